@@ -1,0 +1,60 @@
+"""The exceptions that arbo raises on purpose."""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class ArboError(Exception):
+    """Base class: catch it to catch whatever arbo raises on purpose."""
+
+
+class UsageError(ArboError):
+    """A call or an option that cannot be meant: an unknown format, a type that nothing has."""
+
+
+class DataError(ArboError, ValueError):
+    """Bad input data; the message names the file, the line and the id, as far as they are known.
+
+    >>> print(DataError("the span 5-3 is empty", file="docs.txt", line=12, id="8701013"))
+    docs.txt, line 12, '8701013': the span 5-3 is empty
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        id: str | None = None,  # noqa: A002
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.file = file
+        self.line = line
+        self.id = id
+
+    def at(self, file: str, line: int | None = None) -> Self:
+        """Return the same error with the place filled in where it was not known yet."""
+        return type(self)(
+            self.problem, file=self.file or file, line=line if self.line is None else self.line, id=self.id
+        )
+
+    def __str__(self) -> str:
+        line = None if self.line is None else f"line {self.line}"
+        item = None if self.id is None else repr(self.id)
+        place = ", ".join(part for part in (self.file, line, item) if part)
+        return f"{place}: {self.problem}" if place else self.problem
+
+
+class MissingDependency(ArboError, ImportError):  # noqa: N818
+    """An optional package is missing; the message is the command that installs it.
+
+    >>> print(MissingDependency("a transformer encoder", extra="torch"))
+    a transformer encoder needs packages that are not installed; run: pip install 'arbo[torch]'
+    """
+
+    def __init__(self, feature: str, *, extra: str) -> None:
+        super().__init__(f"{feature} needs packages that are not installed; run: pip install 'arbo[{extra}]'")
+        self.feature = feature
+        self.extra = extra

@@ -1,0 +1,178 @@
+"""Entities and the knowledge base they form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from operator import attrgetter
+from os import PathLike
+from typing import NamedTuple
+
+from arbo.errors import DataError
+from arbo.text import check_name, check_text, check_texts
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entry of a knowledge base; `xrefs` are ids in other ones, `domain` names the world it belongs to."""
+
+    id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    definition: str | None = None
+    types: tuple[str, ...] = ()
+    alternative_ids: tuple[str, ...] = ()
+    xrefs: tuple[str, ...] = ()
+    domain: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.id, "the entity id")
+        check_name(self.name, "the entity's name", of=self.id)
+        for what in ("aliases", "types", "xrefs"):
+            check_texts(getattr(self, what), what, of=self.id)
+        check_texts(self.alternative_ids, "alternative_ids", of=self.id, blank=False)
+        for what in ("definition", "domain"):
+            if getattr(self, what) is not None:
+                check_text(getattr(self, what), what, of=self.id)
+
+
+_content = attrgetter(*(column.name for column in fields(Entity)))
+
+
+class Names(NamedTuple):
+    """Every name of every entity: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
+
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
+
+
+# Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
+@dataclass(frozen=True, init=False, repr=False)
+class KnowledgeBase:
+    """Entities in order, found by id or by alternative id; `notes` counts the quirks of the source.
+
+    The row of an entity is its position. An alternative id never hides an entity's own id, and belongs to
+    the first entity that claims it; other claims are counted in `notes`. A duplicate entity is dropped and
+    counted when its content is equal, and an error when it differs. Empty aliases are dropped and counted.
+
+    >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
+    >>> kb["X9"].name, kb.index("D1"), "D2" in kb
+    ('flu', 0, False)
+    >>> kb.names()
+    Names(names=('flu', 'influenza'), rows=(0, 0))
+    """
+
+    entities: tuple[Entity, ...]
+    row_of: Mapping[str, int] = field(compare=False)
+    notes: dict[str, int] = field(compare=False)
+
+    def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
+        counts = Counter(notes or {})
+        kept = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
+        row_of = _rows(kept, counts)
+        object.__setattr__(self, "entities", kept)
+        object.__setattr__(self, "row_of", row_of)
+        object.__setattr__(self, "notes", dict(counts))
+
+    @classmethod
+    def from_obo(cls, path: str | PathLike[str]) -> KnowledgeBase:
+        """Read an ontology in OBO format."""
+        from arbo.readers.obo import read_obo
+
+        return read_obo(path)
+
+    @classmethod
+    def from_medic(cls, path: str | PathLike[str]) -> KnowledgeBase:
+        """Read a dictionary in the layout of MEDIC."""
+        from arbo.readers.medic import read_medic
+
+        return read_medic(path)
+
+    @classmethod
+    def from_jsonl(cls, path: str | PathLike[str]) -> KnowledgeBase:
+        """Read arbo's own JSON lines."""
+        from arbo.readers.jsonl import read_entities
+
+        return read_entities(path)
+
+    def to_jsonl(self, path: str | PathLike[str]) -> None:
+        """Write arbo's own JSON lines; `from_jsonl` reads an equal knowledge base back."""
+        from arbo.readers.jsonl import write_entities
+
+        write_entities(self, path)
+
+    def index(self, entity_id: str) -> int:
+        """Return the row of the entity with this id or alternative id."""
+        if entity_id not in self.row_of:
+            raise KeyError(f"no entity has the id or alternative id {entity_id!r}")
+        return self.row_of[entity_id]
+
+    def names(self) -> Names:
+        """Return each entity's distinct names, its name first, then its aliases."""
+        pairs = [
+            (name, row)
+            for row, entity in enumerate(self.entities)
+            for name in dict.fromkeys((entity.name, *entity.aliases))
+        ]
+        return Names(tuple(name for name, _ in pairs), tuple(row for _, row in pairs))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the whole content, order included: rows stand for entities in embeddings."""
+        digest = hashlib.sha256()
+        for entity in self.entities:
+            digest.update(json.dumps(_content(entity)).encode("ascii") + b"\n")
+        return digest.hexdigest()
+
+    def __getitem__(self, entity_id: str) -> Entity:
+        return self.entities[self.index(entity_id)]
+
+    def __contains__(self, entity_id: object) -> bool:
+        return entity_id in self.row_of
+
+    def __iter__(self) -> Iterator[Entity]:
+        return iter(self.entities)
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __repr__(self) -> str:
+        return f"KnowledgeBase({len(self.entities)} entities)"
+
+
+def _without_empty_aliases(entity: Entity, counts: Counter[str]) -> Entity:
+    named = tuple(alias for alias in entity.aliases if alias.strip())
+    if len(named) == len(entity.aliases):
+        return entity
+    counts["empty aliases dropped"] += len(entity.aliases) - len(named)
+    return replace(entity, aliases=named)
+
+
+def _distinct(entities: Iterable[Entity], counts: Counter[str]) -> tuple[Entity, ...]:
+    by_id: dict[str, Entity] = {}
+    for entity in entities:
+        if entity.id not in by_id:
+            by_id[entity.id] = entity
+        elif by_id[entity.id] == entity:
+            counts["duplicate entities dropped"] += 1
+        else:
+            raise DataError("two entities have this id and differ; merge them, or rename one", id=entity.id)
+    return tuple(by_id.values())
+
+
+def _rows(entities: tuple[Entity, ...], counts: Counter[str]) -> dict[str, int]:
+    row_of = {entity.id: row for row, entity in enumerate(entities)}
+    for row, entity in enumerate(entities):
+        for alternative in entity.alternative_ids:
+            holder = row_of.setdefault(alternative, row)
+            if holder == row:
+                continue
+            if entities[holder].id == alternative:
+                counts["alternative ids ignored: an entity's own id"] += 1
+            else:
+                counts["alternative ids ignored: claimed by an earlier entity"] += 1
+    return row_of

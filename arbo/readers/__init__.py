@@ -1,0 +1,61 @@
+"""Readers of foreign formats: one file a format, and nobody else knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+from arbo.documents import Corpus
+from arbo.errors import UsageError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.readers.files import PathLike
+from arbo.readers.records import OnError
+
+DOCUMENT_FORMATS = {
+    "jsonl": "arbo.readers.jsonl:read_jsonl",
+    "pubtator": "arbo.readers.pubtator:read_pubtator",
+}
+KNOWLEDGE_BASE_FORMATS = {
+    "jsonl": "arbo.readers.jsonl:read_entities",
+    "medic": "arbo.readers.medic:read_medic",
+    "obo": "arbo.readers.obo:read_obo",
+}
+
+
+def read_documents(
+    path: PathLike,
+    format: str,  # noqa: A002
+    *,
+    types: str | Iterable[str] | None = None,
+    on_error: OnError = "fail",
+) -> Corpus:
+    """Read documents in one of `DOCUMENT_FORMATS`, with all mentions or those of `types` alone.
+
+    Raises `UsageError` for an unknown format, or when mentions exist but none has one of the types;
+    `DataError` for malformed data, unless `on_error="skip"`.
+    """
+    corpus: Corpus = _reader(DOCUMENT_FORMATS, format)(path, on_error=on_error)
+    if types is None:
+        return corpus
+    wanted = {types} if isinstance(types, str) else set(types)
+    chosen = corpus.of_types(wanted)
+    if corpus.mentions and not chosen.mentions:
+        present = sorted({mention.type for mention in corpus.mentions if mention.type is not None})
+        known = ", ".join(present) or "none"
+        raise UsageError(f"no mention has the type {' or '.join(sorted(wanted))}; types here: {known}")
+    return chosen
+
+
+def read_knowledge_base(path: PathLike, format: str) -> KnowledgeBase:  # noqa: A002
+    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; the errors of `read_documents` apply."""
+    kb: KnowledgeBase = _reader(KNOWLEDGE_BASE_FORMATS, format)(path)
+    return kb
+
+
+def _reader(formats: dict[str, str], name: str) -> Callable[..., Any]:
+    if name not in formats:
+        raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
+    module, function = formats[name].split(":")
+    reader: Callable[..., Any] = getattr(import_module(module), function)
+    return reader

@@ -1,0 +1,118 @@
+"""Files to lines and back: the one place that opens foreign text.
+
+Text is UTF-8, with or without a byte order mark, plain or gzipped (`.gz`). A line ends at a line feed alone,
+and a carriage return before it is not part of the line: Unicode has further line separators, which
+`str.splitlines` would honour and which may stand inside a text.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from arbo.errors import DataError
+
+PathLike = str | os.PathLike[str]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def data_files(path: PathLike, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the file `path`, or the files of the folder `path` that end in `suffixes` (or these + `.gz`).
+
+    Files of a folder come sorted by name; hidden files and subfolders are passed over.
+    """
+    path = Path(path)
+    if path.is_dir():
+        endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
+        found = sorted(
+            file
+            for file in path.iterdir()
+            if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(endings)
+        )
+        if not found:
+            raise DataError(
+                f"the folder has no file that ends in {', '.join(endings)}; name the file itself",
+                file=str(path),
+            )
+        return tuple(found)
+    if not path.exists():
+        zipped = path.with_name(f"{path.name}.gz")
+        mend = f"did you mean {zipped}?" if zipped.exists() else "check the path"
+        raise DataError(f"no such file or folder; {mend}", file=str(path))
+    return (path,)
+
+
+def read_lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the numbered lines of a text file, from 1, without their ends."""
+    number = 0
+    try:
+        with _open(file) as stream:
+            for number, raw in enumerate(stream, start=1):
+                yield number, _decode(raw, file, number)
+    except EOFError as error:
+        raise DataError(
+            "the compressed file breaks off; fetch it again", file=str(file), line=number + 1
+        ) from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(
+            "not a sound gzip file; fetch it again, or drop .gz from its name if it is plain text",
+            file=str(file),
+            line=number + 1,
+        ) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
+
+
+def write_lines(lines: Iterable[str], path: PathLike) -> None:
+    """Write lines as UTF-8, gzipped if `path` ends in `.gz`; the file appears when it is complete."""
+    path = Path(path)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open("wb") as stream:
+            if path.name.endswith(".gz"):
+                # No name and no time in the header: equal content gives equal bytes.
+                with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
+                    packed.writelines(f"{line}\n".encode() for line in lines)
+            else:
+                stream.writelines(f"{line}\n".encode() for line in lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def _open(file: Path) -> BinaryIO:
+    if file.name.lower().endswith(".gz"):
+        return cast(BinaryIO, gzip.open(file, "rb"))
+    return file.open("rb")
+
+
+def _decode(raw: bytes, file: Path, number: int) -> str:
+    if number == 1:
+        raw = raw.removeprefix(_BYTE_ORDER_MARK)
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        line = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}; "
+            "save the file as UTF-8 (iconv -t UTF-8 does it)",
+            file=str(file),
+            line=number,
+        ) from None
+    if (nul := line.find("\0")) >= 0:
+        raise DataError(
+            f"a NUL at character {nul + 1} of the line; is this a text file in UTF-8?",
+            file=str(file),
+            line=number,
+        )
+    return line

@@ -1,0 +1,58 @@
+"""The layout of MEDIC, the disease vocabulary of CTD: one concept a line.
+
+    D010190|260350||Pancreatic Neoplasms|Cancer of Pancreas|...
+
+id, alternative ids, an empty field, the preferred name, synonyms. Ids are written bare here and with the name
+of their source elsewhere, so each is known by both: `260350` also as `OMIM:260350` (digits alone are OMIM),
+`D010190` also as `MESH:D010190` (C or D and digits are MeSH). Where an alternative id is another concept's
+own id, that concept keeps it in both forms.
+"""
+
+from __future__ import annotations
+
+import re
+
+from arbo.errors import DataError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.records import Records
+
+SUFFIXES = (".txt",)
+
+_OMIM = re.compile(r"[0-9]+")
+_MESH = re.compile(r"[CD][0-9]+")
+
+
+def read_medic(path: PathLike) -> KnowledgeBase:
+    """Read a MEDIC file, or all `.txt` files of a folder."""
+    records: Records[Entity] = Records("entities")
+    for file in data_files(path, SUFFIXES):
+        for number, line in read_lines(file):
+            if not line.strip():
+                continue
+            with records.record(file, number):
+                records.add(_entity(line), file, number)
+    own = {entity.id for entity in records}
+    return KnowledgeBase((_with_prefixes(entity, own) for entity in records), records.notes)
+
+
+def _entity(line: str) -> Entity:
+    ids, bars, names = line.partition("||")
+    entity_id, *alternatives = ids.split("|")
+    if not bars:
+        raise DataError("expected id|alternative ids||name|synonyms, found no ||", id=entity_id[:60])
+    name, *aliases = names.split("|")
+    return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(alternatives))
+
+
+def _with_prefixes(entity: Entity, own: set[str]) -> Entity:
+    bare = [entity.id, *entity.alternative_ids]
+    prefixed = (_prefixed(name) for name in bare if name == entity.id or name not in own)
+    alternatives = (*entity.alternative_ids, *(name for name in prefixed if name is not None))
+    return Entity(entity.id, entity.name, entity.aliases, alternative_ids=alternatives)
+
+
+def _prefixed(bare: str) -> str | None:
+    if _OMIM.fullmatch(bare):
+        return f"OMIM:{bare}"
+    return f"MESH:{bare}" if _MESH.fullmatch(bare) else None

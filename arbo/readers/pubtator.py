@@ -1,0 +1,176 @@
+"""PubTator: title, abstract and tab-separated mentions, one block a document.
+
+    8701013|t|Famotidine-associated delirium.
+    8701013|a|Famotidine is a histamine H2-receptor antagonist ...
+    8701013 <tab> 0 <tab> 10 <tab> Famotidine <tab> Chemical <tab> D015738
+
+The text is title, one blank, abstract; offsets run over it. Blank lines separate blocks, and a title begins
+one as well. What real files do, and what becomes of it (everything but plain mentions is counted in `notes`):
+
+- several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped;
+- the id `-1`: NIL, gold `()`; an empty id or no id column: not annotated, gold None;
+- a seventh column (the parts of a composite mention) is ignored;
+- relations (`PMID <tab> CID <tab> id <tab> id`) are ignored;
+- a document that comes twice with equal content is kept once; with different content it is an error;
+- the text column differs from the offsets in white space alone: the offsets win. Any other difference is an
+  error, since it mostly means that the offsets count bytes or UTF-16 units.
+
+Mentions have no ids here: they are named by document and span (see `mention_ids`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from arbo.documents import Corpus, Document, Mention, Span, mention_ids
+from arbo.errors import DataError
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.records import OnError, Records
+
+SUFFIXES = (".txt", ".pubtator")
+
+_ID_SEPARATOR = re.compile(r"[|+]")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_NIL = "-1"
+
+Block = list[tuple[int, str]]
+
+
+class _Annotation(NamedTuple):
+    span: Span
+    type: str | None
+    gold: tuple[str, ...] | None
+
+
+def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
+    records: Records[Document] = Records("documents", on_error)
+    for file in data_files(path, SUFFIXES):
+        for block in _blocks(file):
+            first_line = block[0][0]
+            with records.record(file, first_line):
+                records.add(_document(block, file, records), file, first_line)
+    return Corpus(records, records.notes)
+
+
+def _blocks(file: Path) -> Iterator[Block]:
+    block: Block = []
+    for number, line in read_lines(file):
+        blank = not line.strip()
+        if block and (blank or _header(line, "t")):
+            yield block
+            block = []
+        if not blank:
+            block.append((number, line))
+    if block:
+        yield block
+
+
+def _document(block: Block, file: Path, records: Records[Document]) -> Document:
+    document_id, title = _expect_header(block, 0, "t")
+    abstract_id, abstract = _expect_header(block, 1, "a")
+    if abstract_id != document_id:
+        raise DataError(f"the abstract after this title belongs to {abstract_id!r:.60}", id=document_id)
+    text = f"{title} {abstract}"
+    annotations = []
+    for number, line in block[2:]:
+        with records.record(file, number, kind="lines"):
+            annotation = _annotation(line.split("\t"), document_id, text, records.notes)
+            if annotation is not None:
+                annotations.append(annotation)
+    ids = mention_ids(document_id, [(annotation.span,) for annotation in annotations])
+    mentions = tuple(
+        Mention(name, document_id, (a.span,), text[slice(*a.span)], a.type, a.gold)
+        for name, a in zip(ids, annotations, strict=True)
+    )
+    return Document(document_id, text, mentions)
+
+
+def _header(line: str, letter: str) -> tuple[str, str] | None:
+    """Split `ID|letter|text`, or return None where the line is something else."""
+    document_id, _, rest = line.partition("|")
+    if "\t" in document_id or not rest.startswith(f"{letter}|"):
+        return None
+    return document_id, rest[2:]
+
+
+def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
+    number, line = block[min(position, len(block) - 1)]
+    header = _header(line, letter) if position < len(block) else None
+    if header is None:
+        raise DataError(
+            f"expected ID|{letter}|text; a document is a title (t), an abstract (a), then its mentions",
+            line=number,
+        )
+    return header
+
+
+def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> _Annotation | None:
+    """Return the mention that a line describes, or None for a relation."""
+    if len(columns) not in (4, 5, 6, 7):
+        raise DataError(
+            f"a mention has 5 to 7 tab-separated columns (id, start, end, text, type, concept), "
+            f"a relation 4, this line has {len(columns)}",
+            id=document_id,
+        )
+    if columns[0] != document_id:
+        raise DataError(
+            f"the line belongs to {columns[0]!r:.60}, but stands in this document", id=document_id
+        )
+    if len(columns) == 4:
+        notes["relation lines ignored"] += 1
+        return None
+    span = _span(columns[1], columns[2], document_id, text)
+    _compare(columns[3], span, document_id, text, notes)
+    if len(columns) == 7:
+        notes["seventh columns ignored"] += 1
+    gold = _gold(columns[5] if len(columns) > 5 else "", notes)
+    return _Annotation(span, columns[4] or None, gold)
+
+
+def _span(start: str, end: str, document_id: str, text: str) -> Span:
+    if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
+        raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=document_id)
+    span = int(start), int(end)
+    if not 0 <= span[0] < span[1] <= len(text):
+        raise DataError(
+            f"the span {start} to {end} does not lie in the {len(text)} characters of title, blank, abstract",
+            id=document_id,
+        )
+    return span
+
+
+def _compare(surface: str, span: Span, document_id: str, text: str, notes: Counter[str]) -> None:
+    start, end = span
+    covered = text[start:end]
+    if covered == surface:
+        return
+    if covered.split() != surface.split():
+        reason = _diagnosis(surface, span, text)
+        raise DataError(f"the text column is not what {start} to {end} covers; {reason}", id=document_id)
+    notes["mention texts that differ from their offsets in white space"] += 1
+
+
+def _diagnosis(surface: str, span: Span, text: str) -> str:
+    start, end = span
+    for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
+        if text.encode(encoding)[start * width : end * width] == surface.encode(encoding):
+            return f"the offsets seem to count {unit}, they must count Unicode code points"
+    return "offsets count Unicode code points over title, one blank, abstract"
+
+
+def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:
+    ids = tuple(dict.fromkeys(part.strip() for part in _ID_SEPARATOR.split(column) if part.strip()))
+    if not ids:
+        notes["mentions without a concept column"] += 1
+        return None
+    if ids == (_NIL,):
+        notes["NIL mentions"] += 1
+        return ()
+    if len(ids) > 1:
+        notes["mentions with several concept ids"] += 1
+    return tuple(concept for concept in ids if concept != _NIL)

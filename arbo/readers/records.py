@@ -1,0 +1,73 @@
+"""The records of one reading: gathered by id, their quirks counted, their errors placed."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Generic, Literal, Protocol, TypeVar
+
+from arbo.errors import DataError, UsageError
+
+OnError = Literal["fail", "skip"]
+
+logger = logging.getLogger(__name__)
+
+
+class Identified(Protocol):
+    """Anything with an id."""
+
+    @property
+    def id(self) -> str:
+        """The id."""
+
+
+Item = TypeVar("Item", bound=Identified)
+
+
+class Records(Generic[Item]):
+    """Items of one kind in file order, each id once, and `notes` that count what was odd.
+
+    `on_error="fail"` raises at the first malformed record; `"skip"` leaves it out, counts it, and logs
+    where it was. A file that cannot be read at all is never skipped.
+    """
+
+    def __init__(self, kind: str, on_error: OnError = "fail") -> None:
+        if on_error not in ("fail", "skip"):
+            raise UsageError(f"on_error is 'fail' or 'skip', not {on_error!r}")
+        self.notes: Counter[str] = Counter()
+        self._kind = kind
+        self._skips = on_error == "skip"
+        self._items: dict[str, Item] = {}
+        self._places: dict[str, str] = {}
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items.values())
+
+    @contextmanager
+    def record(self, file: Path, line: int, *, kind: str | None = None) -> Iterator[None]:
+        """Handle what `line` of `file` says: an error inside gets this place, and is raised or counted."""
+        try:
+            yield
+        except DataError as error:
+            placed = error.at(str(file), line)
+            if not self._skips:
+                raise placed from error.__cause__
+            self.notes[f"malformed {kind or self._kind} skipped"] += 1
+            logger.warning("skipped: %s", placed)
+
+    def add(self, item: Item, file: Path, line: int) -> None:
+        """Keep an item; an equal one of the same id is dropped and counted, a different one is an error."""
+        if item.id not in self._items:
+            self._items[item.id] = item
+            self._places[item.id] = f"{file}, line {line}"
+        elif self._items[item.id] == item:
+            self.notes[f"duplicate {self._kind} dropped"] += 1
+        else:
+            raise DataError(
+                f"this id is already taken, with different content ({self._places[item.id]}); "
+                "merge the two, or rename one",
+                id=item.id,
+            )

@@ -1,0 +1,153 @@
+"""The directed graph of entities and mentions, as arrays."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from clustering.arrays import Ids, Threshold, Weights, id_dtype
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Graph:
+    """Nodes ``0 .. n_entities-1`` are entities, ``n_entities .. n_nodes-1`` mentions.
+
+    An edge ``source -> target`` says that the target can be reached from the source at dissimilarity ``weight``.
+    Make one with `from_edges` or `from_neighbors`, which validate; the arrays are read-only.
+    """
+
+    source: Ids
+    target: Ids
+    weight: Weights
+    n_entities: int
+    n_nodes: int
+
+    @property
+    def n_mentions(self) -> int:
+        """Number of mention nodes."""
+        return self.n_nodes - self.n_entities
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges as given, duplicates and edges into entities included."""
+        return len(self.source)
+
+    def __repr__(self) -> str:
+        return (
+            f"Graph({self.n_entities:,} entities, {self.n_mentions:,} mentions, {self.n_edges:,} edges, "
+            f"{self.weight.dtype} weights)"
+        )
+
+    @classmethod
+    def from_edges(
+        cls,
+        source: npt.ArrayLike,
+        target: npt.ArrayLike,
+        weight: npt.ArrayLike,
+        *,
+        n_entities: int,
+        n_nodes: int,
+    ) -> Self:
+        """Make a graph of edges in any order.
+
+        Arrays that already have the right dtype (int32 ids, float32 or float64 weights) are not copied. Duplicates
+        (the lightest counts), self-loops (ignored) and edges into entities (ignored by the directed methods) are
+        welcome; a weight of zero is an edge like any other.
+
+        Raises:
+            ValueError: arrays of different lengths, ids outside ``0 .. n_nodes-1``, weights that are not finite.
+
+        """
+        if not 0 <= n_entities <= n_nodes:
+            raise ValueError(f"n_entities={n_entities} must lie between 0 and n_nodes={n_nodes}")
+        sources, targets = _node_ids("source", source, n_nodes), _node_ids("target", target, n_nodes)
+        weights = _finite_weights(weight)
+        if not len(sources) == len(targets) == len(weights):
+            raise ValueError(
+                f"source, target and weight differ in length: {len(sources)}, {len(targets)}, {len(weights)}"
+            )
+        return cls(sources, targets, weights, int(n_entities), int(n_nodes))
+
+    @classmethod
+    def from_neighbors(
+        cls,
+        mentions: tuple[Ids, Weights],
+        entities: tuple[Ids, Weights] | None = None,
+        *,
+        n_entities: int = 0,
+    ) -> Self:
+        """Make the inference graph of ArboEL (appendix A.2, equation 7) from neighbour lists.
+
+        ``mentions`` and ``entities`` are ``(ids, dissimilarities)`` of shape (mentions, k): row ``m`` lists the
+        nearest other mentions (numbered from 0) or entities of mention ``m``. An id of -1 is an empty place. Each
+        place becomes one edge *into* ``m``.
+        """
+        n_mentions = len(mentions[0])
+        if entities is None:
+            entities = (np.empty((n_mentions, 0), np.int32), np.empty((n_mentions, 0), mentions[1].dtype))
+        if len(entities[0]) != n_mentions:
+            raise ValueError(f"{n_mentions} rows of mention neighbours, but {len(entities[0])} of entities")
+        shifted = np.where(mentions[0] >= 0, mentions[0] + n_entities, -1)
+        source = np.concatenate([entities[0], shifted], axis=1)
+        weight = np.concatenate([entities[1], mentions[1]], axis=1)
+        target = np.broadcast_to(np.arange(n_entities, n_entities + n_mentions)[:, None], source.shape)
+        present = source >= 0
+        return cls.from_edges(
+            source[present],
+            target[present],
+            weight[present],
+            n_entities=n_entities,
+            n_nodes=n_entities + n_mentions,
+        )
+
+
+def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
+    """Largest weights kept of entity edges and of mention edges, rounded as the weights are.
+
+    The rounding keeps an edge exactly at the threshold: ``float32(0.1) <= 0.1`` must hold.
+    """
+    pair = threshold if isinstance(threshold, tuple) else (threshold, threshold)
+    if len(pair) != 2:
+        raise ValueError(f"threshold={threshold!r} must be a number, a pair (entity, mention) or None")
+    values = [np.inf if value is None else float(value) for value in pair]
+    if np.isnan(values).any():
+        raise ValueError(f"threshold={threshold!r} is not a number; use None to keep all edges")
+    with np.errstate(over="ignore"):
+        rounded = [float(graph.weight.dtype.type(value)) for value in values]
+    return rounded[0], rounded[1]
+
+
+def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
+    given = np.asarray(values)
+    if given.size == 0:
+        return np.empty(0, id_dtype(n_nodes))
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be a flat array of integers, not {given.dtype} of shape {given.shape}")
+    smallest, largest = given.min(), given.max()
+    if smallest < 0 or largest >= n_nodes:
+        row = int(np.argmax((given < 0) | (given >= n_nodes)))
+        raise ValueError(f"{name}[{row}]={given[row]} is outside the nodes 0 .. {n_nodes - 1}")
+    return _read_only(given.astype(id_dtype(n_nodes), copy=False))
+
+
+def _finite_weights(values: npt.ArrayLike) -> Weights:
+    given = np.asarray(values)
+    if given.size == 0:
+        return np.empty(0, np.float32 if given.dtype == np.float32 else np.float64)
+    if given.ndim != 1 or given.dtype.kind not in "iuf":
+        raise ValueError(f"weight must be a flat array of numbers, not {given.dtype} of shape {given.shape}")
+    if given.dtype == np.float16:
+        given = given.astype(np.float32)
+    weights = given if given.dtype == np.float32 else given.astype(np.float64, copy=False)
+    extremes = np.array([weights.min(), weights.max()])  # NaN passes through both
+    if not np.isfinite(extremes).all():
+        row = int(np.argmin(np.isfinite(weights)))
+        raise ValueError(f"weight[{row}]={weights[row]} is not finite; leave out edges that do not exist")
+    return _read_only(weights)
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,222 @@
+"""One graph, four partitions: `partition` and its result."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import numba
+import numpy as np
+
+from clustering.arborescence import arborescence_forest
+from clustering.arrays import Ids, Threshold, Weights
+from clustering.graph import Graph, limits
+from clustering.linkage import merge_tree, undirected_forest
+from clustering.minimax import minimax_forest
+from clustering.pruning import doors, mention_edges
+from clustering.union_find import find, join, singletons
+
+if TYPE_CHECKING:
+    import networkx
+
+Method = Literal["arborescence", "minimax", "undirected", "independent"]
+METHODS: tuple[Method, ...] = get_args(Method)
+
+
+class Edges(NamedTuple):
+    """Edges as three arrays of one length."""
+
+    source: Ids
+    target: Ids
+    weight: Weights
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Partition:
+    """Clusters with at most one entity each, and the forest that explains them.
+
+    Linked mentions hang on their entity in a tree. Mentions that no entity reaches are NIL: their clusters are the
+    connected components of the edges among themselves, and they have no parent.
+    """
+
+    labels: Ids
+    """(nodes,) smallest node id of the node's cluster."""
+    entity: Ids
+    """(mentions,) entity of the mention's cluster, -1 for NIL; mention node ``n_entities + i`` stands at ``i``."""
+    parent: Ids
+    """(nodes,) node it hangs on in the forest, -1 for entities and NIL mentions."""
+    weight: Weights
+    """(nodes,) weight of the edge from the parent, NaN where there is none."""
+    bottleneck: Weights
+    """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf where no entity reaches."""
+    nil_edges: Edges
+    """The edges that NIL mentions keep among themselves, in node ids."""
+
+    @property
+    def n_entities(self) -> int:
+        """Number of entity nodes; mentions come after them."""
+        return len(self.labels) - len(self.entity)
+
+    def path(self, mention: int) -> list[int]:
+        """Nodes from the entity to the mention node, the reason for the link; a NIL mention's path is itself alone.
+
+        Args:
+            mention: a node id, ``n_entities + i`` for the mention at ``i``.
+
+        """
+        if not 0 <= mention < len(self.parent):
+            raise IndexError(f"node {mention} is outside 0 .. {len(self.parent) - 1}")
+        nodes = [int(mention)]
+        while self.parent[nodes[-1]] >= 0:
+            nodes.append(int(self.parent[nodes[-1]]))
+        return nodes[::-1]
+
+    def edges(self) -> Edges:
+        """Return the edges that remain: each linked mention's edge from its parent, and those among NIL mentions.
+
+        Of duplicate edges among NIL mentions the lightest is given.
+        """
+        linked = np.flatnonzero(self.parent >= 0)
+        order = np.lexsort((self.nil_edges.weight, self.nil_edges.target, self.nil_edges.source))
+        source, target, weight = (array[order] for array in self.nil_edges)
+        first = np.ones(len(order), np.bool_)
+        first[1:] = (source[1:] != source[:-1]) | (target[1:] != target[:-1])
+        return Edges(
+            np.concatenate([self.parent[linked], source[first]]),
+            np.concatenate([linked.astype(self.parent.dtype), target[first]]),
+            np.concatenate([self.weight[linked], weight[first]]),
+        )
+
+    def weakest_joins(self) -> Edges:
+        """Of each NIL cluster with two mentions or more, the edge that joined its last two parts.
+
+        It is the heaviest edge of the cluster's minimum spanning tree: without it the cluster falls apart.
+        Ordered by the cluster's label.
+        """
+        nil = Graph(*self.nil_edges, n_entities=0, n_nodes=len(self.labels))
+        tree = merge_tree(nil)
+        label = self.labels[tree.source]
+        _, last = np.unique(label[::-1], return_index=True)
+        last = len(label) - 1 - last
+        return Edges(tree.source[last], tree.target[last], tree.height[last])
+
+    def to_networkx(self) -> "networkx.DiGraph[int]":
+        """Export nodes (``kind``, ``cluster``) and remaining edges (``weight``) as a `networkx.DiGraph`."""
+        import networkx
+
+        graph = networkx.DiGraph()
+        for node, label in enumerate(self.labels.tolist()):
+            graph.add_node(node, kind="entity" if node < self.n_entities else "mention", cluster=label)
+        graph.add_weighted_edges_from(zip(*(array.tolist() for array in self.edges()), strict=True))
+        return graph
+
+
+def partition(graph: Graph, method: Method = "arborescence", threshold: Threshold = None) -> Partition:
+    """Cluster mentions and entities so that no cluster holds two entities.
+
+    Args:
+        graph: edges as dissimilarities; smaller is closer.
+        method: ``"arborescence"``, the procedure of the ArboEL paper (section 2.3), which follows each mention's
+            lightest edge; ``"minimax"``, its equation 1, an entity with the smallest bottleneck; ``"undirected"``,
+            single linkage that never joins two entities (Angell et al. 2021); ``"independent"``, the nearest entity.
+        threshold: edges heavier than this are removed first (one exactly at it stays); a pair
+            ``(entity, mention)`` gives each kind of edge its own.
+
+    Ties are broken by (weight, source id, target id), never by the order of the edges.
+    O(edges log edges) time, nearly linear in practice.
+
+    The smallest graph on which the first two differ: mention 4 follows its lightest edge, from mention 3, or takes
+    the entity with the smaller bottleneck.
+
+    >>> graph = Graph.from_edges([2, 3, 0], [3, 4, 4], [-1, -5, -4], n_entities=3, n_nodes=5)
+    >>> partition(graph).entity.tolist(), partition(graph, "minimax").entity.tolist()
+    ([2, 2], [2, 0])
+    >>> partition(graph).path(4)
+    [2, 3, 4]
+    """
+    if method not in METHODS:
+        raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
+    entity_limit, mention_limit = limits(graph, threshold)
+    directed = method != "undirected"
+    entrances = doors(graph, entity_limit, directed=directed)
+    edges = mention_edges(graph, entrances.weight, mention_limit, directed=directed)
+    if method == "undirected":
+        reached_by, kept = undirected_forest(graph, entrances, edges)
+    else:
+        if method == "independent":
+            reached_by = entrances.edge
+        elif method == "minimax":
+            reached_by = minimax_forest(graph, entrances, edges)
+        else:
+            reached_by = arborescence_forest(graph, entrances, edges)
+        kept = _among_nil(graph, reached_by, edges)
+    return _describe(graph, reached_by, kept)
+
+
+def _among_nil(graph: Graph, reached_by: Ids, edges: Ids) -> Ids:
+    if (reached_by >= 0).all():
+        return edges[:0]
+    nil = np.concatenate([np.zeros(graph.n_entities, np.bool_), reached_by < 0])
+    return edges[nil[graph.source[edges]] & nil[graph.target[edges]]]
+
+
+def _describe(graph: Graph, reached_by: Ids, nil: Ids) -> Partition:
+    """Spell out the partition from the edge over which each mention is reached and the edges among NIL mentions."""
+    nodes = np.arange(graph.n_nodes, dtype=graph.source.dtype)
+    linked = np.flatnonzero(reached_by >= 0)
+    edge = reached_by[linked]
+    parent = np.full(graph.n_nodes, -1, nodes.dtype)
+    weight = np.full(graph.n_nodes, np.nan, graph.weight.dtype)
+    ends = graph.source[edge], graph.target[edge]
+    parent[graph.n_entities + linked] = np.where(ends[1] == graph.n_entities + linked, *ends)
+    weight[graph.n_entities + linked] = graph.weight[edge]
+    root, bottleneck = _trace(parent, weight, graph.n_entities)
+    nil_edges = Edges(graph.source[nil], graph.target[nil], graph.weight[nil])
+    labels = np.where(root < graph.n_entities, root, nodes)
+    _label_components(nil_edges.source, nil_edges.target, labels)
+    mentions = root[graph.n_entities :]
+    entity = np.where(mentions < graph.n_entities, mentions, -1)
+    return Partition(labels, entity, parent, weight, bottleneck, nil_edges)
+
+
+@numba.njit(cache=True)
+def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]:
+    """Root of each node, and the heaviest edge on the way; each node is climbed over once."""
+    n = len(parent)
+    root = np.full(n, -1, parent.dtype)
+    bottleneck = np.full(n, -np.inf, weight.dtype)
+    climb = np.empty(n, parent.dtype)
+    for begin in range(n):
+        v, depth = begin, 0
+        while root[v] < 0 and parent[v] >= 0:
+            climb[depth] = v
+            depth += 1
+            v = parent[v]
+        if root[v] < 0:
+            root[v] = v
+            if v >= n_entities:
+                bottleneck[v] = np.inf
+        while depth > 0:
+            depth -= 1
+            below = climb[depth]
+            root[below] = root[v]
+            bottleneck[below] = max(bottleneck[v], weight[below])
+            v = below
+    return root, bottleneck
+
+
+@numba.njit(cache=True)
+def _label_components(source: Ids, target: Ids, labels: Ids) -> None:
+    """Give every node on these edges the smallest node id of its connected component."""
+    if len(source) == 0:
+        return
+    sets = singletons(len(labels), labels)
+    for i in range(len(source)):
+        a, b = find(sets, source[i]), find(sets, target[i])
+        if a != b:
+            join(sets, a, b)
+    smallest = np.full(len(labels), -1, labels.dtype)
+    for node in range(len(labels)):
+        root = find(sets, node)
+        if smallest[root] < 0:
+            smallest[root] = node
+        if sets[root] < -1:
+            labels[node] = smallest[root]

@@ -1,0 +1,36 @@
+"""Disjoint sets as one integer array plus free functions for numba kernels.
+
+``sets[i]`` is the parent of ``i``, or minus the size of its set where ``i`` is a root.
+"""
+
+import numba
+import numpy as np
+
+from clustering.arrays import Ids
+
+
+@numba.njit(cache=True)
+def singletons(n: int, ids: Ids) -> Ids:
+    """Return ``n`` sets of one element each; ``ids`` (any array) lends its dtype."""
+    return np.full(n, -1, ids.dtype)
+
+
+@numba.njit(cache=True)
+def find(sets: Ids, i: int) -> int:
+    """Root of the set that holds ``i``; halves the path on its way."""
+    while sets[i] >= 0:
+        parent = sets[i]
+        if sets[parent] >= 0:
+            sets[i] = sets[parent]
+        i = parent
+    return i
+
+
+@numba.njit(cache=True)
+def join(sets: Ids, a: int, b: int) -> int:
+    """Join the sets of two different roots, the smaller below the larger; return the new root."""
+    if sets[a] > sets[b]:
+        a, b = b, a
+    sets[a] += sets[b]
+    sets[b] = a
+    return a

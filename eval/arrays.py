@@ -1,0 +1,49 @@
+"""Arrays as they come in at the public door: checked, with the numbers in the error."""
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.labels import IntArray
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
+    """Return `values` as int64, refusing another number of axes, other kinds, and values below `low`.
+
+    >>> integer_array([3, -2], name="predicted", low=-1)
+    Traceback (most recent call last):
+    ValueError: predicted holds -2 at position 1; the smallest value allowed is -1
+    """
+    array = np.asarray(values)
+    if array.ndim != n_axes:
+        raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not {n_axes}")
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name} holds {array.dtype}, not integers")
+    if array.size and int(array.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} holds {array.max()}, which is above 2^63 - 1")
+    array = array.astype(np.int64, copy=False)
+    if array.size and int(array.min()) < low:
+        where = np.argwhere(array < low)[0]
+        at = "position " + ", ".join(map(str, where.tolist()))
+        raise ValueError(f"{name} holds {array[tuple(where)]} at {at}; the smallest value allowed is {low}")
+    return array
+
+
+def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None) -> BoolArray:
+    """Return `values` as booleans, one per mention, refusing anything that only looks like them.
+
+    >>> boolean_array([0.0, 1.0], name="seen")
+    Traceback (most recent call last):
+    TypeError: seen holds float64, not booleans
+    """
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not 1")
+    if array.dtype.kind != "b" and array.size:
+        raise TypeError(f"{name} holds {array.dtype}, not booleans")
+    if length is not None and len(array) != length:
+        raise ValueError(f"{name} has {len(array)} values for {length} mentions")
+    return array.astype(np.bool_, copy=False)

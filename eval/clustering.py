@@ -1,0 +1,299 @@
+"""Agreement of two clusterings of the same items: pairs of items, and information.
+
+Throughout, ``K_i`` are the true clusters, ``R_j`` the predicted ones, and a pair is an unordered pair of
+two items. Every function takes one label per item and side and agrees with scikit-learn; the labels
+themselves mean nothing, and no clusters x clusters matrix is built.
+"""
+
+import math
+from typing import Literal, NamedTuple, TypedDict
+
+from eval.contingency import Contingency, n_pairs
+from eval.information import conditional_entropy, entropy, expected_mutual_information
+from eval.labels import Labels
+from eval.ratio import f1, ratio
+
+
+class PairwiseScores(TypedDict):
+    """Precision, recall and F1 of the pairs that are together."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+class ClusteringScores(TypedDict):
+    """What `clustering_scores` returns."""
+
+    ari: float
+    rand: float
+    ami: float
+    nmi_arithmetic: float
+    nmi_geometric: float
+    nmi_min: float
+    nmi_max: float
+    homogeneity: float
+    completeness: float
+    v_measure: float
+    fowlkes_mallows: float
+    pairwise: PairwiseScores
+
+
+def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
+    """Return every agreement of two clusterings of the same items, from one contingency.
+
+    Parameters
+    ----------
+    labels_true, labels_pred
+        Shape (mentions,): the cluster of each mention. Any hashable labels; integer arrays are fastest.
+
+    Raises
+    ------
+    ValueError
+        The lengths differ, or a label is missing (NaN or None).
+    TypeError
+        A label cannot be hashed.
+
+    Notes
+    -----
+    O(n log n), except for `ami`, which takes a step for every two distinct cluster sizes.
+
+    Examples
+    --------
+    >>> scores = clustering_scores(["a", "a", "b", "b"], [0, 0, 1, 2])
+    >>> scores["pairwise"]
+    {'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
+    >>> round(scores["ari"], 4), scores["homogeneity"]
+    (0.5714, 1.0)
+
+    """
+    table = Contingency.from_labels(labels_true, labels_pred)
+    pairs, info = _pair_counts(table), _information(table)
+    return {
+        "ari": _adjusted_rand(pairs),
+        "rand": _rand(pairs),
+        "ami": _adjusted_mutual_information(table, info),
+        "nmi_arithmetic": _normalized_mutual_information(info, "arithmetic"),
+        "nmi_geometric": _normalized_mutual_information(info, "geometric"),
+        "nmi_min": _normalized_mutual_information(info, "min"),
+        "nmi_max": _normalized_mutual_information(info, "max"),
+        "homogeneity": info.homogeneity,
+        "completeness": info.completeness,
+        "v_measure": f1(info.completeness, info.homogeneity),
+        "fowlkes_mallows": _fowlkes_mallows(pairs),
+        "pairwise": _pairwise(pairs),
+    }
+
+
+# Pairs of items ---------------------------------------------------------------------------------------
+
+
+class PairCounts(NamedTuple):
+    """Unordered pairs by whether either side has them together; exact integers of any size."""
+
+    tp: int
+    """together on both sides"""
+    fp: int
+    """together in the prediction alone"""
+    fn: int
+    """together in the truth alone"""
+    tn: int
+    """apart on both sides"""
+
+
+def pair_counts(labels_true: Labels, labels_pred: Labels) -> PairCounts:
+    """Count the pairs of items by whether they are together in the truth and in the prediction.
+
+    >>> pair_counts([0, 0, 0, 1], [0, 0, 1, 1])
+    PairCounts(tp=1, fp=1, fn=2, tn=2)
+    """
+    return _pair_counts(Contingency.from_labels(labels_true, labels_pred))
+
+
+def _pair_counts(table: Contingency) -> PairCounts:
+    tp, n = n_pairs(table.count), table.n_shared
+    fp = n_pairs(table.column_size) - tp
+    fn = n_pairs(table.row_size) - tp
+    return PairCounts(tp, fp, fn, n * (n - 1) // 2 - tp - fp - fn)
+
+
+def pairwise(labels_true: Labels, labels_pred: Labels) -> PairwiseScores:
+    """Return precision, recall and F1 of the pairs that the prediction puts together.
+
+    With ``P(X)`` the pairs inside the clusters of X: precision ``|P(K) & P(R)| / |P(R)|``, recall
+    ``|P(K) & P(R)| / |P(K)|``. All three are 0 where nothing is together, also of singletons with
+    themselves.
+
+    >>> pairwise([0, 0, 0, 1], [0, 0, 1, 1])
+    {'precision': 0.5, 'recall': 0.3333333333333333, 'f1': 0.4}
+    """
+    return _pairwise(pair_counts(labels_true, labels_pred))
+
+
+def _pairwise(pairs: PairCounts) -> PairwiseScores:
+    precision, recall = ratio(pairs.tp, pairs.tp + pairs.fp), ratio(pairs.tp, pairs.tp + pairs.fn)
+    return {"precision": precision, "recall": recall, "f1": f1(recall, precision)}
+
+
+def rand_index(labels_true: Labels, labels_pred: Labels) -> float:
+    """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)``.
+
+    1 where there is no pair. Source: Rand 1971, Objective criteria for the evaluation of clustering
+    methods, JASA 66.
+
+    >>> rand_index([0, 0, 0, 1], [0, 0, 1, 1])
+    0.5
+    """
+    return _rand(pair_counts(labels_true, labels_pred))
+
+
+def _rand(pairs: PairCounts) -> float:
+    return ratio(pairs.tp + pairs.tn, sum(pairs)) if sum(pairs) else 1.0
+
+
+def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
+    """Return the Rand index corrected for chance: 0 expected of random clusters of the same sizes.
+
+    ``ARI = (tp - E) / ((|P(K)| + |P(R)|) / 2 - E)`` with ``E = |P(K)| |P(R)| / (n (n - 1) / 2)``,
+    computed as ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` in exact integers.
+    1 for equal clusterings, at least -1/2. Source: Hubert and Arabie 1985, Comparing partitions,
+    Journal of Classification 2.
+
+    >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
+    -0.5
+    """
+    return _adjusted_rand(pair_counts(labels_true, labels_pred))
+
+
+def _adjusted_rand(pairs: PairCounts) -> float:
+    tp, fp, fn, tn = pairs
+    if fp == fn == 0:
+        return 1.0
+    return 2 * (tp * tn - fp * fn) / ((tp + fn) * (fn + tn) + (tp + fp) * (fp + tn))
+
+
+def fowlkes_mallows(labels_true: Labels, labels_pred: Labels) -> float:
+    """Return the geometric mean of pairwise precision and recall.
+
+    Source: Fowlkes and Mallows 1983, A method for comparing two hierarchical clusterings, JASA 78.
+
+    >>> round(fowlkes_mallows([0, 0, 0, 1], [0, 0, 1, 1]), 6)
+    0.408248
+    """
+    return _fowlkes_mallows(pair_counts(labels_true, labels_pred))
+
+
+def _fowlkes_mallows(pairs: PairCounts) -> float:
+    together = _pairwise(pairs)
+    return math.sqrt(together["precision"] * together["recall"])
+
+
+# Information ------------------------------------------------------------------------------------------
+
+
+class _Information(NamedTuple):
+    entropy_true: float
+    entropy_pred: float
+    homogeneity: float
+    completeness: float
+
+
+def _information(table: Contingency) -> _Information:
+    true, pred = entropy(table.row_size), entropy(table.column_size)
+    if not (true and pred):  # a single cluster knows nothing of the other side, and is known from it
+        return _Information(true, pred, float(not true), float(not pred))
+    # Rounding can leave a conditional entropy a hair above the entropy it is part of.
+    homogeneity = max(0.0, 1 - conditional_entropy(table) / true)
+    completeness = max(0.0, 1 - conditional_entropy(table.transposed) / pred)
+    return _Information(true, pred, homogeneity, completeness)
+
+
+def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
+    """Return how far each predicted cluster holds items of one true cluster: ``1 - H(K|R) / H(K)``.
+
+    1 where the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
+    https://aclanthology.org/D07-1043.
+
+    >>> homogeneity([0, 0, 1, 1], [0, 1, 2, 2])
+    1.0
+    """
+    return _information(Contingency.from_labels(labels_true, labels_pred)).homogeneity
+
+
+def completeness(labels_true: Labels, labels_pred: Labels) -> float:
+    """Return how far each true cluster lies inside one predicted cluster: ``1 - H(R|K) / H(R)``.
+
+    It is the homogeneity of the exchanged sides.
+
+    >>> round(completeness([0, 0, 1, 1], [0, 1, 2, 2]), 6)
+    0.666667
+    """
+    return _information(Contingency.from_labels(labels_true, labels_pred)).completeness
+
+
+def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
+    """Return the harmonic mean of homogeneity and completeness, equal to the arithmetic NMI.
+
+    >>> round(v_measure([0, 0, 1, 1], [0, 1, 2, 2]), 6)
+    0.8
+    """
+    return normalized_mutual_information(labels_true, labels_pred)
+
+
+Average = Literal["arithmetic", "geometric", "min", "max"]
+
+
+def normalized_mutual_information(
+    labels_true: Labels, labels_pred: Labels, *, average: Average = "arithmetic"
+) -> float:
+    """Return ``I(K; R) / average(H(K), H(R))``, the information shared, as a part of that of the sides.
+
+    1 for two single clusters, 0 where only one side is a single cluster. Source: Vinh, Epps, Bailey 2010,
+    Information theoretic measures for clusterings comparison, JMLR 11.
+
+    >>> labels = [0, 0, 1, 1], [0, 1, 2, 2]
+    >>> [round(normalized_mutual_information(*labels, average=a), 6) for a in ("min", "geometric", "max")]
+    [1.0, 0.816497, 0.666667]
+    """
+    return _normalized_mutual_information(
+        _information(Contingency.from_labels(labels_true, labels_pred)), average
+    )
+
+
+def _normalized_mutual_information(info: _Information, average: Average) -> float:
+    h, c = info.homogeneity, info.completeness  # I/H(K) and I/H(R): dividing by a mean H is a mean of them
+    match average:
+        case "arithmetic":
+            return f1(c, h)
+        case "geometric":
+            return math.sqrt(h * c)
+        case "min":
+            return max(h, c) if h and c else 0.0  # a single cluster has h or c at 1, and shares nothing
+        case "max":
+            return min(h, c)
+        case _:
+            raise ValueError(f"average={average!r} is not 'arithmetic', 'geometric', 'min' or 'max'")
+
+
+def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:
+    """Return the mutual information corrected for chance, over the arithmetic mean of the entropies.
+
+    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)`` with ``E`` the mutual information expected of random
+    clusters of the same sizes. 1 for equal clusterings. Source: Vinh, Epps, Bailey 2010,
+    Information theoretic measures for clusterings comparison, JMLR 11.
+
+    >>> round(adjusted_mutual_information([0, 0, 1, 1], [0, 1, 0, 1]), 6)
+    -0.5
+    """
+    table = Contingency.from_labels(labels_true, labels_pred)
+    return _adjusted_mutual_information(table, _information(table))
+
+
+def _adjusted_mutual_information(table: Contingency, info: _Information) -> float:
+    if len(table.count) == len(table.row_size) == len(table.column_size):
+        return 1.0  # equal clusterings: also where only one outcome is possible, and the ratio is 0/0
+    if not (info.entropy_true and info.entropy_pred):
+        return 0.0
+    expected = expected_mutual_information(table.row_size, table.column_size)
+    mutual = info.homogeneity * info.entropy_true
+    return (mutual - expected) / ((info.entropy_true + info.entropy_pred) / 2 - expected)

@@ -1,0 +1,126 @@
+"""The contingency of two clusterings: which of their clusters share how many mentions.
+
+Every clustering and coreference metric is a function of this one sparse table.
+"""
+
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Self
+
+import numpy as np
+
+from eval.labels import IntArray, Labels, encode_labels
+from eval.mentions import Clusters, flatten
+
+
+@dataclass(frozen=True, eq=False)
+class Contingency:
+    """The cells ``|K_i & R_j| > 0`` of two clusterings ``K`` (rows) and ``R`` (columns), and the sizes.
+
+    A size counts every mention of its cluster, also those that the other side lacks, so a row's cells
+    add up to at most its size. Memory is that of the cells, never clusters x clusters.
+
+    Attributes
+    ----------
+    row, column, count
+        Shape (cells,): the cluster of either side, and how many mentions the two share. No cell is
+        stored twice or is zero; their order means nothing.
+    row_size, column_size
+        Shape (clusters of the side,): mentions in each cluster, at least 1.
+
+    """
+
+    row: IntArray
+    column: IntArray
+    count: IntArray
+    row_size: IntArray
+    column_size: IntArray
+
+    @classmethod
+    def from_labels(cls, labels_true: Labels, labels_pred: Labels) -> Self:
+        """Count two labellings of the same items; O(n log n).
+
+        Raises
+        ------
+        ValueError
+            The lengths differ, or a label is missing (NaN or None).
+        TypeError
+            A label cannot be hashed.
+
+        Examples
+        --------
+        >>> table = Contingency.from_labels([0, 0, 1], ["x", "y", "y"])
+        >>> table.row, table.column, table.count
+        (array([0, 0, 1]), array([0, 1, 1]), array([1, 1, 1]))
+
+        """
+        true = encode_labels(labels_true, name="labels_true")
+        pred = encode_labels(labels_pred, name="labels_pred")
+        if len(true.codes) != len(pred.codes):
+            raise ValueError(f"labels_true has {len(true.codes)} items, labels_pred has {len(pred.codes)}")
+        return cls(
+            *_count_cells(true.codes, pred.codes, pred.n_classes),
+            row_size=np.bincount(true.codes, minlength=true.n_classes),
+            column_size=np.bincount(pred.codes, minlength=pred.n_classes),
+        )
+
+    @classmethod
+    def from_clusters(cls, key: Clusters, response: Clusters) -> Self:
+        """Count two lists of clusters, whose mentions may differ.
+
+        Raises
+        ------
+        ValueError
+            A mention is twice on one side.
+        TypeError
+            A cluster is no iterable of hashable mention ids.
+
+        Examples
+        --------
+        >>> table = Contingency.from_clusters([["a", "b", "c"]], [["b", "c"], ["d"]])
+        >>> table.count, table.row_size, table.column_size
+        (array([2]), array([3]), array([2, 1]))
+
+        """
+        rows = flatten(key, side="key")
+        columns = flatten(response, side="response")
+        row_of = dict(zip(rows.mentions, rows.cluster.tolist(), strict=True))
+        n = len(columns.mentions)
+        row = np.fromiter(map(row_of.get, columns.mentions, repeat(-1)), np.int64, n)
+        shared = row >= 0
+        return cls(
+            *_count_cells(row[shared], columns.cluster[shared], len(columns.sizes)),
+            row_size=rows.sizes,
+            column_size=columns.sizes,
+        )
+
+    @property
+    def transposed(self) -> "Contingency":
+        """The same table with the sides exchanged: its recall is this one's precision."""
+        return Contingency(self.column, self.row, self.count, self.column_size, self.row_size)
+
+    @property
+    def n_shared(self) -> int:
+        """Mentions that both sides hold."""
+        return int(self.count.sum())
+
+
+def _count_cells(row: IntArray, column: IntArray, n_columns: int) -> tuple[IntArray, IntArray, IntArray]:
+    code = row * np.int64(n_columns) + column
+    code.sort()
+    starts = np.flatnonzero(np.diff(code, prepend=-1))
+    count = np.diff(starts, append=len(code))
+    if not len(code):
+        return code, code, count
+    first = code[starts]
+    cell_row = first // n_columns
+    return cell_row, first - cell_row * n_columns, count
+
+
+def n_pairs(sizes: IntArray) -> int:
+    """Return how many unordered pairs lie inside clusters of these sizes, exactly.
+
+    >>> n_pairs(np.array([3, 1, 2]))
+    4
+    """
+    return int((sizes * (sizes - 1) // 2).sum())

@@ -1,0 +1,302 @@
+"""Coreference metrics: counts first, ratios last, so that documents add.
+
+Throughout, ``K_i`` are the key clusters, ``R_j`` the response clusters, and a mention may be on one side
+only. Each metric is defined by its recall; precision is the recall with the sides exchanged, and F1 their
+harmonic mean. 0/0 is 0. Singletons count. The values are those of the CoNLL reference scorer 8.01
+(Pradhan et al. 2014, https://aclanthology.org/P14-2006), and for LEA of its authors' scorer.
+
+A new metric is one function from a `Contingency` to its counts, one line in `_METRICS`, and its public
+name above the function.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeAlias, TypedDict
+
+import numpy as np
+
+from eval.alignment import best_alignment
+from eval.contingency import Contingency, n_pairs
+from eval.exact import sum_of_fractions
+from eval.labels import IntArray
+from eval.mentions import Clusters
+from eval.ratio import f1, ratio
+
+# Recall numerator and denominator, precision numerator and denominator; BLANC has two such quadruples.
+Counts: TypeAlias = list[float]
+Metric: TypeAlias = Literal["muc", "b3", "ceafm", "ceafe", "lea", "blanc"]
+
+
+class Score(TypedDict):
+    """One metric: its ratios, and the counts that they were made from."""
+
+    recall: float
+    precision: float
+    f1: float
+    counts: Counts
+
+
+class CoreferenceScores(TypedDict):
+    """What `coreference_scores` returns; `conll` is the mean F1 of MUC, B-cubed and CEAF-e."""
+
+    muc: Score
+    b3: Score
+    ceafm: Score
+    ceafe: Score
+    lea: Score
+    blanc: Score
+    conll: float
+
+
+class CoreferenceCounts(dict[str, Counts]):
+    """The counts of each metric; the counts of documents add, also with `sum`.
+
+    >>> document = coreference_counts([["a", "b"]], [["a", "b"]])
+    >>> sum([document, document])["muc"]
+    [2, 2, 2, 2]
+    """
+
+    def __add__(self, other: Mapping[str, Counts]) -> "CoreferenceCounts":
+        return CoreferenceCounts(
+            {name: [a + b for a, b in zip(self[name], other[name], strict=True)] for name in self}
+        )
+
+    def __radd__(self, start: Literal[0]) -> "CoreferenceCounts":
+        return self if start == 0 else NotImplemented  # sum() starts at 0
+
+
+def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
+    """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
+
+    Parameters
+    ----------
+    key, response
+        Clusters: iterables of hashable mention ids. The mentions of the two sides may differ.
+
+    Raises
+    ------
+    ValueError
+        A mention is twice on one side.
+    TypeError
+        A cluster is no iterable of hashable mention ids.
+
+    Examples
+    --------
+    The example of Moosavi and Strube 2016:
+
+    >>> key = [["a", "b", "c"], ["d", "e", "f", "g"]]
+    >>> response = [["a", "b"], ["c", "d"], ["f", "g", "h", "i"]]
+    >>> scores = coreference_scores(key, response)
+    >>> scores["b3"]["counts"]
+    [2.9166666666666665, 7, 4.0, 8]
+    >>> round(scores["lea"]["recall"], 4), round(scores["conll"], 4)
+    (0.2381, 0.4582)
+
+    """
+    return scores_from_counts(coreference_counts(key, response))
+
+
+def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:
+    """Return the counts of every metric for one document; add them over documents, then take the scores.
+
+    >>> documents = [([["a", "b"]], [["a", "b"]]), ([["a", "b"]], [["a"], ["b"]])]
+    >>> counts = sum(coreference_counts(key, response) for key, response in documents)
+    >>> scores_from_counts(counts)["muc"]
+    {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [1, 2, 1, 1]}
+    """
+    return counts_from_contingency(Contingency.from_clusters(key, response))
+
+
+def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
+    """Return the counts of every metric from clusters that are integers already (rows are the key).
+
+    >>> counts_from_contingency(Contingency.from_labels([0, 0, 1], [0, 0, 0]))["muc"]
+    [1, 1, 1, 2]
+    """
+    return CoreferenceCounts({name: count(table) for name, count in _METRICS.items()})
+
+
+def scores_from_counts(counts: Mapping[str, Counts]) -> CoreferenceScores:
+    """Return the ratios of counts, of one document or summed over many."""
+    muc, b3, ceafe = (_score(counts[name]) for name in ("muc", "b3", "ceafe"))
+    return {
+        "muc": muc,
+        "b3": b3,
+        "ceafm": _score(counts["ceafm"]),
+        "ceafe": ceafe,
+        "lea": _score(counts["lea"]),
+        "blanc": _blanc_score(counts["blanc"]),
+        "conll": (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3,
+    }
+
+
+def _score(counts: Counts) -> Score:
+    recall, precision = ratio(counts[0], counts[1]), ratio(counts[2], counts[3])
+    return {"recall": recall, "precision": precision, "f1": f1(recall, precision), "counts": list(counts)}
+
+
+def muc(key: Clusters, response: Clusters) -> Score:
+    """Return MUC: how many of the links that hold a cluster together are found.
+
+    Recall ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)``, where ``p(K_i)`` counts the parts into which the
+    response cuts ``K_i``, a mention that it lacks being a part of its own. Singletons have no links: they
+    alone score 0, also against themselves.
+
+    Source: Vilain et al. 1995, A model-theoretic coreference scoring scheme, MUC-6,
+    https://aclanthology.org/M95-1005.
+
+    >>> muc([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])["counts"]
+    [2, 3, 2, 2]
+    """
+    return _score(_muc(Contingency.from_clusters(key, response)))
+
+
+def _muc(table: Contingency) -> Counts:
+    common = table.n_shared - len(table.count)  # the sum of |K_i| - p(K_i), which is symmetric
+    links = [int(sizes.sum()) - len(sizes) for sizes in (table.row_size, table.column_size)]
+    return [common, links[0], common, links[1]]
+
+
+def b_cubed(key: Clusters, response: Clusters) -> Score:
+    """Return B-cubed: for each mention, how much of its cluster is with it on the other side.
+
+    Recall: the mean, over the mentions m of the key, of ``|K(m) & R(m)| / |K(m)|``, where ``X(m)`` is the
+    cluster of m; a mention that the response lacks has 0. Summed over cells, the numerator is
+    ``sum_ij |K_i & R_j|^2 / |K_i|``.
+
+    Source: Bagga and Baldwin 1998, Algorithms for scoring coreference chains, LREC workshop on linguistic
+    coreference.
+
+    >>> b_cubed([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])
+    {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [2.0, 4, 4.0, 4]}
+    """
+    return _score(_b_cubed(Contingency.from_clusters(key, response)))
+
+
+def _b_cubed(table: Contingency) -> Counts:
+    def recall(side: Contingency) -> Counts:
+        size = side.row_size[side.row]
+        return [sum_of_fractions(side.count**2, size), int(side.row_size.sum())]
+
+    return recall(table) + recall(table.transposed)
+
+
+def ceaf_m(key: Clusters, response: Clusters) -> Score:
+    """Return CEAF-m: the mentions shared under the best one-to-one alignment of the clusters.
+
+    Recall ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters
+    to response clusters.
+
+    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004
+    (phi 3).
+
+    >>> ceaf_m([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
+    [3, 4, 3, 4]
+    """
+    return _score(_ceaf_m(Contingency.from_clusters(key, response)))
+
+
+def _ceaf_m(table: Contingency) -> Counts:
+    aligned = int(table.count[best_alignment(table.row, table.column, table.count)].sum())
+    return [aligned, int(table.row_size.sum()), aligned, int(table.column_size.sum())]
+
+
+def ceaf_e(key: Clusters, response: Clusters) -> Score:
+    """Return CEAF-e: the similarity of the clusters under their best one-to-one alignment.
+
+    Recall ``max_g sum_i phi(K_i, R_g(i)) / number of K_i``, with ``phi(K, R) = 2 |K & R| / (|K| + |R|)``,
+    over one-to-one partial maps g of key clusters to response clusters.
+
+    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004
+    (phi 4).
+
+    >>> ceaf_e([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
+    [1.4666666666666666, 2, 1.4666666666666666, 2]
+    """
+    return _score(_ceaf_e(Contingency.from_clusters(key, response)))
+
+
+def _ceaf_e(table: Contingency) -> Counts:
+    sizes = table.row_size[table.row] + table.column_size[table.column]
+    best = best_alignment(table.row, table.column, 2 * table.count / sizes)
+    aligned = sum_of_fractions(2 * table.count[best], sizes[best])
+    return [aligned, len(table.row_size), aligned, len(table.column_size)]
+
+
+def lea(key: Clusters, response: Clusters) -> Score:
+    """Return LEA: how much of each cluster's links is resolved, weighted by its size.
+
+    Recall ``sum_i |K_i| s(K_i) / sum_i |K_i|``, where ``s(K) = sum_j link(K & R_j) / link(K)`` and
+    ``link(X) = |X| (|X| - 1) / 2``. A singleton links to itself: s is 1 if the other side has the same
+    singleton, else 0.
+
+    Source: Moosavi and Strube 2016, Which coreference evaluation metric do you trust?,
+    https://aclanthology.org/P16-1060, section 3.
+
+    >>> lea([["a", "b", "c"], ["d"]], [["a", "b"], ["c"], ["d"]])["counts"]
+    [2.0, 4, 3.0, 4]
+    """
+    return _score(_lea(Contingency.from_clusters(key, response)))
+
+
+def _lea(table: Contingency) -> Counts:
+    singletons = int(((table.row_size[table.row] == 1) & (table.column_size[table.column] == 1)).sum())
+
+    def recall(side: Contingency) -> Counts:
+        # |K| link(K & R) / link(K) is c (c - 1) / (|K| - 1) for a cell of c mentions.
+        linked = side.count > 1
+        count, size = side.count[linked], side.row_size[side.row[linked]]
+        return [singletons + sum_of_fractions(count * (count - 1), size - 1), int(side.row_size.sum())]
+
+    return recall(table) + recall(table.transposed)
+
+
+def blanc(key: Clusters, response: Clusters) -> Score:
+    """Return BLANC: the mean agreement on the links that corefer and on those that do not.
+
+    With ``C(X)`` the pairs of mentions inside clusters of X and ``N(X)`` all its other pairs: recall is
+    the mean of ``|C(K) & C(R)| / |C(K)|`` and ``|N(K) & N(R)| / |N(K)|``; precision and F1 likewise are
+    means over the two kinds of link. Where the key has links of one kind only, that kind alone counts.
+
+    Source: Luo et al. 2014, An extension of BLANC to system mentions, https://aclanthology.org/P14-2005;
+    Recasens and Hovy 2011.
+
+    >>> blanc([["a", "b"], ["c"]], [["a", "b", "c"]])["counts"]
+    [1, 1, 1, 3, 0, 2, 0, 0]
+    """
+    return _blanc_score(_blanc(Contingency.from_clusters(key, response)))
+
+
+def _blanc(table: Contingency) -> Counts:
+    def apart(sizes: IntArray) -> int:
+        mentions = int(sizes.sum())
+        return mentions * (mentions - 1) // 2 - n_pairs(sizes)
+
+    shared = table.n_shared
+    linked, key_linked, response_linked = map(n_pairs, (table.count, table.row_size, table.column_size))
+    # Shared mentions that are together on one side: the links of either side cut down to them.
+    key_shared = n_pairs(np.bincount(table.row, table.count).astype(np.int64))
+    response_shared = n_pairs(np.bincount(table.column, table.count).astype(np.int64))
+    unlinked = shared * (shared - 1) // 2 - key_shared - response_shared + linked
+    coreferent = [linked, key_linked, linked, response_linked]
+    return [*coreferent, unlinked, apart(table.row_size), unlinked, apart(table.column_size)]
+
+
+def _blanc_score(counts: Counts) -> Score:
+    halves = [half for half in (counts[:4], counts[4:]) if half[1]]  # the links that the key has
+    kinds = [_score(half) for half in halves]
+    return {
+        "recall": ratio(sum(kind["recall"] for kind in kinds), len(kinds)),
+        "precision": ratio(sum(kind["precision"] for kind in kinds), len(kinds)),
+        "f1": ratio(sum(kind["f1"] for kind in kinds), len(kinds)),
+        "counts": list(counts),
+    }
+
+
+_METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
+    "muc": _muc,
+    "b3": _b_cubed,
+    "ceafm": _ceaf_m,
+    "ceafe": _ceaf_e,
+    "lea": _lea,
+    "blanc": _blanc,
+}

@@ -1,0 +1,102 @@
+"""What the mentions were annotated with: ragged rows of acceptable entities."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.arrays import BoolArray, boolean_array, integer_array
+from eval.labels import IntArray
+
+OUTSIDE = -1
+"""A gold id that the knowledge base does not hold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gold:
+    """The gold ids of each mention, any of which is right.
+
+    Mention ``i`` has the ids ``indices[indptr[i] : indptr[i + 1]]``: entities of the knowledge base
+    (KB), or `OUTSIDE` for an id that is not in it. Four cases follow:
+
+    ============================  ==============================================
+    some id is in the KB          it has a concept, and can be linked
+    all ids are outside           it has a concept, and is NIL
+    no id, but annotated          it has no concept, and is NIL
+    no id, and not annotated      it says nothing, and is left out everywhere
+    ============================  ==============================================
+
+    Attributes
+    ----------
+    indptr
+        Shape (mentions + 1,), from 0 to ``len(indices)``, never falling.
+    indices
+        Shape (gold ids,): entity, or `OUTSIDE`.
+    annotated
+        Shape (mentions,).
+
+    """
+
+    indptr: IntArray
+    indices: IntArray
+    annotated: BoolArray
+
+    @classmethod
+    def from_arrays(
+        cls, indptr: npt.ArrayLike, indices: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
+    ) -> Self:
+        """Check the arrays; without `annotated`, a mention is annotated if it has an id.
+
+        Raises
+        ------
+        ValueError
+            The rows do not fit the indices, or a mention has ids and yet is not annotated.
+        TypeError
+            Indices that are no integers, flags that are no booleans.
+
+        """
+        pointers = integer_array(indptr, name="gold_indptr")
+        ids = integer_array(indices, name="gold_indices", low=OUTSIDE)
+        if not len(pointers) or pointers[0] != 0 or pointers[-1] != len(ids):
+            ends = f"from {pointers[0]} to {pointers[-1]}" if len(pointers) else "nowhere (it is empty)"
+            raise ValueError(f"gold_indptr must go from 0 to {len(ids)}, the number of gold ids, not {ends}")
+        lengths = np.diff(pointers)
+        if (lengths < 0).any():
+            raise ValueError(f"gold_indptr falls after position {np.argmax(lengths < 0)}")
+        if annotated is None:
+            return cls(pointers, ids, lengths > 0)
+        flags = boolean_array(annotated, name="annotated", length=len(lengths))
+        odd = np.flatnonzero(~flags & (lengths > 0))
+        if len(odd):
+            raise ValueError(
+                f"{len(odd)} mentions have gold ids but are not annotated, first mention {odd[0]}"
+            )
+        return cls(pointers, ids, flags)
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def mention(self) -> IntArray:
+        """Shape (gold ids,): the mention that each gold id belongs to."""
+        return np.repeat(np.arange(len(self)), np.diff(self.indptr))
+
+    @property
+    def has_concept(self) -> BoolArray:
+        """Shape (mentions,): whether a mention has a gold id, inside or outside the KB."""
+        return np.diff(self.indptr) > 0
+
+    @property
+    def in_kb(self) -> BoolArray:
+        """Shape (mentions,): whether a mention has a gold id inside the KB."""
+        inside = np.zeros(len(self), np.bool_)
+        inside[self.mention[self.indices != OUTSIDE]] = True
+        return inside
+
+    def accepts(self, entity: IntArray) -> BoolArray:
+        """Shape (mentions,): whether the entity given for each mention is one of its gold ids."""
+        mention = self.mention
+        right = np.zeros(len(self), np.bool_)
+        right[mention[(entity[mention] == self.indices) & (self.indices != OUTSIDE)]] = True
+        return right

@@ -1,0 +1,179 @@
+"""Clustering metrics against golden values, scikit-learn, brute force, and properties of the family."""
+
+import json
+import math
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+
+import eval as package
+from eval import PairCounts, clustering_scores, pair_counts
+
+FUNCTIONS = {
+    "ari": package.adjusted_rand_index,
+    "rand": package.rand_index,
+    "ami": package.adjusted_mutual_information,
+    "nmi_arithmetic": package.normalized_mutual_information,
+    "homogeneity": package.homogeneity,
+    "completeness": package.completeness,
+    "v_measure": package.v_measure,
+    "fowlkes_mallows": package.fowlkes_mallows,
+    "pairwise": package.pairwise,
+}
+labellings = st.integers(0, 40).flatmap(
+    lambda n: st.tuples(*(st.lists(st.integers(0, 6), min_size=n, max_size=n) for _ in "12"))
+)
+
+
+def flat(scores):
+    """The scores with the three of `pairwise` beside the others."""
+    return {k: v for k, v in scores.items() if k != "pairwise"} | {
+        f"pairwise_{k}": v for k, v in scores["pairwise"].items()
+    }
+
+
+def from_sklearn(true, pred):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn suspects numbers with many values
+        return {
+            "ari": metrics.adjusted_rand_score(true, pred),
+            "rand": metrics.rand_score(true, pred),
+            "ami": metrics.adjusted_mutual_info_score(true, pred),
+            "homogeneity": metrics.homogeneity_score(true, pred),
+            "completeness": metrics.completeness_score(true, pred),
+            "v_measure": metrics.v_measure_score(true, pred),
+            "fowlkes_mallows": metrics.fowlkes_mallows_score(true, pred),
+        } | {
+            f"nmi_{average}": metrics.normalized_mutual_info_score(true, pred, average_method=average)
+            for average in ("arithmetic", "geometric", "min", "max")
+        }
+
+
+def random_labels(law, n, rng):
+    if law == "even":
+        return rng.integers(0, 12, n)
+    if law == "zipf":
+        return np.minimum(rng.zipf(1.6, n), n)
+    if law == "singletons":
+        return np.arange(n)
+    return np.zeros(n, int)
+
+
+def test_golden_values(shared):
+    for line in shared("golden/coref_metrics.jsonl").read_text("utf-8").splitlines():
+        case = json.loads(line)
+        expected = case["clustering"]
+        if expected is None:
+            continue
+        true, pred = (
+            {mention: i for i, cluster in enumerate(case[side]) for mention in cluster}
+            for side in ("key", "response")
+        )
+        pairs = expected.pop("pairwise")
+        expected |= {
+            f"pairwise_{k}": pairs[v] for k, v in [("precision", "p"), ("recall", "r"), ("f1", "f1")]
+        }
+        labels = list(true.values()), [pred[mention] for mention in true]
+        assert flat(clustering_scores(*labels)) == pytest.approx(expected, abs=1e-9), case["name"]
+        assert pair_counts(*labels) == PairCounts(*(pairs[name] for name in PairCounts._fields)), case["name"]
+
+
+@pytest.mark.parametrize("true_law", ["even", "zipf", "singletons", "single"])
+@pytest.mark.parametrize("pred_law", ["even", "zipf", "singletons", "single"])
+@pytest.mark.parametrize("n", [1, 2, 300])
+def test_scikit_learn_agrees(true_law, pred_law, n):
+    rng = np.random.default_rng(n)
+    true, pred = random_labels(true_law, n, rng), random_labels(pred_law, n, rng)
+    expected = from_sklearn(true, pred)
+    scores = clustering_scores(true, pred)
+    assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+
+
+def test_scikit_learn_agrees_on_large_clusters():
+    """Windows around the mean, narrower than the whole distribution, hold all the information expected."""
+    rng = np.random.default_rng(0)
+    true = np.repeat([0, 1, 2, 3], [9000, 6000, 3000, 2000])
+    pred = np.where(rng.random(len(true)) < 0.01, rng.integers(0, 4, len(true)), 0)
+    expected = from_sklearn(true, pred)
+    assert clustering_scores(true, pred)["ami"] == pytest.approx(expected["ami"], abs=1e-9)
+
+
+@settings(max_examples=40)
+@given(labellings)
+def test_scikit_learn_agrees_on_any_labels(labels):
+    scores = clustering_scores(*labels)
+    expected = from_sklearn(*labels)
+    assert {name: scores[name] for name in expected} == pytest.approx(expected, abs=1e-9)
+
+
+@given(labellings)
+def test_pairs_by_brute_force(labels):
+    true, pred = labels
+    together = [(true[i] == true[j], pred[i] == pred[j]) for i, j in combinations(range(len(true)), 2)]
+    expected = PairCounts(*(together.count(kind) for kind in [(1, 1), (0, 1), (1, 0), (0, 0)]))
+    assert pair_counts(true, pred) == expected
+
+
+@given(labellings)
+def test_sides_exchanged(labels):
+    """Symmetric, but for the pairs of measures that are each other's mirror."""
+    mirror = {"homogeneity": "completeness", "pairwise_precision": "pairwise_recall"}
+    mirror |= {b: a for a, b in mirror.items()}
+    there, back = (flat(clustering_scores(*pair)) for pair in (labels, labels[::-1]))
+    assert there == pytest.approx({name: back[mirror.get(name, name)] for name in back}, abs=1e-12)
+
+
+@given(labellings)
+def test_bounds(labels):
+    scores = flat(clustering_scores(*labels))
+    lowest = {"ari": -0.5, "ami": -1.0}
+    assert all(lowest.get(name, 0.0) <= value <= 1.0 + 1e-12 for name, value in scores.items())
+
+
+@given(labellings, st.randoms(use_true_random=False))
+def test_names_of_labels_and_order_of_items_mean_nothing(labels, random):
+    order = list(range(len(labels[0])))
+    random.shuffle(order)
+    names = [f"cluster {i}" for i in range(7)]
+    random.shuffle(names)
+    other = [[names[side[i]] for i in order] for side in labels]
+    assert flat(clustering_scores(*other)) == pytest.approx(flat(clustering_scores(*labels)), abs=1e-12)
+
+
+@given(labellings)
+def test_identity_is_1_but_for_pairs_where_there_are_none(labels):
+    true, _ = labels
+    scores = flat(clustering_scores(true, true))
+    of_pairs = {"pairwise_precision", "pairwise_recall", "pairwise_f1", "fowlkes_mallows"}
+    if len(set(true)) == len(true):
+        assert {scores.pop(name) for name in of_pairs} == {0.0}
+    assert set(scores.values()) == {1.0}
+
+
+@given(labellings)
+def test_each_function_is_its_line_of_the_scores(labels):
+    scores = clustering_scores(*labels)
+    assert {name: function(*labels) for name, function in FUNCTIONS.items()} == {
+        name: scores[name] for name in FUNCTIONS
+    }
+    for average in ("arithmetic", "geometric", "min", "max"):
+        value = package.normalized_mutual_information(*labels, average=average)
+        assert value == scores[f"nmi_{average}"]
+
+
+def test_pair_counts_of_three_million_do_not_overflow():
+    n = 3 * 10**6
+    true, pred = np.zeros(n, np.int8), np.repeat(np.array([0, 1], np.int8), n // 2)
+    half = 2 * math.comb(n // 2, 2)
+    assert pair_counts(true, pred) == PairCounts(half, 0, math.comb(n, 2) - half, 0)
+    assert package.adjusted_rand_index(true, pred) == 0.0
+
+
+def test_an_unknown_average_is_refused():
+    with pytest.raises(ValueError, match="average='median' is not"):
+        package.normalized_mutual_information([0, 1], [0, 1], average="median")

@@ -1,0 +1,204 @@
+"""Coreference metrics against the reference scorers, their definitions, and properties of the family."""
+
+import json
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import eval as package
+from eval import (
+    Contingency,
+    coreference_counts,
+    coreference_scores,
+    counts_from_contingency,
+    scores_from_counts,
+)
+
+FUNCTIONS = {
+    "muc": package.muc,
+    "b3": package.b_cubed,
+    "ceafm": package.ceaf_m,
+    "ceafe": package.ceaf_e,
+    "lea": package.lea,
+    "blanc": package.blanc,
+}
+
+
+@st.composite
+def sides(draw, max_mentions=12):
+    """A key and a response over overlapping mentions."""
+    side = st.dictionaries(st.integers(0, max_mentions), st.integers(0, 5), max_size=max_mentions)
+    return tuple(clusters_of(draw(side)) for _ in ("key", "response"))
+
+
+def clusters_of(owner):
+    return [[m for m in owner if owner[m] == cluster] for cluster in sorted(set(owner.values()))]
+
+
+def ratios(score):
+    return [score["recall"], score["precision"], score["f1"]]
+
+
+def test_golden_values(shared):
+    for line in shared("golden/coref_metrics.jsonl").read_text("utf-8").splitlines():
+        case = json.loads(line)
+        scores = coreference_scores(case["key"], case["response"])
+        assert scores["conll"] == pytest.approx(case["expected"].pop("conll"), abs=1e-9), case["name"]
+        for metric, expected in case["expected"].items():
+            where = f"{case['name']} {metric}"
+            values = [expected["r"], expected["p"], expected["f1"]]
+            assert ratios(scores[metric]) == pytest.approx(values, abs=1e-9), where
+            for got, count in zip(scores[metric]["counts"], case["counts"][metric], strict=True):
+                assert got == (count if isinstance(count, int) else pytest.approx(count, abs=1e-9)), where
+
+
+def recall_by_definition(metric, key, response):
+    """Numerator and denominator of a recall, as the sets say it."""
+    key, response = [set(k) for k in key], [set(r) for r in response]
+    size = sum(map(len, key))
+    if metric == "muc":
+        parts = [sum(bool(k & r) for r in response) + len(k - set().union(*response)) for k in key]
+        return sum(len(k) - p for k, p in zip(key, parts, strict=True)), size - len(key)
+    if metric == "b3":
+        return sum(len(k & r) / len(k) for k in key for r in response for m in k & r), size
+    if metric in ("ceafm", "ceafe"):
+        padded = response + [set()] * len(key)
+
+        def worth(k, r):
+            return len(k & r) if metric == "ceafm" else 2 * len(k & r) / (len(k) + len(r))
+
+        best = max(sum(map(worth, key, chosen)) for chosen in permutations(padded, len(key)))
+        return best, size if metric == "ceafm" else len(key)
+    assert metric == "lea"
+
+    def resolved(k):
+        if len(k) == 1:
+            return float(k in response)
+        links = [{*pair} for pair in combinations(k, 2)]
+        return sum(link <= r for link in links for r in response) / len(links)
+
+    return sum(len(k) * resolved(k) for k in key), size
+
+
+@pytest.mark.parametrize("metric", ["muc", "b3", "ceafm", "ceafe", "lea"])
+@given(pair=sides(max_mentions=5))
+def test_definitions_by_brute_force(metric, pair):
+    key, response = pair
+    expected = [*recall_by_definition(metric, key, response), *recall_by_definition(metric, response, key)]
+    assert coreference_counts(key, response)[metric] == pytest.approx(expected, abs=1e-12)
+
+
+@given(sides())
+def test_blanc_by_brute_force(pair):
+    def links(clusters):
+        owner = {m: i for i, cluster in enumerate(clusters) for m in cluster}
+        pairs = {frozenset(pair) for pair in combinations(owner, 2)}
+        linked = {pair for pair in pairs if len({owner[m] for m in pair}) == 1}
+        return linked, pairs - linked
+
+    expected = [
+        count
+        for k, r in zip(*map(links, pair), strict=True)
+        for count in (len(k & r), len(k), len(k & r), len(r))
+    ]
+    assert coreference_counts(*pair)["blanc"] == expected
+
+
+@given(sides())
+def test_sides_exchanged_exchange_recall_and_precision(pair):
+    there, back = coreference_counts(*pair), coreference_counts(*pair[::-1])
+    for name, counts in there.items():
+        exchanged = [counts[i ^ 2] for i in range(len(counts))]  # 2 3 0 1, and for BLANC 6 7 4 5
+        assert back[name] == pytest.approx(exchanged, abs=1e-12), name
+
+
+@given(sides(), st.randoms(use_true_random=False))
+def test_order_and_names_mean_nothing(pair, random):
+    def disguised(clusters):
+        other = [[f"mention {m}" for m in random.sample(cluster, len(cluster))] for cluster in clusters]
+        random.shuffle(other)
+        return other
+
+    assert coreference_counts(*map(disguised, pair)) == coreference_counts(*pair)
+
+
+@given(sides())
+def test_bounds(pair):
+    scores = coreference_scores(*pair)
+    assert 0 <= scores["conll"] <= 1
+    assert all(0 <= value <= 1 + 1e-12 for name in FUNCTIONS for value in ratios(scores[name]))
+
+
+@given(sides())
+def test_identity_is_1_but_where_nothing_is_counted(pair):
+    key, _ = pair
+    scores = coreference_scores(key, key)
+    n = sum(map(len, key))
+    nothing = {
+        "muc": n == len(key),  # no links
+        "blanc": n < 2,
+    }
+    for name in FUNCTIONS:
+        expected = 0.0 if nothing.get(name, n == 0) else 1.0
+        assert ratios(scores[name]) == pytest.approx([expected] * 3), name
+
+
+@given(sides())
+def test_each_function_is_its_line_of_the_scores(pair):
+    scores = coreference_scores(*pair)
+    assert {name: function(*pair) for name, function in FUNCTIONS.items()} == {
+        name: scores[name] for name in FUNCTIONS
+    }
+
+
+@given(st.lists(sides(), min_size=1, max_size=3))
+def test_documents_add(documents):
+    """Pooled counts are those of all clusters together, but for BLANC, whose links end with the document."""
+    counts = sum(coreference_counts(*document) for document in documents)
+    key, response = (
+        [[(d, m) for m in cluster] for d, document in enumerate(documents) for cluster in document[side]]
+        for side in (0, 1)
+    )
+    together = coreference_counts(key, response)
+    for name in ("muc", "b3", "ceafm", "ceafe", "lea"):
+        assert counts[name] == pytest.approx(together[name], abs=1e-12), name
+    assert counts["blanc"][:4] == together["blanc"][:4]
+    assert counts["blanc"][5] <= together["blanc"][5]
+    assert scores_from_counts(counts)["muc"] == scores_from_counts(together)["muc"]
+
+
+@pytest.mark.parametrize("pair", [([], []), ([["a", "b"]], []), ([], [["a", "b"]]), ([[]], [["a"]])])
+def test_an_empty_side_scores_0(pair):
+    scores = coreference_scores(*pair)
+    assert scores["conll"] == 0
+    assert {value for name in FUNCTIONS for value in ratios(scores[name])} == {0.0}
+
+
+def test_scores_are_plain_data():
+    scores = coreference_scores([["a", "b"], ["c"]], [["a"], ["b", "c"]])
+    assert json.loads(json.dumps(scores)) == scores
+
+
+def test_labels_that_are_integers_already_need_no_lists():
+    rng = np.random.default_rng(0)
+    true, pred = rng.integers(0, 9, 60), rng.integers(0, 9, 60)
+    lists = [[np.flatnonzero(side == c) for c in np.unique(side)] for side in (true, pred)]
+    assert counts_from_contingency(Contingency.from_labels(true, pred)) == coreference_counts(*lists)
+
+
+@pytest.mark.parametrize("function", [coreference_counts, coreference_scores, *FUNCTIONS.values()])
+def test_a_mention_twice_on_a_side_is_refused(function):
+    with pytest.raises(ValueError, match="mention 7 is twice in the response: in clusters 0 and 2"):
+        function([[7]], [[7, 8], [9], [7]])
+
+
+def test_ten_thousand_clusters_are_aligned_without_a_matrix():
+    """A dense assignment of 40,000 x 40,000 clusters would need 13 GB."""
+    rng = np.random.default_rng(1)
+    true = rng.integers(0, 40_000, 100_000)
+    pred = np.where(rng.random(len(true)) < 0.2, rng.integers(0, 40_000, len(true)), true)
+    scores = scores_from_counts(counts_from_contingency(Contingency.from_labels(true, pred)))
+    assert 0.5 < scores["ceafe"]["f1"] < 1

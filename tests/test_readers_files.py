@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from arbo.errors import DataError
+from arbo.readers.files import data_files, read_lines, write_lines
+
+
+def lines(path: Path, content: bytes) -> list[str]:
+    path.write_bytes(gzip.compress(content) if path.name.lower().endswith(".gz") else content)
+    return [line for _, line in read_lines(path)]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.TXT.GZ", "a folder's näme 🙂.txt"])
+def test_plain_and_zipped_files_give_numbered_lines(tmp_path: Path, name: str) -> None:
+    lines(tmp_path / name, b"one\n\ntwo")
+    assert list(read_lines(tmp_path / name)) == [(1, "one"), (2, ""), (3, "two")]
+
+
+def test_line_ends_of_all_systems_and_a_byte_order_mark_are_no_text(tmp_path: Path) -> None:
+    assert lines(tmp_path / "a", "\ufeffone\r\ntwo\n".encode()) == ["one", "two"]
+    assert lines(tmp_path / "a", "one\n\ufefftwo".encode()) == ["one", "\ufefftwo"]
+    assert lines(tmp_path / "a", b"") == []
+
+
+@pytest.mark.parametrize("inner", ["\r", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u2029"])
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, inner: str) -> None:
+    assert lines(tmp_path / "a", f"one{inner}two\n".encode()) == [f"one{inner}two"]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("na\u00efve".encode("latin-1"), "line 2: not UTF-8: byte 3 of the line is 0xef"),
+        (b"\xed\xa0\x80", "line 2: not UTF-8: byte 1"),  # a surrogate, as some programs write it
+        (b"a\0b", "line 2: a NUL at character 2"),
+    ],
+)
+def test_text_that_is_not_utf8_is_refused_by_line_and_byte(
+    tmp_path: Path, content: bytes, problem: str
+) -> None:
+    with pytest.raises(DataError, match=problem) as caught:
+        lines(tmp_path / "a.txt", b"fine\n" + content)
+    assert caught.value.file == str(tmp_path / "a.txt")
+
+
+def test_utf16_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"line 1: not UTF-8: byte 1 of the line is 0xff; .*iconv"):
+        lines(tmp_path / "a.txt", "flu".encode("utf-16"))
+
+
+def test_a_truncated_or_corrupt_gzip_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt.gz"
+    whole = gzip.compress(bytes(range(1, 128)) * 1000)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="breaks off; fetch it again"):
+        list(read_lines(path))
+    path.write_bytes(whole[:20] + b"\xff\xff\xff\xff" + whole[24:])
+    with pytest.raises(DataError, match="not a sound gzip file"):
+        list(read_lines(path))
+    path.write_bytes(b"plain text")
+    with pytest.raises(DataError, match=r"drop \.gz from its name"):
+        list(read_lines(path))
+
+
+def test_a_missing_path_says_so_and_knows_its_zipped_sibling(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file or folder; check the path"):
+        data_files(tmp_path / "a.txt", (".txt",))
+    (tmp_path / "a.txt.gz").touch()
+    with pytest.raises(DataError, match=r"did you mean .*a\.txt\.gz"):
+        data_files(tmp_path / "a.txt", (".txt",))
+
+
+def test_an_address_is_never_fetched() -> None:
+    with pytest.raises(DataError, match="no such file or folder"):
+        data_files("https://example.org/kb.obo", (".obo",))
+
+
+def test_a_folder_gives_its_data_files_by_name(tmp_path: Path) -> None:
+    for name in ("b.txt", "a.TXT", "c.txt.gz", "LICENSE", ".hidden.txt", "d.tsv"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder.txt").mkdir()
+    assert [file.name for file in data_files(tmp_path, (".txt",))] == ["a.TXT", "b.txt", "c.txt.gz"]
+    assert data_files(tmp_path / "d.tsv", (".txt",)) == (tmp_path / "d.tsv",)
+    with pytest.raises(DataError, match=r"no file that ends in \.obo, \.obo\.gz; name the file itself"):
+        data_files(tmp_path, (".obo",))
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read") as caught:
+        list(read_lines(tmp_path))
+    assert caught.value.file == str(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
+def test_written_lines_are_read_back_and_bytes_repeat(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    write_lines(["one", "zwei \U0001f600"], path)
+    first = path.read_bytes()
+    assert [line for _, line in read_lines(path)] == ["one", "zwei \U0001f600"]
+    write_lines(["one", "zwei \U0001f600"], path)
+    assert path.read_bytes() == first
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("old\n")
+
+    def broken() -> Iterator[str]:
+        yield "new"
+        raise RuntimeError("halfway")
+
+    with pytest.raises(RuntimeError, match="halfway"):
+        write_lines(broken(), path)
+    assert [file.name for file in tmp_path.iterdir()] == ["out.jsonl"]
+    assert path.read_text() == "old\n"
