@@ -1,1 +1,80 @@
-"""Placeholder, written below."""
+"""arbo links the mentions of documents to a knowledge base and discovers the entities that it lacks.
+
+>>> import arbo
+>>> documents, kb = arbo.load_sample()
+>>> result = arbo.Linker(kb).link(documents)
+>>> result.links[0].entity_name
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from arbo.config import LinkerConfig
+    from arbo.documents import Corpus, Document, Mention
+    from arbo.encoders import NgramEncoder
+    from arbo.errors import ArboError, DataError, MissingDependency, UsageError
+    from arbo.knowledge_base import Entity, KnowledgeBase
+    from arbo.linker import Linker
+    from arbo.readers import read_documents
+    from arbo.readers.jsonl import read_jsonl
+    from arbo.readers.pubtator import read_pubtator
+    from arbo.result import Cluster, Link, Result
+    from arbo.sample import load_sample
+
+# What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
+_HOME = {
+    "ArboError": "errors",
+    "Cluster": "result",
+    "Corpus": "documents",
+    "DataError": "errors",
+    "Document": "documents",
+    "Entity": "knowledge_base",
+    "KnowledgeBase": "knowledge_base",
+    "Link": "result",
+    "Linker": "linker",
+    "LinkerConfig": "config",
+    "Mention": "documents",
+    "MissingDependency": "errors",
+    "NgramEncoder": "encoders",
+    "Result": "result",
+    "UsageError": "errors",
+    "load_sample": "sample",
+    "read_documents": "readers",
+    "read_jsonl": "readers.jsonl",
+    "read_pubtator": "readers.pubtator",
+}
+
+__all__ = [
+    "ArboError",
+    "Cluster",
+    "Corpus",
+    "DataError",
+    "Document",
+    "Entity",
+    "KnowledgeBase",
+    "Link",
+    "Linker",
+    "LinkerConfig",
+    "Mention",
+    "MissingDependency",
+    "NgramEncoder",
+    "Result",
+    "UsageError",
+    "load_sample",
+    "read_documents",
+    "read_jsonl",
+    "read_pubtator",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'arbo' has no attribute {name!r}")
+    return getattr(import_module(f"arbo.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

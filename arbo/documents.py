@@ -119,6 +119,11 @@ class Corpus(Sequence[Document]):
         object.__setattr__(self, "mentions", tuple(m for document in documents for m in document.mentions))
         object.__setattr__(self, "notes", dict(notes or {}))
 
+    @classmethod
+    def of(cls, documents: Iterable[Document]) -> Corpus:
+        """Return the documents as a corpus; one that is a corpus already stays itself."""
+        return documents if isinstance(documents, Corpus) else cls(documents)
+
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents with the mentions of these types alone."""
         wanted = {types} if isinstance(types, str) else set(types)

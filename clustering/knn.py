@@ -34,7 +34,6 @@ def silent(items: Iterable[T], total: int) -> Iterable[T]:
     return items
 
 
-_CHUNK = 256
 _SPARE = 8
 
 
@@ -88,15 +87,15 @@ def nearest(
     ids = np.full((len(distinct), fetched), -1, np.int32)
     dissimilarity = np.full((len(distinct), fetched), np.inf, np.float32)
     if ids.size > 0 and len(corpus.row) > 0:
-        offset = 1.0 if metric == "cosine" else 0.0
-        search, workers = _sparse_search(corpus) if sp.issparse(corpus.matrix) else _dense_search(corpus)
+        offset = _offset(metric)
+        search = _sparse_search(corpus) if sp.issparse(corpus.matrix) else _dense_search(corpus)
 
         def fill(begin: int) -> None:
-            chunk = slice(begin, begin + _CHUNK)
-            search(queries.matrix[distinct[chunk]], offset, ids[chunk], dissimilarity[chunk])
+            chunk = slice(begin, begin + search.chunk)
+            search.run(queries.matrix[distinct[chunk]], offset, ids[chunk], dissimilarity[chunk])
 
-        begins = range(0, len(distinct), _CHUNK)
-        with ThreadPoolExecutor(workers) as pool:
+        begins = range(0, len(distinct), search.chunk)
+        with ThreadPoolExecutor(search.workers) as pool:
             for _ in progress(pool.map(fill, begins), len(begins)):
                 pass
     ids, dissimilarity = ids[row_of_query], dissimilarity[row_of_query]
@@ -122,14 +121,19 @@ def pair_dissimilarity(
     else:
         product = _dense_products(queries.matrix, corpus.matrix, *rows)
     best = np.full(len(query), np.inf)
-    np.minimum.at(best, pair, (1.0 if metric == "cosine" else 0.0) - product)
+    np.minimum.at(best, pair, _dissimilarities(product, _offset(metric)))
     return best.astype(np.float32)
 
 
-Search = Callable[[Any, float, Ids, Floats], None]
+class _Search(NamedTuple):
+    """Fills the lists of a chunk of query vectors: ``run(rows, offset, ids, dissimilarity)``."""
+
+    run: Callable[[Any, float, Ids, Floats], None]
+    chunk: int
+    workers: int
 
 
-def _dense_search(corpus: Vectors) -> tuple[Search, int]:
+def _dense_search(corpus: Vectors) -> _Search:
     import faiss
 
     matrix = corpus.matrix
@@ -154,22 +158,42 @@ def _dense_search(corpus: Vectors) -> tuple[Search, int]:
             open_rows = open_rows[~settled]
             fetch *= 2
 
-    return search, 1  # faiss brings its own threads
+    return _Search(search, chunk=4096, workers=1)  # faiss brings its own threads
 
 
-def _sparse_search(corpus: Vectors) -> tuple[Search, int]:
+def _sparse_search(corpus: Vectors) -> _Search:
     postings = _csr(sp.csr_array(corpus.matrix.T))
     n_rows = corpus.matrix.shape[0]
 
     def search(rows: sp.csr_array, offset: float, ids: Ids, dissimilarity: Floats) -> None:
         _sparse_nearest(*_csr(rows), *postings, n_rows, corpus.row, corpus.owner, corpus.n, offset, ids, dissimilarity)
 
-    return search, os.cpu_count() or 1
+    return _Search(search, chunk=128, workers=os.cpu_count() or 1)
 
 
 def _csr(matrix: Any) -> tuple[Ids, Ids, Floats]:
     matrix.sort_indices()
     return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
+
+
+def _offset(metric: Metric) -> float:
+    """Dissimilarity is the offset minus the product."""
+    return 1.0 if metric == "cosine" else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def _dissimilarity(product: float, offset: float) -> float:
+    """Offset minus product; a cosine that differs from 1 by no more than the rounding of unit vectors is 1."""
+    w = offset - product
+    return 0.0 if offset == 1.0 and abs(w) < 1e-6 else w
+
+
+@numba.njit(cache=True, nogil=True)
+def _dissimilarities(product: Weights, offset: float) -> Weights:
+    values = np.empty(len(product), np.float64)
+    for p in range(len(product)):
+        values[p] = _dissimilarity(product[p], offset)
+    return values
 
 
 @numba.njit(cache=True, nogil=True)
@@ -224,7 +248,7 @@ def _rescore(
         list_ids[:] = -1
         list_dissimilarity[:] = np.inf
         for row in found[q]:
-            w = offset - _dot(rows[q], matrix[row])
+            w = _dissimilarity(_dot(rows[q], matrix[row]), offset)
             for i in range(start[row], start[row + 1]):
                 _insert(list_ids, list_dissimilarity, owner[i], w)
         settled[q] = left_out[q] == np.inf or list_dissimilarity[-1] < left_out[q]
@@ -258,7 +282,7 @@ def _sparse_nearest(
         for i in range(len(owner)):
             best = max(best, score[row[i]])
             if i + 1 == len(owner) or owner[i + 1] != owner[i]:
-                _insert(ids[q], dissimilarity[q], owner[i], offset - best)
+                _insert(ids[q], dissimilarity[q], owner[i], _dissimilarity(best, offset))
                 best = -np.inf
 
 

@@ -1,0 +1,150 @@
+"""Abbreviations that a document defines itself, found and written out (Schwartz and Hearst 2003).
+
+"Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
+shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
+beginning of a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from arbo.documents import Span
+
+_SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
+_MAX_SHORT = 10
+
+
+class Definition(NamedTuple):
+    """Where a text defines an abbreviation; both spans are offsets in the text."""
+
+    short: Span
+    long: Span
+
+
+def definitions(text: str) -> list[Definition]:
+    """Find the definitions of a text, in its order. An unbalanced bracket spoils nothing but itself.
+
+    >>> text = "Patients with Wilson disease (WD) were compared with CT (copper toxicosis)."
+    >>> [(text[slice(*d.short)], text[slice(*d.long)]) for d in definitions(text)]
+    [('WD', 'Wilson disease'), ('CT', 'copper toxicosis')]
+    """
+    if "(" not in text and "[" not in text:
+        return []
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    found = []
+    for opening, closing in _brackets(text):
+        begin = max((end for end in ends if end <= opening), default=0)
+        definition = _short_in_brackets(text, begin, opening, closing) or _long_in_brackets(
+            text, begin, opening, closing
+        )
+        if definition:
+            found.append(definition)
+    return found
+
+
+def expander(text: str) -> Callable[[str], str]:
+    """Return a function that writes out the abbreviations which `text` defines, wherever a name has them.
+
+    The first definition holds; upper and lower case matter, a plural s does not. A bracketed short form behind its
+    own long form is dropped.
+
+    >>> expand = expander("Wilson disease (WD) is rare. WD patients were seen.")
+    >>> expand("WD"), expand("WD patients"), expand("Wilson disease (WD)"), expand("wd")
+    ('Wilson disease', 'Wilson disease patients', 'Wilson disease', 'wd')
+    """
+    long_of: dict[str, str] = {}
+    for short, long in definitions(text):
+        long_of.setdefault(text[slice(*short)], text[slice(*long)])
+    for short, name in list(long_of.items()):
+        long_of.setdefault(short.removesuffix("s") if short.endswith("s") and len(short) > 2 else short + "s", name)
+    if not long_of:
+        return str
+    any_short = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
+    word = re.compile(rf"(?<!\w)(?:{any_short})(?!\w)")
+    bracketed = re.compile(rf"\s*[(\[](?:{any_short})[)\]]")
+
+    def write_out(name: str) -> str:
+        if name in long_of:
+            return long_of[name]
+        name = bracketed.sub(lambda match: "" if match.start() else match[0], name)
+        known = name.casefold()
+        return word.sub(lambda m: m[0] if long_of[m[0]].casefold() in known else long_of[m[0]], name)
+
+    return write_out
+
+
+def _brackets(text: str) -> list[Span]:
+    """Offsets of balanced pairs of round or square brackets, by their opening."""
+    opened: list[int] = []
+    pairs = []
+    for i, character in enumerate(text):
+        if character in "([":
+            opened.append(i)
+        elif character in ")]":
+            partner = "(" if character == ")" else "["
+            depth = next((d for d in range(len(opened) - 1, -1, -1) if text[opened[d]] == partner), None)
+            if depth is not None:
+                pairs.append((opened[depth], i))
+                del opened[depth:]
+    return sorted(pairs)
+
+
+def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
+    inner = re.split(r"[;,]|\bor\b", text[opening + 1 : closing], maxsplit=1)[0].strip("\"' \t\n")
+    if not _is_short_form(inner):
+        return None
+    at = text.index(inner, opening + 1)
+    plural = len(inner) > 2 and inner[-1] == "s" and inner[:-1].isupper()
+    for short in (inner, inner[:-1]) if plural else (inner,):
+        words = [match.start() for match in re.finditer(r"\S+", text[begin:opening])]
+        window = words[-_max_words(short) :]
+        if not window:
+            continue
+        start = begin + window[0]
+        before = text[start:opening].rstrip()
+        long = _long_form_start(short, before)
+        if long is not None and len(before) - long > len(short) and short not in before[long:].split():
+            return Definition((at, at + len(inner)), (start + long, start + len(before)))
+    return None
+
+
+def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
+    short = re.search(r"\S+(?=\s*$)", text[begin:opening])
+    if not short or not _is_short_form(short[0]) or not any(map(str.isupper, short[0])):
+        return None
+    long = text[opening + 1 : closing].rstrip()
+    if not 2 <= len(long.split()) <= _max_words(short[0]) or _long_form_start(short[0], long) != 0:
+        return None
+    return Definition((begin + short.start(), begin + short.end()), (opening + 1, opening + 1 + len(long)))
+
+
+def _is_short_form(text: str) -> bool:
+    return (
+        2 <= len(text) <= _MAX_SHORT
+        and len(text.split()) <= 2
+        and text[0].isalnum()
+        and any(map(str.isalpha, text))
+    )
+
+
+def _max_words(short: str) -> int:
+    return min(len(short) + 5, 2 * len(short))
+
+
+def _long_form_start(short: str, text: str) -> int | None:
+    """Offset of the shortest long form of ``short`` that ends where ``text`` ends."""
+    at = len(text)
+    for i, letter in _letters_backwards(short):
+        at -= 1
+        while at >= 0 and (text[at].lower() != letter or (i == 0 and at > 0 and text[at - 1].isalnum())):
+            at -= 1
+        if at < 0:
+            return None
+    return text.rfind(" ", 0, at) + 1
+
+
+def _letters_backwards(short: str) -> Iterator[tuple[int, str]]:
+    return ((i, short[i].lower()) for i in range(len(short) - 1, -1, -1) if short[i].isalnum())

@@ -1,0 +1,84 @@
+"""The settings of a linker."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from arbo.errors import DataError, UsageError
+from clustering.partition import METHODS, Method
+
+Limit = float | Literal["default"] | None
+"""A largest dissimilarity, ``"default"`` for the encoder's own, or None for no limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkerConfig:
+    """How mentions are linked. Defaults are for a first run without gold data; `Linker.tune` chooses better ones."""
+
+    method: Method = "arborescence"
+    """How the graph is clustered, see `clustering.partition`."""
+    k: int = 4
+    """Nearest other mentions of each mention in the graph; 0 links each mention for itself."""
+    entity_threshold: Limit = "default"
+    """Heaviest edge from an entity; mentions that no entity reaches are NIL."""
+    mention_threshold: Limit = "default"
+    """Heaviest edge between mentions."""
+    candidates: int = 16
+    """Nearest entities kept of each mention, for margins and recall@k."""
+    expand_abbreviations: bool = True
+    """Write out the abbreviations that a document defines itself before encoding."""
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise UsageError(f"method {self.method!r} is not one of {', '.join(METHODS)}")
+        for name, least in (("k", 0), ("candidates", 1)):
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}")
+        for name in ("entity_threshold", "mention_threshold"):
+            value = getattr(self, name)
+            if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
+                raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
+
+    def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
+        """Return the thresholds on (entity, mention) edges; ``defaults`` are the encoder's."""
+        chosen = (self.entity_threshold, self.mention_threshold)
+        entity, mention = (
+            default if value == "default" else float("inf") if value is None else float(value)
+            for value, default in zip(chosen, defaults, strict=True)
+        )
+        return entity, mention
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any], *, file: str | None = None) -> Self:
+        """Make a configuration of named values; unknown names are an error."""
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise DataError(
+                f"unknown setting {', '.join(map(repr, unknown))}; known are {', '.join(known)}", file=file
+            )
+        try:
+            return cls(**values)
+        except UsageError as error:
+            raise DataError(str(error), file=file) from None
+
+    @classmethod
+    def from_json(cls, path: str | PathLike[str]) -> Self:
+        """Read the ``config`` of a file that `arbo tune` wrote."""
+        try:
+            content = json.loads(Path(path).read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot read the configuration: {error}", file=str(path)) from None
+        config = content.get("config") if isinstance(content, dict) else None
+        if not isinstance(config, dict):
+            raise DataError('expected an object {"config": {...}}, as `arbo tune` writes it', file=str(path))
+        return cls.from_dict(config, file=str(path))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values by name, ready for JSON."""
+        return asdict(self)

@@ -1,0 +1,43 @@
+"""What every encoder offers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, Self
+
+from arbo.documents import Document, Mention
+from arbo.knowledge_base import KnowledgeBase
+from clustering.vectors import Metric, Vectors
+
+
+class MentionInput(NamedTuple):
+    """A mention as an encoder sees it."""
+
+    name: str
+    """Its text, abbreviations that the document defines written out."""
+    mention: Mention
+    document: Document
+
+
+class Encoder(Protocol):
+    """Turns mentions and entities into vectors of one space."""
+
+    metric: Metric
+    threshold: tuple[float, float]
+    """Default thresholds on the dissimilarity of (entity, mention) edges, for a first run without gold data."""
+
+    def fit(self, names: Sequence[str]) -> Self:
+        """Learn what can be learnt from the names of a knowledge base; without one, from those of the mentions.
+
+        Encoders with trained weights return themselves.
+        """
+
+    def encode_entities(self, kb: KnowledgeBase) -> Vectors:
+        """Encode each entity as one or several vectors, for instance one a name."""
+
+    def encode_mentions(self, mentions: Sequence[MentionInput]) -> Vectors:
+        """Encode each mention as one vector."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What identifies the encoder in a manifest, ready for JSON."""

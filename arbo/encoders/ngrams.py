@@ -1,0 +1,152 @@
+"""Character n-grams of names: the encoder that needs no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from arbo.encoders.encoder import MentionInput
+from arbo.knowledge_base import KnowledgeBase
+from arbo.names import normalize_name
+from clustering.vectors import Metric, Vectors
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Frequencies:
+    """In how many names each word and each n-gram occurs: all that fitting learns."""
+
+    n_names: int
+    words: dict[str, int] = field(repr=False)
+    """word -> its place in ``word_count``."""
+    grams: dict[str, int] = field(repr=False)
+    """n-gram -> its dimension."""
+    word_count: Floats = field(repr=False)
+    gram_count: Floats = field(repr=False)
+
+    def inverse(self, counts: Floats) -> Floats:
+        """Smoothed inverse document frequency ``log((1 + names) / (1 + count)) + 1``."""
+        return np.asarray(np.log((1 + self.n_names) / (1 + counts)) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NgramEncoder:
+    """A name is the sum of its words, a word the sum of its character n-grams, compared by cosine.
+
+    An n-gram weighs its inverse document frequency, times ``decay`` for each place behind the start of its word (not
+    less than ``floor``): stems tell more than endings. A word is scaled to the square root of its length as a
+    vector, times the root of its own inverse document frequency, so that long words do not drown rare ones.
+
+    The names of an entity are its vectors. An alias carries a small weight in a dimension of its own, which makes it
+    that much less certain than the entity's preferred name: of two entities that share a name, the one that prefers
+    it is nearer. Default thresholds were chosen on training data, see DECISIONS.md.
+    """
+
+    sizes: tuple[int, ...] = (3, 4)
+    decay: float = 0.9
+    floor: float = 0.3
+    alias_weight: float = 0.045
+    normalize: Callable[[str], str] = normalize_name
+    frequencies: Frequencies | None = None
+
+    metric: Metric = field(default="cosine", init=False)
+    threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
+
+    def fit(self, names: Sequence[str]) -> Self:
+        """Count words and n-grams in the distinct names given."""
+        words: dict[str, int] = {}
+        grams: dict[str, int] = {}
+        in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words, grow=True)
+        in_word = self._gram_weights(words, grams, grow=True)
+        counts = in_name @ sp.csr_array((np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape)
+        frequencies = Frequencies(
+            in_name.shape[0],
+            words,
+            grams,
+            np.bincount(in_name.indices, minlength=len(words)).astype(np.float64),
+            np.bincount(counts.indices, minlength=len(grams)).astype(np.float64),
+        )
+        return replace(self, frequencies=frequencies)
+
+    def encode_entities(self, kb: KnowledgeBase) -> Vectors:
+        """Encode every name of every entity; the first of each is its preferred name."""
+        names, rows = kb.names()
+        owner = np.asarray(rows, np.int32)
+        is_alias = np.ones(len(names), np.bool_)
+        is_alias[np.unique(owner, return_index=True)[1]] = False
+        return Vectors.of(self._encode(names, is_alias), owner, n=len(kb))
+
+    def encode_mentions(self, mentions: Sequence[MentionInput]) -> Vectors:
+        """Encode the name of each mention, each distinct name once; its context does not matter."""
+        place: dict[str, int] = {}
+        row = np.array([place.setdefault(mention.name, len(place)) for mention in mentions], np.int32)
+        return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What identifies the encoder in a manifest."""
+        return {
+            "encoder": "ngram",
+            "sizes": list(self.sizes),
+            "decay": self.decay,
+            "floor": self.floor,
+            "alias_weight": self.alias_weight,
+        }
+
+    def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
+        """Unit vectors of names: (names, n-grams + 1); the last dimension is that of aliases."""
+        known = self.frequencies
+        if known is None:
+            raise RuntimeError("the encoder was not fitted: call fit(names) first")
+        words: dict[str, int] = {}
+        in_name = _incidence([self._words(name) for name in names], words, grow=True)
+        in_word = self._gram_weights(words, known.grams, grow=False)
+        in_word = in_word @ sp.diags_array(known.inverse(known.gram_count))
+        place = np.array([known.words.get(word, -1) for word in words], np.int64)
+        count = np.where(place >= 0, known.word_count[place], 0) if len(known.word_count) else np.zeros(len(place))
+        length = np.sqrt(in_word.power(2).sum(axis=1))
+        scale = np.sqrt(known.inverse(count) / np.where(length > 0, length, 1))
+        vectors = in_name @ (sp.diags_array(scale) @ in_word)
+        length = np.sqrt(vectors.power(2).sum(axis=1))
+        vectors = sp.diags_array(1 / np.where(length > 0, length, 1)) @ vectors
+        alias = np.zeros(len(names)) if is_alias is None else self.alias_weight * is_alias
+        return sp.csr_array(sp.hstack([vectors, sp.csr_array(alias[:, None])]), dtype=np.float32)
+
+    def _words(self, name: str) -> Iterable[str]:
+        return dict.fromkeys(self.normalize(name).split())
+
+    def _gram_weights(self, words: Iterable[str], grams: dict[str, int], *, grow: bool) -> sp.csr_array:
+        """(words, n-grams): the summed weights of each n-gram's places in a word, which has a blank at either end."""
+        indices: list[int] = []
+        weights: list[float] = []
+        indptr = [0]
+        weight = [max(self.floor, self.decay**place) for place in range(100)]
+        for word in words:
+            padded = f" {word} "
+            for size in self.sizes:
+                for place in range(max(1, len(padded) - size + 1)):
+                    gram = padded[place : place + size]
+                    dimension = grams.setdefault(gram, len(grams)) if grow else grams.get(gram, -1)
+                    if dimension >= 0:
+                        indices.append(dimension)
+                        weights.append(weight[min(place, 99)])
+            indptr.append(len(indices))
+        matrix = sp.csr_array((weights, indices, indptr), (len(indptr) - 1, len(grams)), dtype=np.float64)
+        matrix.sum_duplicates()
+        return matrix
+
+
+def _incidence(rows: Iterable[Iterable[str]], column: dict[str, int], *, grow: bool) -> sp.csr_array:
+    """(rows, columns) matrix of ones; new columns are added as they come."""
+    indices: list[int] = []
+    indptr = [0]
+    for items in rows:
+        indices.extend(column.setdefault(item, len(column)) for item in items)
+        indptr.append(len(indices))
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), (len(indptr) - 1, len(column)))

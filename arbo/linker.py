@@ -1,0 +1,106 @@
+"""The recipe: encode, search, graph, partition, links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+from arbo.config import LinkerConfig
+from arbo.documents import Corpus, Document
+from arbo.encoders import Encoder, NgramEncoder
+from arbo.errors import UsageError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.progress import Announce, quiet
+from arbo.result import Result, describe
+from arbo.retrieval import Retrieval, mention_inputs, retrieve
+from arbo.stopwatch import Stopwatch
+from clustering import partition
+from clustering.vectors import Vectors
+
+if TYPE_CHECKING:
+    from arbo.tuning import Tuning
+
+
+# Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
+@dataclass(frozen=True, eq=False)
+class Linker:
+    """Links the mentions of documents to a knowledge base, and clusters those that it does not hold.
+
+    Args:
+        kb: the knowledge base; None to discover entities without one.
+        encoder: how mentions and entities are compared; the default needs no weights.
+        config: how the graph is built and clustered.
+        announce: shows progress, see `arbo.progress`.
+        tuning: how `tune` chose the configuration.
+
+    >>> import arbo
+    >>> documents, kb = arbo.load_sample()
+    >>> result = arbo.Linker(kb).link(documents)
+    >>> len(result.links) == len(documents.mentions)
+    True
+
+    """
+
+    kb: KnowledgeBase | None = None
+    encoder: Encoder = field(default_factory=NgramEncoder)
+    config: LinkerConfig = field(default_factory=LinkerConfig)
+    announce: Announce = quiet
+    tuning: Tuning | None = None
+
+    def link(self, documents: Iterable[Document]) -> Result:
+        """Decide for every mention: an entity of the knowledge base, or NIL and a cluster of its like."""
+        if self.kb is None:
+            raise UsageError("linking needs a knowledge base: Linker(kb), or use discover() to do without")
+        return self._decide(Corpus.of(documents), self.kb)
+
+    def discover(self, documents: Iterable[Document]) -> Result:
+        """Cluster the mentions without a knowledge base: every cluster is a discovered entity."""
+        return self._decide(Corpus.of(documents), None)
+
+    def tune(self, documents: Iterable[Document]) -> Linker:
+        """Return a linker whose k, method and thresholds are the best on documents with gold annotations.
+
+        With a knowledge base they are chosen for `link`, without one for `discover`. The figures of every choice
+        that was tried are in `tuning`.
+        """
+        from arbo.tuning import tune
+
+        return tune(self, Corpus.of(documents))
+
+    def retrieve(self, corpus: Corpus, kb: KnowledgeBase | None, *, k: int) -> Retrieval:
+        """Encode the mentions and find their neighbours: all the work that takes long."""
+        inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
+        if kb is None:
+            encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
+        else:
+            encoder, entities = self._entities
+        return retrieve(
+            encoder, inputs, entities, k=k, candidates=self.config.candidates, announce=self.announce
+        )
+
+    def configured(self, **changes: Any) -> Self:
+        """Return the same linker with other fields; what was encoded of the knowledge base is kept."""
+        other = replace(self, **changes)
+        if "_entities" in vars(self) and not {"kb", "encoder"} & set(changes):
+            vars(other)["_entities"] = self._entities
+        return other
+
+    @cached_property
+    def _entities(self) -> tuple[Encoder, Vectors]:
+        """The encoder fitted on the knowledge base alone, so that no link depends on other documents."""
+        assert self.kb is not None
+        encoder = self.encoder.fit(self.kb.names().names)
+        return encoder, encoder.encode_entities(self.kb)
+
+    def _decide(self, corpus: Corpus, kb: KnowledgeBase | None) -> Result:
+        clock = Stopwatch()
+        with clock("encode and search"):
+            retrieval = self.retrieve(corpus, kb, k=self.config.k)
+        with clock("partition"):
+            threshold = self.config.limits(self.encoder.threshold)
+            clusters = partition(retrieval.graph(self.config.k), self.config.method, threshold)
+        with clock("describe"):
+            result = describe(corpus, kb, retrieval, clusters, self.config)
+        return result.with_seconds(clock.seconds)

@@ -1,0 +1,90 @@
+"""From mentions to the graph: encode, find neighbours, and keep what the decisions are explained with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.abbreviations import expander
+from arbo.documents import Corpus
+from arbo.encoders import Encoder, MentionInput
+from arbo.progress import Announce
+from clustering import Graph
+from clustering.knn import Neighbors, nearest, pair_dissimilarity
+from clustering.vectors import Vectors
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Retrieval:
+    """The nearest entities and mentions of each mention; from here on everything is cheap."""
+
+    inputs: list[MentionInput]
+    mention_vectors: Vectors
+    entity_vectors: Vectors | None
+    entities: Neighbors
+    mentions: Neighbors
+    encoder: Encoder
+
+    def graph(self, k: int) -> Graph:
+        """Build the inference graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
+        n_entities = len(self.entity_vectors) if self.entity_vectors else 0
+        return Graph.from_neighbors(self.mentions.first(k), self.entities.first(1), n_entities=n_entities)
+
+    def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Turn dissimilarities into similarities (higher is closer): the one place where the sign changes."""
+        one = np.float32(1.0 if self.encoder.metric == "cosine" else 0.0)
+        return one - dissimilarity
+
+    def dissimilarity_to(self, entity: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
+        """Dissimilarity of each mention and the entity given for it, infinite for -1; (mentions,)."""
+        found = np.full(len(entity), np.inf, np.float32)
+        if self.entity_vectors is None:
+            return found
+        if self.entities.ids.shape[1]:
+            is_nearest = (entity >= 0) & (self.entities.ids[:, 0] == entity)
+            found[is_nearest] = self.entities.dissimilarity[is_nearest, 0]
+        other = np.flatnonzero((entity >= 0) & np.isinf(found))
+        if len(other):
+            found[other] = pair_dissimilarity(
+                self.mention_vectors, self.entity_vectors, other, entity[other], metric=self.encoder.metric
+            )
+        return found
+
+
+def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[MentionInput]:
+    """List the mentions of a corpus as encoders see them."""
+    inputs = []
+    for document in corpus:
+        expand = expander(document.text) if expand_abbreviations and document.mentions else str
+        inputs.extend(MentionInput(expand(mention.text), mention, document) for mention in document.mentions)
+    return inputs
+
+
+def retrieve(
+    encoder: Encoder,
+    inputs: list[MentionInput],
+    entity_vectors: Vectors | None,
+    *,
+    k: int,
+    candidates: int,
+    announce: Announce,
+) -> Retrieval:
+    """Encode mentions and find the ``candidates`` nearest entities and ``k`` nearest other mentions of each."""
+    vectors = encoder.encode_mentions(inputs)
+    if entity_vectors is None:
+        entities = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
+    else:
+        entities = nearest(
+            vectors, entity_vectors, candidates, metric=encoder.metric, progress=announce("nearest entities")
+        )
+    mentions = nearest(
+        vectors,
+        vectors,
+        k,
+        metric=encoder.metric,
+        self_ids=np.arange(len(vectors)),
+        progress=announce("nearest mentions"),
+    )
+    return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder)

@@ -1,0 +1,160 @@
+"""Run folders: Parquet tables and a manifest with their hashes, complete or absent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from arbo.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from arbo.result import Result
+
+FORMAT = "arbo-run"
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+TABLES = ("mentions", "links", "clusters")
+_VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
+
+
+def save_run(result: Result, folder: str | PathLike[str]) -> None:
+    """Write a result beside its place, then move it there in one step.
+
+    Whoever reads sees the whole run or none; of two processes that write one folder the later wins. A folder that
+    is not a run is never replaced.
+    """
+    target = Path(folder)
+    check_replaceable(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    except OSError as error:
+        raise UsageError(f"cannot write the run folder {target}: {error.strerror}") from error
+    try:
+        tables = (result.mention_table, result.link_table, result.cluster_table)
+        hashes = {}
+        for name, table in zip(TABLES, tables, strict=True):
+            file = partial / f"{name}.parquet"
+            pq.write_table(table, file)
+            hashes[file.name] = _sha256(file)
+        manifest = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "versions": {name: version(name) for name in _VERSIONS} | {"python": platform.python_version()},
+            **result.manifest,
+            "files": hashes,
+        }
+        (partial / MANIFEST).write_text(json.dumps(json_ready(manifest), indent=2) + "\n", "utf-8")
+        _move_into_place(partial, target)
+    except OSError as error:
+        raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def load_run(folder: str | PathLike[str]) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, Any]]:
+    """Read the tables and the manifest of a run folder.
+
+    Raises:
+        DataError: no run folder, a manifest of a newer version, a file that is missing, truncated or changed.
+
+    """
+    path = Path(folder)
+    manifest = _read_manifest(path)
+    if manifest.get("format_version", 0) > FORMAT_VERSION:
+        raise DataError(
+            f"the run was written by a newer arbo (format {manifest['format_version']}, this one reads up to "
+            f"{FORMAT_VERSION}); run: pip install --upgrade arbo",
+            file=str(path / MANIFEST),
+        )
+    tables = []
+    for name in TABLES:
+        file = path / f"{name}.parquet"
+        try:
+            if _sha256(file) != manifest["files"][file.name]:
+                raise DataError("the file is not the one that was written; run the job again", file=str(file))
+            tables.append(pq.read_table(file))
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise DataError(f"the file is missing or cannot be read ({error}); run the job again", file=str(file)) from None
+    threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
+    return tables[0], tables[1], tables[2], {**manifest, "threshold": threshold}
+
+
+def check_replaceable(target: Path) -> None:
+    """Raise unless a run may be written here: nothing there, an empty folder, or an earlier run."""
+    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+        return
+    if not target.is_dir() or not (target / MANIFEST).is_file():
+        raise UsageError(f"{target} exists and is not a run folder; name another, or remove it first")
+    _read_manifest(target)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not file.is_file():
+        raise DataError(f"no run folder: it has no {MANIFEST}; a run is written by arbo link or discover", file=str(path))
+    try:
+        manifest = json.loads(file.read_text("utf-8"))
+    except ValueError as error:
+        raise DataError(f"the manifest is not JSON: {error}", file=str(file)) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise DataError(f"this is not the manifest of a run ({FORMAT!r})", file=str(file))
+    return manifest
+
+
+def _move_into_place(partial: Path, target: Path) -> None:
+    for file in partial.iterdir():
+        with open(file, "rb") as stream:
+            os.fsync(stream.fileno())
+    if target.exists():
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.old-", dir=target.parent))
+        os.replace(target, aside)
+        try:
+            os.replace(partial, target)
+        except OSError:
+            os.replace(aside, target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        os.replace(partial, target)
+
+
+def _sha256(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_json(value: dict[str, Any], file: str | PathLike[str]) -> None:
+    """Write a JSON file, complete or not at all."""
+    target = Path(file)
+    text = json.dumps(json_ready(value), indent=2, ensure_ascii=False) + "\n"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
+        ) as partial:
+            partial.write(text)
+        os.replace(partial.name, target)
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror}") from error
+
+
+def json_ready(value: Any) -> Any:
+    """Replace infinities and NaN by null: JSON has neither."""
+    if isinstance(value, dict):
+        return {str(key): json_ready(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_ready(item) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return None
+    return value

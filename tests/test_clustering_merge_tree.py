@@ -1,0 +1,192 @@
+"""The merge tree: every threshold of single linkage, from one pass over the edges."""
+
+import numpy as np
+import pytest
+from scipy.cluster import hierarchy
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist, squareform
+
+from clustering import Graph, merge_tree, partition
+
+INF = np.inf
+
+
+def mention_graph(source, target, weight, n_mentions, n_entities=0):
+    return Graph.from_edges(source, target, weight, n_entities=n_entities, n_nodes=n_entities + n_mentions)
+
+
+def random_graphs(n_graphs, distinct):
+    """Yield (source, target, weight, n_mentions), self-loops and copies included."""
+    rng = np.random.default_rng(distinct)
+    for _ in range(n_graphs):
+        n = int(rng.integers(1, 25))
+        n_edges = int(rng.integers(0, 2 * n + 1))
+        source, target = rng.integers(0, n, (2, n_edges))
+        draw = rng.permutation(n_edges) if distinct else rng.integers(0, 4, n_edges)
+        yield source, target, (draw - n_edges // 3) / 4, n
+
+
+def component_labels(source, target, n):
+    """The smallest node of each node's component."""
+    component = connected_components(coo_array((np.ones(len(source)), (source, target)), shape=(n, n)))[1]
+    first = np.unique(component, return_index=True)[1]
+    return first[component]
+
+
+def complete(points):
+    """All ordered pairs of points, each edge listed in both directions."""
+    distance = squareform(pdist(points, "sqeuclidean"))
+    source, target = np.nonzero(~np.eye(len(points), dtype=bool))
+    return mention_graph(source, target, distance[source, target], len(points))
+
+
+ties_or_none = pytest.mark.parametrize("distinct", [True, False], ids=["distinct", "ties"])
+
+
+@ties_or_none
+def test_a_cut_is_the_connected_components_of_the_lighter_edges(distinct):
+    for source, target, weight, n in random_graphs(300, distinct):
+        tree = merge_tree(mention_graph(source, target, weight, n))
+        heights = np.unique(weight)
+        for threshold in [-INF, *heights, *(heights - 0.125), *(heights + 0.125), INF]:
+            light = weight <= threshold
+            expected = component_labels(source[light], target[light], n)
+            np.testing.assert_array_equal(tree.cut(threshold), expected, err_msg=f"{threshold=}")
+
+
+@ties_or_none
+def test_merges_follow_the_rules_of_their_numbering(distinct):
+    """Merge i joins two nodes that exist and were not joined before; the one with the smaller leaf stands left."""
+    for source, target, weight, n in random_graphs(300, distinct):
+        tree = merge_tree(mention_graph(source, target, weight, n))
+        given = set(zip(source.tolist(), target.tolist(), weight.tolist(), strict=True))
+        joining = list(zip(tree.source.tolist(), tree.target.tolist(), tree.height.tolist(), strict=True))
+        leaves = {leaf: {leaf} for leaf in range(n)}
+        for i, edge in enumerate(joining):
+            left, right = leaves.pop(tree.left[i]), leaves.pop(tree.right[i])
+            assert min(left) < min(right)
+            assert edge in given
+            assert (edge[0] in left and edge[1] in right) or (edge[0] in right and edge[1] in left)
+            leaves[n + i] = left | right
+        assert (np.diff(tree.height) >= 0).all()
+        labels = component_labels(source, target, n)
+        assert sorted(map(min, leaves.values())) == np.unique(labels).tolist()
+        assert tree.n_leaves == n
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 40])
+def test_a_complete_graph_gives_the_single_linkage_of_scipy(n):
+    points = np.random.default_rng(n).normal(size=(n, 3))
+    expected = hierarchy.linkage(pdist(points, "sqeuclidean"), "single")
+    tree = merge_tree(complete(points))
+    np.testing.assert_array_equal(tree.height, expected[:, 2])
+    np.testing.assert_array_equal(np.sort(np.column_stack([tree.left, tree.right])), np.sort(expected[:, :2]))
+
+
+@pytest.mark.parametrize("n", [2, 10, 40])
+def test_cuts_of_a_complete_graph_with_equal_heights_are_those_of_scipy(n):
+    points = np.random.default_rng(n).integers(0, 6, (n, 2)).astype(float)
+    expected = hierarchy.linkage(pdist(points, "sqeuclidean"), "single")
+    tree = merge_tree(complete(points))
+    np.testing.assert_array_equal(tree.height, expected[:, 2])
+    for threshold in [0.0, 0.5, 1.0, 1.5, 2.0, 4.0, 99.0]:
+        flat = hierarchy.fcluster(expected, threshold, "distance")
+        together = tree.cut(threshold)[:, None] == tree.cut(threshold)
+        np.testing.assert_array_equal(together, flat[:, None] == flat)
+
+
+def test_equal_heights_join_in_the_order_of_the_ids():
+    tree = merge_tree(mention_graph([2, 3, 1], [3, 1, 0], [1.0, 1.0, 1.0], 4))
+    assert tree.source.tolist() == [1, 3, 2]
+    assert tree.target.tolist() == [0, 1, 3]
+    assert (tree.left.tolist(), tree.right.tolist()) == ([0, 4, 5], [1, 3, 2])
+    assert tree.cut(1.0).tolist() == [0, 0, 0, 0]
+    assert tree.cut(0.99).tolist() == [0, 1, 2, 3]
+
+
+def test_isolated_leaves_stay_alone():
+    tree = merge_tree(mention_graph([1, 3], [3, 3], [0.5, 0.0], 5))
+    assert (tree.left.tolist(), tree.right.tolist(), tree.height.tolist()) == ([1], [3], [0.5])
+    assert tree.cut().tolist() == [0, 1, 2, 1, 4]
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_without_edges_nothing_merges(n):
+    tree = merge_tree(mention_graph([], [], [], n))
+    assert len(tree.height) == 0
+    assert tree.cut().tolist() == list(range(n))
+
+
+def test_entities_and_their_edges_are_left_out():
+    graph = mention_graph([0, 1, 2, 0, 3], [2, 3, 3, 1, 0], [-9.0, -9.0, 1.0, -9.0, -9.0], 2, n_entities=2)
+    tree = merge_tree(graph)
+    assert tree.n_leaves == 2
+    assert (tree.source.tolist(), tree.target.tolist(), tree.height.tolist()) == ([0], [1], [1.0])
+    assert tree.cut(0).tolist() == [0, 1]
+
+
+def test_zero_and_negative_heights_are_heights():
+    tree = merge_tree(mention_graph([0, 1, 2], [1, 2, 3], [0.0, -1.0, -0.0], 4))
+    assert tree.cut(0).tolist() == [0, 0, 0, 0]
+    assert tree.cut(-0.5).tolist() == [0, 1, 1, 3]
+
+
+def test_a_cut_at_a_height_of_float32_keeps_it():
+    tree = merge_tree(mention_graph([0], [1], np.array([0.1], np.float32), 2))
+    assert float(tree.height[0]) > 0.1
+    assert tree.cut(0.1).tolist() == [0, 0]
+    assert tree.cut(0.0999).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_cut_far_above_or_below_every_height(dtype):
+    tree = merge_tree(mention_graph([0], [1], np.array([1], dtype), 2))
+    for high in (INF, 1e300, 1e39):
+        assert tree.cut(high).tolist() == [0, 0]
+    for low in (-INF, -1e300, -1e39, 0.5):
+        assert tree.cut(low).tolist() == [0, 1]
+
+
+def test_a_cut_at_nan_is_an_error():
+    tree = merge_tree(mention_graph([0], [1], [1.0], 2))
+    with pytest.raises(ValueError, match="nan"):
+        tree.cut(np.nan)
+
+
+def test_weakest_joins_of_a_small_graph():
+    """Entity 0 reaches mention 1 alone; 2-3-4 hold by 7 at the weakest point, 5-6 by 1; 7 is alone."""
+    edges = [(0, 1, 0.0), (2, 3, 2.0), (3, 4, 7.0), (2, 4, 8.0), (6, 5, 1.0), (2, 1, 9.0), (7, 1, 9.0)]
+    source, target, weight = map(np.array, zip(*edges, strict=True))
+    graph = mention_graph(source, target, weight, 7, n_entities=1)
+    joins = partition(graph).weakest_joins()
+    assert joins.source.tolist() == [3, 6]
+    assert joins.target.tolist() == [4, 5]
+    assert joins.weight.tolist() == [7.0, 1.0]
+    assert partition(graph, threshold=6).weakest_joins().weight.tolist() == [2.0, 1.0]
+    assert len(partition(graph, threshold=-1).weakest_joins().weight) == 0
+
+
+def test_weakest_joins_without_entities_are_the_last_merges():
+    for source, target, weight, n in random_graphs(100, distinct=True):
+        graph = mention_graph(source, target, weight, n)
+        tree = merge_tree(graph)
+        labels = tree.cut()
+        last = {label: i for i, label in enumerate(labels[tree.source].tolist())}
+        rows = [last[label] for label in sorted(last)]
+        for method in ("arborescence", "minimax", "undirected", "independent"):
+            joins = partition(graph, method).weakest_joins()
+            np.testing.assert_array_equal(joins.weight, tree.height[rows])
+            np.testing.assert_array_equal(joins.source, tree.source[rows])
+            np.testing.assert_array_equal(joins.target, tree.target[rows])
+
+
+def test_a_path_of_a_million_mentions_is_cut_anywhere():
+    n = 1_000_000
+    height = np.random.default_rng(0).permutation(n - 1).astype(np.float32)
+    tree = merge_tree(mention_graph(np.arange(n - 1), np.arange(1, n), height, n))
+    assert (tree.cut() == 0).all()
+    heavy = np.flatnonzero(height > n // 2) + 1
+    starts = np.concatenate([[0], heavy])
+    expected = np.repeat(starts, np.diff(np.append(starts, n)))
+    np.testing.assert_array_equal(tree.cut(n // 2), expected)

@@ -1,0 +1,406 @@
+"""The engine against slow procedures that follow the definitions, on thousands of small random graphs.
+
+Ties are broken by (weight, source, target), for `undirected` by (weight, smaller end, larger end). So every
+answer is unique and must match exactly, tied weights or not.
+"""
+
+from itertools import pairwise, product
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from clustering import METHODS, Graph, partition
+
+INF = float("inf")
+
+
+# Random graphs: a list of (source, target, weight), and a threshold.
+
+
+def random_edges(rng, n_entities, n_nodes):
+    return rng.integers(0, n_nodes, (rng.integers(0, 4 * n_nodes + 1), 2))
+
+
+def neighbours(rng, n_entities, n_nodes):
+    """Each mention has edges from a few near points on a line, and from one entity or none."""
+    place = rng.random(n_nodes)
+    pairs = [
+        (u, v)
+        for v in range(n_entities, n_nodes)
+        for u in np.argsort(abs(place - place[v]))[: rng.integers(1, 5)]
+        if u >= n_entities
+    ]
+    if n_entities:
+        pairs += [(rng.integers(n_entities), v) for v in range(n_entities, n_nodes) if rng.random() < 0.6]
+    return pairs
+
+
+def cyclic(rng, n_entities, n_nodes):
+    """Rings of mentions, chords and a few doors: much to contract."""
+    ring = rng.permutation(np.arange(n_entities, n_nodes))
+    pairs = list(zip(ring, np.roll(ring, 1), strict=True))
+    cut = len(ring) // 2
+    pairs += zip(ring[:cut], np.roll(ring[:cut], 1), strict=True)
+    pairs += zip(ring, np.roll(ring, -1), strict=True)
+    return pairs + list(rng.integers(0, n_nodes, (rng.integers(1, 5), 2)))
+
+
+def chain(rng, n_entities, n_nodes):
+    pairs = [(v, v + 1) for v in range(n_nodes - 1)]
+    return pairs + [(v + 1, v) for v in range(n_nodes - 1) if rng.random() < 0.5]
+
+
+def dense(rng, n_entities, n_nodes):
+    return list(product(range(n_nodes), repeat=2))
+
+
+def star(rng, n_entities, n_nodes):
+    hub = rng.integers(n_nodes)
+    spokes = [(hub, v) for v in range(n_nodes)] + [(v, hub) for v in range(n_nodes)]
+    return spokes + list(rng.integers(0, n_nodes, (3, 2)))
+
+
+STYLES = [random_edges, neighbours, cyclic, chain, dense, star]
+
+
+def weights(rng, n, distinct):
+    if distinct:
+        return (rng.permutation(n) - n // 3) / 4  # negative, zero, positive; exact in float32
+    return rng.integers(-2, rng.integers(-1, 4), n) / 2
+
+
+def thresholds(rng, weight):
+    """None, a number or a pair; most often exactly at the weight of an edge."""
+    some = [float(w) for w in rng.permutation(weight)[:2]] + [0.125, -INF, INF][: rng.integers(4)]
+    draw = rng.random()
+    if draw < 0.5 or len(some) < 2:
+        return None
+    if draw < 0.75:
+        return some[0]
+    return tuple(some[i] for i in rng.permutation(len(some))[:2])
+
+
+def random_cases(style, distinct, n_cases, max_nodes=9, with_threshold=True):
+    """Yield edges, n_entities, n_nodes, threshold, Graph; some have no entity, no mention or no node."""
+    rng = np.random.default_rng([STYLES.index(style), distinct, max_nodes])
+    for _ in range(n_cases):
+        n_nodes = int(rng.integers(0, max_nodes + 1))
+        n_entities = int(rng.integers(0, min(n_nodes, 4) + 1))
+        pairs = list(map(tuple, style(rng, n_entities, n_nodes))) if n_nodes else []
+        if pairs and rng.random() < 0.4:  # copies, both directions, self-loops, edges into entities
+            pairs += [pairs[i] for i in rng.integers(0, len(pairs), 3)]
+            pairs += [pairs[i][::-1] for i in rng.integers(0, len(pairs), 3)]
+            pairs += [(v, v) for v in rng.integers(0, n_nodes, 2)]
+        pairs = [(int(u), int(v)) for u, v in rng.permutation(np.array(pairs, int).reshape(-1, 2))]
+        values = weights(rng, len(pairs), distinct)
+        edges = [(u, v, float(w)) for (u, v), w in zip(pairs, values, strict=True)]
+        threshold = thresholds(rng, values) if with_threshold else None
+        yield edges, n_entities, n_nodes, threshold, graph_of(edges, n_entities, n_nodes)
+
+
+def graph_of(edges, n_entities, n_nodes):
+    source, target = [e[0] for e in edges], [e[1] for e in edges]
+    return Graph.from_edges(source, target, [e[2] for e in edges], n_entities=n_entities, n_nodes=n_nodes)
+
+
+every_style = pytest.mark.parametrize("style", STYLES, ids=lambda style: style.__name__)
+ties_or_none = pytest.mark.parametrize("distinct", [True, False], ids=["distinct", "ties"])
+
+
+# The definitions.
+
+
+def allowed(edges, n_entities, threshold, *, directed):
+    """Without self-loops, what the threshold removes, and all but the lightest copy; {(u, v): weight}."""
+    entity_limit, mention_limit = (
+        threshold if isinstance(threshold, tuple) else (INF if threshold is None else threshold,) * 2
+    )
+    lightest = {}
+    for u, v, weight in edges:
+        ends = (u, v) if directed else (min(u, v), max(u, v))
+        if u == v or weight > (entity_limit if min(u, v) < n_entities else mention_limit):
+            continue
+        lightest[ends] = min(weight, lightest.get(ends, INF))
+    return lightest
+
+
+def in_order(lightest):
+    return sorted((weight, u, v) for (u, v), weight in lightest.items())
+
+
+def reached(ends, n_entities):
+    found, stack = set(range(n_entities)), list(range(n_entities))
+    while stack:
+        u = stack.pop()
+        for a, b in ends:
+            if a == u and b not in found:
+                found.add(b)
+                stack.append(b)
+    return found
+
+
+def reverse_deletion(lightest, n_entities):
+    """The procedure of the ArboEL paper, edge by edge, from the last in the order to the first."""
+    remaining = dict(lightest)
+    for _, u, v in reversed(in_order(lightest)):
+        if v in reached(remaining.keys() - {(u, v)}, n_entities):
+            del remaining[u, v]
+    return remaining
+
+
+def among_nil(lightest, linked, n_entities):
+    return {(u, v): w for (u, v), w in lightest.items() if min(u, v) >= n_entities and not {u, v} & linked}
+
+
+def prim(lightest, n_entities):
+    """Attach, again and again, the first edge in the order that leaves what is reached."""
+    found, kept = set(range(n_entities)), {}
+    while True:
+        leaving = [(w, u, v) for w, u, v in in_order(lightest) if u in found and v not in found]
+        if not leaving:
+            return kept | among_nil(lightest, found, n_entities)
+        weight, u, v = leaving[0]
+        kept[u, v] = weight
+        found.add(v)
+
+
+def nearest_entity(lightest, n_entities):
+    kept = {}
+    for weight, u, v in in_order(lightest):
+        if u < n_entities <= v and all(child != v for _, child in kept):
+            kept[u, v] = weight
+    return kept | among_nil(lightest, {v for _, v in kept}, n_entities)
+
+
+def kruskal(lightest, n_entities, n_nodes):
+    """Join over the first edges in the order, never two components that both hold an entity."""
+    component = {v: {v} for v in range(n_nodes)}
+    kept = {}
+    for weight, u, v in in_order(lightest):
+        joined = component[u] | component[v]
+        if component[u] is not component[v] and sum(node < n_entities for node in joined) <= 1:
+            kept[u, v] = weight
+            for node in joined:
+                component[node] = joined
+    return kept
+
+
+def bottleneck_distances(lightest, n_nodes):
+    """Floyd-Warshall in the (min, max) semiring."""
+    distance = np.full((n_nodes, n_nodes), INF)
+    np.fill_diagonal(distance, -INF)
+    for (u, v), weight in lightest.items():
+        distance[u, v] = min(distance[u, v], weight)
+    for via in range(n_nodes):
+        distance = np.minimum(distance, np.maximum(distance[:, [via]], distance[[via], :]))
+    return distance
+
+
+def components(kept, n_nodes):
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(n_nodes))
+    graph.add_edges_from(kept)
+    return list(nx.weakly_connected_components(graph))
+
+
+SLOW = {
+    "arborescence": lambda lightest, n_entities, n_nodes: reverse_deletion(lightest, n_entities),
+    "minimax": lambda lightest, n_entities, n_nodes: prim(lightest, n_entities),
+    "undirected": kruskal,
+    "independent": lambda lightest, n_entities, n_nodes: nearest_entity(lightest, n_entities),
+}
+
+
+# The comparison.
+
+
+def kept_edges(result, *, directed):
+    kept = {}
+    for u, v, weight in zip(*(array.tolist() for array in result.edges()), strict=True):
+        ends = (u, v) if directed else (min(u, v), max(u, v))
+        assert ends not in kept, "an edge is listed twice"
+        kept[ends] = weight
+    return kept
+
+
+def assert_describes(result, kept, n_entities, n_nodes):
+    """Every field of the result follows from the kept edges."""
+    neighbour = nx.Graph(list(kept))
+    entity_of = np.full(n_nodes, -1)
+    for cluster in components(kept, n_nodes):
+        assert {int(result.labels[node]) for node in cluster} == {min(cluster)}
+        entities = [node for node in cluster if node < n_entities]
+        assert len(entities) <= 1
+        entity_of[list(cluster)] = entities[0] if entities else -1
+    assert result.entity.tolist() == entity_of[n_entities:].tolist()
+    for node in range(n_nodes):
+        if node < n_entities or entity_of[node] < 0:
+            assert result.parent[node] == -1
+            assert np.isnan(result.weight[node])
+            assert result.bottleneck[node] == (-INF if node < n_entities else INF)
+            assert result.path(node) == [node]
+        else:
+            path = nx.shortest_path(neighbour, int(entity_of[node]), node)  # unique: a tree
+            steps = [kept.get((u, v), kept.get((v, u))) for u, v in pairwise(path)]
+            assert result.path(node) == path
+            assert result.parent[node] == path[-2]
+            assert result.weight[node] == steps[-1]
+            assert result.bottleneck[node] == max(steps)
+
+
+@every_style
+@ties_or_none
+@pytest.mark.parametrize("method", METHODS)
+def test_partition_is_what_the_definition_gives(method, style, distinct):
+    directed = method != "undirected"
+    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, distinct, 150):
+        case = edges, n_entities, n_nodes, threshold
+        result = partition(graph, method, threshold)
+        slow = SLOW[method](allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes)
+        assert kept_edges(result, directed=directed) == slow, case
+        assert_describes(result, slow, n_entities, n_nodes)
+
+
+@every_style
+@pytest.mark.parametrize("method", METHODS)
+def test_larger_graphs_match_the_definition(method, style):
+    directed = method != "undirected"
+    for distinct in (True, False):
+        for edges, n_entities, n_nodes, threshold, graph in random_cases(style, distinct, 5, max_nodes=22):
+            slow = SLOW[method](allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes)
+            result = partition(graph, method, threshold)
+            assert kept_edges(result, directed=directed) == slow, (edges, n_entities, n_nodes, threshold)
+
+
+@every_style
+@ties_or_none
+def test_minimax_paths_have_the_smallest_bottleneck_there_is(style, distinct):
+    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, distinct, 200):
+        lightest = allowed(edges, n_entities, threshold, directed=True)
+        distance = bottleneck_distances(lightest, n_nodes)
+        best = distance[:n_entities].min(axis=0, initial=INF)
+        result = partition(graph, "minimax", threshold)
+        case = edges, n_entities, threshold
+        assert result.bottleneck[n_entities:].tolist() == best[n_entities:].tolist(), case
+        for node in np.flatnonzero(result.parent >= 0):
+            path = result.path(node)
+            steps = [lightest[u, v] for u, v in pairwise(path)]
+            assert path[0] < n_entities
+            assert max(steps) == best[node], case
+
+
+@every_style
+def test_undirected_is_minimax_on_the_symmetrised_graph(style):
+    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, True, 200):
+        both_ways = graph_of([*edges, *((v, u, w) for u, v, w in edges)], n_entities, n_nodes)
+        undirected = partition(graph, "undirected", threshold)
+        minimax = partition(both_ways, "minimax", threshold)
+        for field in ("labels", "entity", "parent", "weight", "bottleneck"):
+            left, right = getattr(undirected, field), getattr(minimax, field)
+            np.testing.assert_array_equal(left, right, err_msg=f"{field} of {edges, n_entities, threshold}")
+
+
+def every_forest(inward):
+    """Choose one edge into each mention in every way that leaves no cycle."""
+    for choice in product(*inward.values()):
+        parent = {v: u for _, u, v in choice}
+        for v in parent:
+            seen = set()
+            while v in parent and v not in seen:
+                seen.add(v)
+                v = parent[v]
+            if v in seen:
+                break
+        else:
+            yield choice
+
+
+@every_style
+@ties_or_none
+def test_arborescence_is_the_lexicographically_smallest_spanning_forest(style, distinct):
+    enumerated = 0
+    for edges, n_entities, _, threshold, graph in random_cases(style, distinct, 200, max_nodes=6):
+        lightest = allowed(edges, n_entities, threshold, directed=True)
+        linked = reached(lightest, n_entities)
+        inward = {v: [] for v in linked if v >= n_entities}
+        for weight, u, v in in_order(lightest):
+            if u in linked and v in inward:
+                inward[v].append((weight, u, v))
+        if not inward or np.prod([len(choices) for choices in inward.values()]) > 1500:
+            continue
+        enumerated += 1
+        best = min(sorted(forest, reverse=True) for forest in every_forest(inward))
+        kept = kept_edges(partition(graph, "arborescence", threshold), directed=True)
+        ours = [(w, u, v) for (u, v), w in kept.items() if v in linked]
+        assert sorted(ours, reverse=True) == best, (edges, n_entities, threshold)
+    assert enumerated > 10
+
+
+ROOT = -1
+
+
+def with_one_root(lightest, n_entities, graph):
+    """Make all entities one node, and the weights powers of two: sums then compare as descending lists do."""
+    original = {}
+    for rank, (_, u, v) in enumerate(in_order(lightest)):
+        ends = (u if u >= n_entities else ROOT, v if v >= n_entities else ROOT)
+        if ends[0] != ends[1] and not graph.has_edge(*ends):  # of several, the first in the order counts
+            original[ends] = u, v
+            graph.add_edge(*ends, weight=2**rank)
+    return original
+
+
+@every_style
+@ties_or_none
+def test_arborescence_is_the_one_networkx_finds(style, distinct):
+    compared = 0
+    for edges, n_entities, _, threshold, given in random_cases(style, distinct, 150):
+        lightest = allowed(edges, n_entities, threshold, directed=True)
+        linked = reached(lightest, n_entities)
+        inner = {ends: w for ends, w in lightest.items() if linked.issuperset(ends) and ends[1] >= n_entities}
+        if not inner or len(inner) > 50:  # sums of these powers of two stay exact in floats
+            continue
+        compared += 1
+        graph = nx.DiGraph()
+        original = with_one_root(inner, n_entities, graph)
+        expected = {original[ends] for ends in nx.minimum_spanning_arborescence(graph).edges}
+        kept = kept_edges(partition(given, "arborescence", threshold), directed=True)
+        assert {ends for ends in kept if ends[1] in linked} == expected, (edges, n_entities, threshold)
+    assert compared > 10
+
+
+@every_style
+@ties_or_none
+def test_undirected_is_the_spanning_tree_networkx_finds(style, distinct):
+    for edges, n_entities, _, threshold, given in random_cases(style, distinct, 100):
+        graph = nx.Graph()
+        original = with_one_root(allowed(edges, n_entities, threshold, directed=False), n_entities, graph)
+        expected = {original[min(ends), max(ends)] for ends in nx.minimum_spanning_tree(graph).edges}
+        kept = kept_edges(partition(given, "undirected", threshold), directed=False)
+        assert kept.keys() == expected, (edges, n_entities, threshold)
+
+
+@every_style
+@pytest.mark.parametrize("method", METHODS)
+def test_to_networkx_has_every_node_and_every_kept_edge(method, style):
+    for _, n_entities, n_nodes, threshold, graph in random_cases(style, False, 20):
+        result = partition(graph, method, threshold)
+        exported = result.to_networkx()
+        assert dict(exported.nodes(data="cluster")) == dict(enumerate(result.labels.tolist()))
+        assert [kind for _, kind in sorted(exported.nodes(data="kind"))] == (
+            ["entity"] * n_entities + ["mention"] * (n_nodes - n_entities)
+        )
+        assert {(u, v): w for u, v, w in exported.edges(data="weight")} == kept_edges(result, directed=True)
+
+
+@pytest.mark.parametrize("method", ["minimax", "independent"])
+def test_the_definitions_differ_on_these_graphs(method):
+    """Otherwise agreeing with each of them would show little."""
+    differ = 0
+    for style in (random_edges, neighbours, cyclic, dense):
+        for edges, n_entities, n_nodes, _, _ in random_cases(style, True, 100, with_threshold=False):
+            lightest = allowed(edges, n_entities, None, directed=True)
+            slow = SLOW[method](lightest, n_entities, n_nodes)
+            differ += slow != reverse_deletion(lightest, n_entities)
+    assert differ > 20
