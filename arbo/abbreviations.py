@@ -8,13 +8,19 @@ beginning of a word.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from arbo.documents import Span
 
 _SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
+_BRACKET = re.compile(r"[()\[\]]")
+_BLANK = re.compile(r"\s+")
+_ALTERNATIVE = re.compile(r"[;,]|\bor\b")
 _MAX_SHORT = 10
+# Characters around a bracket that are looked at: without a limit a text of many brackets takes quadratic time.
+_WINDOW = 500
 
 
 class Definition(NamedTuple):
@@ -33,10 +39,10 @@ def definitions(text: str) -> list[Definition]:
     """
     if "(" not in text and "[" not in text:
         return []
-    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text))]
     found = []
     for opening, closing in _brackets(text):
-        begin = max((end for end in ends if end <= opening), default=0)
+        begin = _window_begin(text, ends[bisect_right(ends, opening) - 1], opening)
         definition = _short_in_brackets(text, begin, opening, closing) or _long_in_brackets(
             text, begin, opening, closing
         )
@@ -64,7 +70,7 @@ def expander(text: str) -> Callable[[str], str]:
         return str
     any_short = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
     word = re.compile(rf"(?<!\w)(?:{any_short})(?!\w)")
-    bracketed = re.compile(rf"\s*[(\[](?:{any_short})[)\]]")
+    bracketed = re.compile(rf"(?<!\s)\s*[(\[](?:{any_short})[)\]]")
 
     def write_out(name: str) -> str:
         if name in long_of:
@@ -79,21 +85,33 @@ def expander(text: str) -> Callable[[str], str]:
 def _brackets(text: str) -> list[Span]:
     """Offsets of balanced pairs of round or square brackets, by their opening."""
     opened: list[int] = []
+    waiting = {"(": 0, "[": 0}
     pairs = []
-    for i, character in enumerate(text):
-        if character in "([":
+    for match in _BRACKET.finditer(text):
+        i, character = match.start(), match[0]
+        if character in waiting:
             opened.append(i)
-        elif character in ")]":
-            partner = "(" if character == ")" else "["
-            depth = next((d for d in range(len(opened) - 1, -1, -1) if text[opened[d]] == partner), None)
-            if depth is not None:
-                pairs.append((opened[depth], i))
-                del opened[depth:]
+            waiting[character] += 1
+        elif waiting[partner := "(" if character == ")" else "["]:
+            while text[opened[-1]] != partner:
+                waiting[text[opened.pop()]] -= 1
+            waiting[partner] -= 1
+            pairs.append((opened.pop(), i))
     return sorted(pairs)
 
 
+def _window_begin(text: str, sentence: int, opening: int) -> int:
+    """Return where the words before a bracket begin: with the sentence, or with a word inside the window."""
+    begin = opening - _WINDOW
+    if begin <= sentence:
+        return sentence
+    blank = _BLANK.search(text, begin, opening)
+    return blank.end() if blank else opening
+
+
 def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
-    inner = re.split(r"[;,]|\bor\b", text[opening + 1 : closing], maxsplit=1)[0].strip("\"' \t\n")
+    content = text[opening + 1 : min(closing, opening + 1 + _WINDOW)]
+    inner = _ALTERNATIVE.split(content, maxsplit=1)[0].strip("\"' \t\n")
     if not _is_short_form(inner):
         return None
     at = text.index(inner, opening + 1)
@@ -112,13 +130,17 @@ def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Def
 
 
 def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
-    short = re.search(r"\S+(?=\s*$)", text[begin:opening])
-    if not short or not _is_short_form(short[0]) or not any(map(str.isupper, short[0])):
+    if closing - opening > _WINDOW:
+        return None
+    before = text[begin:opening].rstrip()
+    short = before.split()[-1] if before else ""
+    if not _is_short_form(short) or not any(map(str.isupper, short)):
         return None
     long = text[opening + 1 : closing].rstrip()
-    if not 2 <= len(long.split()) <= _max_words(short[0]) or _long_form_start(short[0], long) != 0:
+    if not 2 <= len(long.split()) <= _max_words(short) or _long_form_start(short, long) != 0:
         return None
-    return Definition((begin + short.start(), begin + short.end()), (opening + 1, opening + 1 + len(long)))
+    end = begin + len(before)
+    return Definition((end - len(short), end), (opening + 1, opening + 1 + len(long)))
 
 
 def _is_short_form(text: str) -> bool:

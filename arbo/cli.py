@@ -92,15 +92,27 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
 
 
 @app.command()
-def demo(as_json: Json = False) -> None:
+def demo(
+    files: Annotated[
+        Path | None,
+        typer.Option("--files", help="Folder to write the sample to, as documents.jsonl and entities.jsonl."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Link the embedded sample and show scores, decisions with their reasons, and discovered entities.
 
     The sample is a small invented collection: bulletins of an island research station. No network, no weights.
     """
     from arbo import Linker, console, load_sample
     from arbo.progress import bars
+    from arbo.readers.jsonl import write_jsonl
 
     documents, kb = load_sample()
+    if files is not None:
+        files.mkdir(parents=True, exist_ok=True)
+        write_jsonl(documents, files / "documents.jsonl")
+        kb.to_jsonl(files / "entities.jsonl")
+        console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
     result = Linker(kb, announce=bars).link(documents)
     evaluation = result.evaluate()
     if as_json:
@@ -346,19 +358,19 @@ def _finish(result: Result, out: Path, as_json: bool) -> None:
 
 
 def _telling_links(result: Result) -> list[Link]:
-    """Pick three links worth seeing: over other mentions, of an abbreviation, and by the name alone."""
-    paths = sorted(result.links, key=lambda link: (-len(result.explain(link).path), link.mention.id))
-    by_mention = next(link for link in paths if link.parent_is_mention)
-    shown = [by_mention]
-    for wanted in ("abbreviation", "name"):
-        shown.append(
-            next(
-                link
-                for link in result.links
-                if link.entity is not None
-                and link.entity not in {other.entity for other in shown}
-                and (link.expansion is not None) == (wanted == "abbreviation")
-                and (link.score or 0) < 0.99
-            )
-        )
+    """Pick three links worth seeing: over differently named mentions, of an abbreviation, and by the name alone."""
+
+    def variety(link: Link) -> int:
+        return len({step.name.casefold() for step in result.explain(link).path})
+
+    linked = [link for link in result.links if link.entity is not None]
+    shown = [max(linked, key=variety)]
+    for is_abbreviation in (True, False):
+        shown += [
+            link
+            for link in linked
+            if (link.expansion is not None) == is_abbreviation
+            and link.entity not in {other.entity for other in shown}
+            and 0.7 < (link.score or 0) < 0.99
+        ][:1]
     return shown

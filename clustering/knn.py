@@ -1,22 +1,22 @@
-"""Exact nearest neighbours, dense (faiss) or sparse, the same on every machine, batch size and number of threads.
+"""Exact nearest neighbours, dense or sparse: the same on every machine, whatever the batches and threads.
 
-A thing with several vectors is as near as its nearest vector. Ties are broken by the smaller id. Scores of a matrix
-product change with the shape of the batch; so candidates are fetched with some to spare, scored again in one fixed
-order of summation, and fetched again, twice as many, until no vector left out can be nearer than the last one kept.
+A thing with several vectors is as near as its nearest vector. Ties are broken by the smaller id.
 """
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from clustering.arrays import Ids, Weights
-from clustering.vectors import Metric, Vectors
+from clustering.dense_search import dense_search
+from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
+from clustering.search import Rows
+from clustering.sparse_search import csr, sparse_search
+from clustering.vectors import Metric, Vectors, longest, unit
 
 Floats = npt.NDArray[np.float32]
 T = TypeVar("T")
@@ -32,9 +32,6 @@ class Progress(Protocol):
 def silent(items: Iterable[T], total: int) -> Iterable[T]:
     """Show nothing."""
     return items
-
-
-_SPARE = 8
 
 
 class Neighbors(NamedTuple):
@@ -61,269 +58,111 @@ def nearest(
 ) -> Neighbors:
     """Find the ``k`` nearest things of the corpus for each query.
 
+    Queries that share a vector are answered once. Memory beyond the result: a copy of the corpus for cosine, and one
+    chunk of scores.
+
     Args:
         queries: things with one vector each.
-        corpus: things with one or several vectors each.
+        corpus: things with one or several vectors each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
-        metric: ``"cosine"`` (dissimilarity ``1 - cosine``) or ``"dot"`` (minus the inner product).
+        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus the
+            inner product).
         self_ids: (queries,) the id of each query in the corpus: it is not its own neighbour. Left out where the
-            queries are other things than the corpus.
+            queries are other things than the corpus; -1 where one query is.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
-        ValueError: vectors of different dimensions or kinds, or queries with no or several vectors.
+        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, or inner products
+            beyond float32.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
     """
     _check(queries, corpus, k, metric)
-    if metric == "cosine":
-        same = corpus is queries
-        queries = queries.normalized()
-        corpus = queries if same else corpus.normalized()
-    fetched = min(k + (self_ids is not None), corpus.n)
-    distinct, row_of_query = np.unique(queries.row, return_inverse=True)
-    ids = np.full((len(distinct), fetched), -1, np.int32)
-    dissimilarity = np.full((len(distinct), fetched), np.inf, np.float32)
-    if ids.size > 0 and len(corpus.row) > 0:
-        offset = _offset(metric)
-        search = _sparse_search(corpus) if sp.issparse(corpus.matrix) else _dense_search(corpus)
-
-        def fill(begin: int) -> None:
-            chunk = slice(begin, begin + search.chunk)
-            search.run(queries.matrix[distinct[chunk]], offset, ids[chunk], dissimilarity[chunk])
-
-        begins = range(0, len(distinct), search.chunk)
-        with ThreadPoolExecutor(search.workers) as pool:
-            for _ in progress(pool.map(fill, begins), len(begins)):
-                pass
-    ids, dissimilarity = ids[row_of_query], dissimilarity[row_of_query]
+    if self_ids is not None and np.shape(self_ids) != (queries.n,):
+        raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
+    distinct, place = np.unique(queries.row, return_inverse=True)
+    n_fetched = min(k, corpus.n) + (self_ids is not None)
+    ids = np.full((len(distinct), n_fetched), -1, np.int32)
+    dissimilarity = np.full((len(distinct), n_fetched), np.inf, np.float32)
+    if k > 0 and len(distinct) > 0 and len(corpus.row) > 0:
+        _search(queries.matrix, distinct, corpus, metric, ids, dissimilarity, progress)
+    ids, dissimilarity = ids[place], dissimilarity[place]
     if self_ids is not None:
-        ids, dissimilarity = _without(ids, dissimilarity, np.asarray(self_ids), min(k, fetched))
+        ids, dissimilarity = _without(ids, dissimilarity, np.asarray(self_ids))
     return _padded(ids, dissimilarity, k)
 
 
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus, by its nearest vector; (pairs,)."""
+    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus, equal to that of `nearest`; (pairs,).
+
+    Infinite for a thing without vectors.
+    """
     _check(queries, corpus, 1, metric)
-    if metric == "cosine":
-        queries, corpus = queries.normalized(), corpus.normalized()
+    query, thing = np.asarray(query), np.asarray(thing)
+    if query.shape != thing.shape or query.ndim != 1:
+        raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of one length")
+    for name, index, n in (("query", query, queries.n), ("thing", thing, corpus.n)):
+        if len(index) and not 0 <= index.min() <= index.max() < n:
+            raise ValueError(f"{name} must lie in 0 .. {n - 1}, found {index.min()} .. {index.max()}")
     first = np.searchsorted(corpus.owner, thing)
     count = np.searchsorted(corpus.owner, thing, side="right") - first
     pair = np.repeat(np.arange(len(query)), count)
-    place = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
-    rows = queries.row[np.asarray(query)[pair]], corpus.row[place]
-    if sp.issparse(corpus.matrix):
-        product = _sparse_products(*_csr(queries.matrix), *_csr(corpus.matrix), *rows)
+    vector = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    used_a, row_a = np.unique(queries.row[query[pair]], return_inverse=True)
+    used_b, row_b = np.unique(corpus.row[vector], return_inverse=True)
+    a, b = queries.matrix[used_a], corpus.matrix[used_b]
+    if metric == "cosine":
+        a, b = unit(a), unit(b)
+    if sp.issparse(a):
+        product = sparse_products(*csr(a), *csr(b), row_a, row_b)
     else:
-        product = _dense_products(queries.matrix, corpus.matrix, *rows)
-    best = np.full(len(query), np.inf)
-    np.minimum.at(best, pair, _dissimilarities(product, _offset(metric)))
-    return best.astype(np.float32)
+        product = dense_products(a, b, row_a, row_b)
+    best = np.full(len(query), np.inf, np.float32)
+    np.minimum.at(best, pair, dissimilarities(product, offset_of(metric)))
+    return best
 
 
-class _Search(NamedTuple):
-    """Fills the lists of a chunk of query vectors: ``run(rows, offset, ids, dissimilarity)``."""
-
-    run: Callable[[Any, float, Ids, Floats], None]
-    chunk: int
-    workers: int
-
-
-def _dense_search(corpus: Vectors) -> _Search:
-    import faiss
-
-    matrix = corpus.matrix
-    by_row = np.argsort(corpus.row, kind="stable")
-    start = np.searchsorted(corpus.row[by_row], np.arange(len(matrix) + 1)).astype(np.int64)
-    owner = corpus.owner[by_row]
-    longest = float(np.sqrt(np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64).max(initial=0)))
-
-    def search(rows: Floats, offset: float, ids: Ids, dissimilarity: Floats) -> None:
-        # The error of a float32 product, whatever its order of summation (Higham 2002, section 3.1), on both sides.
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        error = 4 * np.finfo(np.float32).eps * (matrix.shape[1] + 2) * lengths * longest
-        open_rows = np.arange(len(rows))
-        fetch = ids.shape[1] + _SPARE
-        while len(open_rows) > 0:
-            fetch = min(fetch, len(matrix))
-            scores, found = faiss.knn(rows[open_rows], matrix, fetch, metric=faiss.METRIC_INNER_PRODUCT)
-            left_out = offset - scores[:, -1] - error[open_rows] if fetch < len(matrix) else np.full(len(found), np.inf)
-            settled = _rescore(
-                rows[open_rows], matrix, found, start, owner, offset, left_out, open_rows, ids, dissimilarity
-            )
-            open_rows = open_rows[~settled]
-            fetch *= 2
-
-    return _Search(search, chunk=4096, workers=1)  # faiss brings its own threads
-
-
-def _sparse_search(corpus: Vectors) -> _Search:
-    postings = _csr(sp.csr_array(corpus.matrix.T))
-    n_rows = corpus.matrix.shape[0]
-
-    def search(rows: sp.csr_array, offset: float, ids: Ids, dissimilarity: Floats) -> None:
-        _sparse_nearest(*_csr(rows), *postings, n_rows, corpus.row, corpus.owner, corpus.n, offset, ids, dissimilarity)
-
-    return _Search(search, chunk=128, workers=os.cpu_count() or 1)
-
-
-def _csr(matrix: Any) -> tuple[Ids, Ids, Floats]:
-    matrix.sort_indices()
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
-
-
-def _offset(metric: Metric) -> float:
-    """Dissimilarity is the offset minus the product."""
-    return 1.0 if metric == "cosine" else 0.0
-
-
-@numba.njit(cache=True, nogil=True)
-def _dissimilarity(product: float, offset: float) -> float:
-    """Offset minus product; a cosine that differs from 1 by no more than the rounding of unit vectors is 1."""
-    w = offset - product
-    return 0.0 if offset == 1.0 and abs(w) < 1e-6 else w
-
-
-@numba.njit(cache=True, nogil=True)
-def _dissimilarities(product: Weights, offset: float) -> Weights:
-    values = np.empty(len(product), np.float64)
-    for p in range(len(product)):
-        values[p] = _dissimilarity(product[p], offset)
-    return values
-
-
-@numba.njit(cache=True, nogil=True)
-def _insert(ids: Ids, dissimilarity: Floats, thing: int, w: float) -> None:
-    """Put a thing into a list sorted by (dissimilarity, id), once, if there is room or it is nearer than the last."""
-    last = len(ids) - 1
-    value = np.float32(w)
-    if dissimilarity[last] < value or (dissimilarity[last] == value and 0 <= ids[last] <= thing):
-        return
-    place = last
-    for i in range(len(ids)):
-        if ids[i] == thing:
-            if dissimilarity[i] <= value:
-                return
-            place = i
-            break
-    while place > 0 and (
-        ids[place - 1] < 0
-        or dissimilarity[place - 1] > value
-        or (dissimilarity[place - 1] == value and ids[place - 1] > thing)
-    ):
-        ids[place], dissimilarity[place] = ids[place - 1], dissimilarity[place - 1]
-        place -= 1
-    ids[place], dissimilarity[place] = thing, value
-
-
-@numba.njit(cache=True, nogil=True)
-def _dot(a: Floats, b: Floats) -> float:
-    total = 0.0
-    for j in range(len(a)):
-        total += np.float64(a[j]) * np.float64(b[j])
-    return total
-
-
-@numba.njit(cache=True, nogil=True)
-def _rescore(
-    rows: Floats,
-    matrix: Floats,
-    found: Ids,
-    start: Ids,
-    owner: Ids,
-    offset: float,
-    left_out: Weights,
-    place: Ids,
+def _search(
+    matrix: npt.NDArray[np.float32] | sp.csr_array,
+    rows: Ids,
+    corpus: Vectors,
+    metric: Metric,
     ids: Ids,
     dissimilarity: Floats,
-) -> npt.NDArray[np.bool_]:
-    """Fill the lists at ``place`` from the rows found; say which lists no row that was left out can change."""
-    settled = np.zeros(len(rows), np.bool_)
-    for q in range(len(rows)):
-        list_ids, list_dissimilarity = ids[place[q]], dissimilarity[place[q]]
-        list_ids[:] = -1
-        list_dissimilarity[:] = np.inf
-        for row in found[q]:
-            w = _dissimilarity(_dot(rows[q], matrix[row]), offset)
-            for i in range(start[row], start[row + 1]):
-                _insert(list_ids, list_dissimilarity, owner[i], w)
-        settled[q] = left_out[q] == np.inf or list_dissimilarity[-1] < left_out[q]
-    return settled
-
-
-@numba.njit(cache=True, nogil=True)
-def _sparse_nearest(
-    indptr: Ids,
-    indices: Ids,
-    data: Floats,
-    post_start: Ids,
-    post_row: Ids,
-    post_value: Floats,
-    n_rows: int,
-    row: Ids,
-    owner: Ids,
-    n: int,
-    offset: float,
-    ids: Ids,
-    dissimilarity: Floats,
+    progress: Progress,
 ) -> None:
-    """Score every row through the postings of the query's features, in the order of the features."""
-    score = np.empty(n_rows, np.float64)
-    for q in range(len(indptr) - 1):
-        score[:] = 0
-        for f in range(indptr[q], indptr[q + 1]):
-            for i in range(post_start[indices[f]], post_start[indices[f] + 1]):
-                score[post_row[i]] += np.float64(data[f]) * np.float64(post_value[i])
-        best = -np.inf
-        for i in range(len(owner)):
-            best = max(best, score[row[i]])
-            if i + 1 == len(owner) or owner[i + 1] != owner[i]:
-                _insert(ids[q], dissimilarity[q], owner[i], _dissimilarity(best, offset))
-                best = -np.inf
+    """Fill the lists of the query vectors in ``rows`` of a matrix, chunk by chunk."""
+    prepared = Rows.of(corpus, metric)
+    if sp.issparse(matrix):
+        search = sparse_search(prepared, offset_of(metric))
+    else:
+        search = dense_search(prepared, offset_of(metric), ids.shape[1])
+
+    def fill(begin: int) -> None:
+        chunk = slice(begin, begin + search.chunk)
+        vectors = matrix[rows[chunk]]
+        search.fill(unit(vectors) if metric == "cosine" else vectors, ids[chunk], dissimilarity[chunk])
+
+    begins = range(0, len(rows), search.chunk)
+    with ThreadPoolExecutor(search.workers) as pool:
+        try:
+            for _ in progress(pool.map(fill, begins), len(begins)):
+                pass
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # what was interrupted ends now, not when all chunks are done
+            raise
 
 
-@numba.njit(cache=True, nogil=True)
-def _sparse_products(
-    indptr_a: Ids,
-    indices_a: Ids,
-    data_a: Floats,
-    indptr_b: Ids,
-    indices_b: Ids,
-    data_b: Floats,
-    rows_a: Ids,
-    rows_b: Ids,
-) -> Weights:
-    product = np.zeros(len(rows_a), np.float64)
-    for p in range(len(rows_a)):
-        i, j = indptr_a[rows_a[p]], indptr_b[rows_b[p]]
-        while i < indptr_a[rows_a[p] + 1] and j < indptr_b[rows_b[p] + 1]:
-            if indices_a[i] == indices_b[j]:
-                product[p] += np.float64(data_a[i]) * np.float64(data_b[j])
-            step = indices_a[i] - indices_b[j]
-            i += step <= 0
-            j += step >= 0
-    return product
-
-
-@numba.njit(cache=True, nogil=True)
-def _dense_products(a: Floats, b: Floats, rows_a: Ids, rows_b: Ids) -> Weights:
-    product = np.empty(len(rows_a), np.float64)
-    for p in range(len(rows_a)):
-        product[p] = _dot(a[rows_a[p]], b[rows_b[p]])
-    return product
-
-
-def _without(ids: Ids, dissimilarity: Floats, self_ids: Ids, k: int) -> tuple[Ids, Floats]:
+def _without(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
     """Drop each query's own id wherever it stands in its list, else the last place."""
-    own = ids == self_ids[:, None]
+    own = (ids == self_ids[:, None]) & (ids >= 0)
     own[~own.any(axis=1), -1] = True
-    kept = ~own
     shape = len(ids), ids.shape[1] - 1
-    return ids[kept].reshape(shape)[:, :k], dissimilarity[kept].reshape(shape)[:, :k]
+    return ids[~own].reshape(shape), dissimilarity[~own].reshape(shape)
 
 
 def _padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
@@ -348,3 +187,7 @@ def _check(queries: Vectors, corpus: Vectors, k: int, metric: str) -> None:
         )
     if not np.array_equal(queries.owner, np.arange(queries.n)):
         raise ValueError(f"each of the {queries.n} queries must have exactly one vector")
+    if metric == "dot":
+        largest = longest(queries.matrix) * longest(corpus.matrix)
+        if largest > np.finfo(np.float32).max / 2:
+            raise ValueError(f"inner products may reach {largest:.2g}, beyond float32: scale the vectors down")

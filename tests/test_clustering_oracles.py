@@ -254,7 +254,7 @@ def assert_describes(result, kept, n_entities, n_nodes):
 @pytest.mark.parametrize("method", METHODS)
 def test_partition_is_what_the_definition_gives(method, style, distinct):
     directed = method != "undirected"
-    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, distinct, 150):
+    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, distinct, 120):
         case = edges, n_entities, n_nodes, threshold
         result = partition(graph, method, threshold)
         slow = SLOW[method](allowed(edges, n_entities, threshold, directed=directed), n_entities, n_nodes)
@@ -290,14 +290,37 @@ def test_minimax_paths_have_the_smallest_bottleneck_there_is(style, distinct):
             assert max(steps) == best[node], case
 
 
+SCALES = {
+    "equal in float32": lambda w: 1 + w * 1e-12,
+    "beyond float32": lambda w: w * 1e300,
+    "below float32": lambda w: w * 1e-300,
+    "infinity and zeros of float32": lambda w: (abs(w) * 1e39 if w > 1 else w * 1e-50) or -0.0,
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_are_compared_as_float64_whatever_their_size(method, scale):
+    directed = method != "undirected"
+    for distinct in (True, False):
+        for edges, n_entities, n_nodes, _, _ in random_cases(random_edges, distinct, 60):
+            scaled = [(u, v, SCALES[scale](w)) for u, v, w in edges]
+            result = partition(graph_of(scaled, n_entities, n_nodes), method)
+            slow = SLOW[method](allowed(scaled, n_entities, None, directed=directed), n_entities, n_nodes)
+            assert kept_edges(result, directed=directed) == slow, (scaled, n_entities, n_nodes)
+
+
 @every_style
-def test_undirected_is_minimax_on_the_symmetrised_graph(style):
-    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, True, 200):
+@pytest.mark.parametrize("method", ["minimax", "arborescence"])
+def test_undirected_is_a_directed_method_on_the_symmetrised_graph(method, style):
+    for edges, n_entities, n_nodes, threshold, graph in random_cases(style, True, 100):
         both_ways = graph_of([*edges, *((v, u, w) for u, v, w in edges)], n_entities, n_nodes)
-        undirected = partition(graph, "undirected", threshold)
-        minimax = partition(both_ways, "minimax", threshold)
+        undirected, directed = (
+            partition(graph, "undirected", threshold),
+            partition(both_ways, method, threshold),
+        )
         for field in ("labels", "entity", "parent", "weight", "bottleneck"):
-            left, right = getattr(undirected, field), getattr(minimax, field)
+            left, right = getattr(undirected, field), getattr(directed, field)
             np.testing.assert_array_equal(left, right, err_msg=f"{field} of {edges, n_entities, threshold}")
 
 

@@ -15,7 +15,7 @@ DIRECTED = [method for method in METHODS if method != "undirected"]
 INF = float("inf")
 
 every_method = pytest.mark.parametrize("method", METHODS)
-hypothesis = settings(deadline=None, max_examples=80, derandomize=True)
+hypothesis = settings(deadline=None, max_examples=50, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -171,7 +171,7 @@ def test_edges_that_exact_pruning_drops_change_nothing(method, graph, data):
 
 @pytest.mark.parametrize("method", ["arborescence", "minimax"])
 def test_an_edge_heavier_than_one_door_alone_matters_without_directions(method):
-    """For `undirected`, pruning by one end would be wrong: mention 2 is reached over an edge above 1's."""
+    """For `undirected`, pruning by one end would be wrong: 2 hangs on 1 over an edge above 1's door."""
     graph = [(0, 1), (2, 1)], [1.0, 2.0], 1, 3
     assert solve(graph, method).entity.tolist() == [0, -1]
     assert solve(graph, "undirected").entity.tolist() == [0, 0]

@@ -1,0 +1,5 @@
+"""`python -m arbo` is `arbo`."""
+
+from arbo.cli import main
+
+main()

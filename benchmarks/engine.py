@@ -1,0 +1,332 @@
+"""The partitions against SciPy's minimum spanning tree of the same edges.
+
+Ours counts everything from unsorted int32 and float32 arrays to the finished result (`Graph.from_edges` and
+`partition`); SciPy's counts `scipy.sparse.csgraph.minimum_spanning_tree` alone, without its conversion to
+CSR. Best of three, in turns, in one process (of seven at 10^5 mentions, of two and without SciPy at 10^7).
+Everything runs on one core.
+
+Two graphs, edges in random order, 9 to a mention and an entity to every 4 mentions. **local**: the mentions
+stand on a line in clusters of 4 to 8; each has edges from 8 others within 20 positions of it, a tenth of
+them replaced by others from anywhere, and one from a random entity. Weights are uniform in 0..1, plus 0.8
+across clusters, plus 0.3 for the entity edge. **unpruned**: the same with 3 added to the entity edges, so
+that no edge can be dropped beforehand. `edges_kept` is the share of all edges, entity edges counted, that
+is left after exact pruning.
+
+`growth` is the exponent b of seconds proportional to mentions^b between 10^5 and 10^7 mentions.
+`bytes_per_edge` is the peak of the resident memory above what was there before the call (the edges as given
+not counted), in a process of its own, by edges given. `start` is what a first call costs more: importing
+the package, and compiling all four methods and the merge tree or loading them from the cache, on a tiny
+graph, in a process of its own. The script stops where a mention is not linked, or where the bottlenecks of
+the methods contradict their definitions.
+
+`--quick` measures 10^4 and 10^5 mentions, prints the figures and leaves the results alone.
+"""
+
+import argparse
+import importlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from report import record
+
+if TYPE_CHECKING:
+    from clustering import MergeTree, Method, Partition
+
+METHODS: tuple["Method", ...] = ("arborescence", "minimax", "undirected", "independent")
+N_NEIGHBORS, REACH, N_TINY = 8, 20, 200
+ENTITY_EXTRA = {"local": 0.3, "unpruned": 3.3}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Figures = dict[str, float]
+
+
+class Raw(NamedTuple):
+    """A graph as a caller has it: unsorted arrays."""
+
+    source: npt.NDArray[np.int32]
+    target: npt.NDArray[np.int32]
+    weight: npt.NDArray[np.float32]
+    n_entities: int
+    n_nodes: int
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return len(self.source)
+
+
+def line_graph(n_mentions: int, entity_extra: float, seed: int = 0) -> Raw:
+    """Draw the graph that the docstring of this file describes; `n_mentions` must exceed twice the reach."""
+    rng = np.random.default_rng(seed)
+    n_entities = n_mentions // 4
+    sizes = rng.integers(4, 9, n_mentions // 4 + 1)
+    cluster = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)[:n_mentions]
+    mention = np.arange(n_mentions, dtype=np.int32)
+    n_inner = N_NEIGHBORS * n_mentions
+    source = np.empty(n_inner + n_mentions, np.int32)
+    weight = rng.random(len(source), np.float32)
+    window = np.clip(mention - REACH, 0, n_mentions - 2 * REACH - 1)
+    for place, offset in enumerate(_distinct(rng, n_mentions, N_NEIGHBORS, 2 * REACH)):
+        neighbor = window + offset
+        neighbor += neighbor >= mention  # the mention itself is no neighbour
+        anywhere = np.flatnonzero(rng.random(n_mentions, np.float32) < 0.1)
+        drawn = rng.integers(0, n_mentions - 1, len(anywhere), np.int32)
+        neighbor[anywhere] = drawn + (drawn >= mention[anywhere])
+        part = slice(place * n_mentions, (place + 1) * n_mentions)
+        source[part] = neighbor + n_entities
+        weight[part] += np.float32(0.8) * (cluster[neighbor] != cluster)
+    source[n_inner:] = rng.integers(0, n_entities, n_mentions, np.int32)
+    weight[n_inner:] += np.float32(entity_extra)
+    order = rng.permutation(len(source))
+    target = (order % n_mentions).astype(np.int32) + np.int32(
+        n_entities
+    )  # each block lists all mentions in order
+    return Raw(source[order], target, weight[order], n_entities, n_entities + n_mentions)
+
+
+def _distinct(
+    rng: np.random.Generator, n_rows: int, n_places: int, n_values: int
+) -> list[npt.NDArray[np.int32]]:
+    """Draw `n_places` different values below `n_values` for each row, all sets alike (Floyd's way)."""
+    columns: list[npt.NDArray[np.int32]] = []
+    for highest in range(n_values - n_places, n_values):
+        drawn = rng.integers(0, highest + 1, n_rows, np.int32)
+        taken = np.zeros(n_rows, np.bool_)
+        for column in columns:
+            taken |= column == drawn
+        drawn[taken] = highest
+        columns.append(drawn)
+    return columns
+
+
+def link(raw: Raw, method: "Method") -> "Partition":
+    """Do what is measured: from unsorted arrays to the finished partition."""
+    from clustering import Graph, partition
+
+    graph = Graph.from_edges(
+        raw.source, raw.target, raw.weight, n_entities=raw.n_entities, n_nodes=raw.n_nodes
+    )
+    return partition(graph, method)
+
+
+def build_tree(raw: Raw) -> "MergeTree":
+    """Build the merge tree from unsorted arrays."""
+    from clustering import Graph, merge_tree
+
+    return merge_tree(
+        Graph.from_edges(raw.source, raw.target, raw.weight, n_entities=raw.n_entities, n_nodes=raw.n_nodes)
+    )
+
+
+def warm_up() -> None:
+    """Compile every kernel for these dtypes, or load it from the cache."""
+    tiny = line_graph(N_TINY, ENTITY_EXTRA["local"])
+    for method in METHODS:
+        link(tiny, method)
+    build_tree(tiny).cut(0.5)
+
+
+def seconds(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[float, T]:
+    """Time one call."""
+    begin = time.perf_counter()
+    value = call(*args, **kwargs)
+    return time.perf_counter() - begin, value
+
+
+def say(text: str) -> None:
+    """Tell a person what happens."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def check_bottlenecks(partitions: dict[str, "Partition"]) -> None:
+    """Every mention is linked, and more freedom never makes a worse bottleneck."""
+    for method, found in partitions.items():
+        assert (found.entity >= 0).all(), (
+            f"{method} leaves {(found.entity < 0).sum()} mentions without an entity"
+        )
+    for better, worse in (("minimax", "arborescence"), ("minimax", "independent"), ("undirected", "minimax")):
+        n_wrong = int((partitions[better].bottleneck > partitions[worse].bottleneck).sum())
+        assert n_wrong == 0, f"{better} has a heavier bottleneck than {worse} at {n_wrong} nodes"
+
+
+def edges_kept(raw: Raw, *, directed: bool) -> float:
+    """Share of all edges, entity edges counted, that exact pruning keeps, computed from its definition."""
+    mentions = raw.n_nodes - raw.n_entities
+    inner = raw.source >= raw.n_entities
+    door = np.full(mentions, np.inf, np.float32)
+    door[raw.target[~inner] - raw.n_entities] = raw.weight[~inner]  # one entity edge a mention
+    limit = door[raw.target[inner] - raw.n_entities]
+    if not directed:
+        limit = np.maximum(limit, door[raw.source[inner] - raw.n_entities])
+    return float((np.count_nonzero(raw.weight[inner] <= limit) + mentions) / raw.n_edges)
+
+
+def beside_scipy(raw: Raw, prefix: str, repeats: int) -> Figures:
+    """Time SciPy and each method in turns; best of the repeats."""
+    import scipy.sparse
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    entries = raw.weight.astype(np.float64), (raw.source, raw.target)
+    matrix = scipy.sparse.coo_array(entries, shape=(raw.n_nodes, raw.n_nodes)).tocsr()
+    del entries
+    lost = raw.n_edges - matrix.nnz
+    assert lost <= raw.n_edges / 10_000, f"SciPy merges {lost} duplicate edges: the runs are not comparable"
+    best: dict[str, float] = {}
+    for _ in range(repeats):
+        spent = {"scipy": seconds(minimum_spanning_tree, matrix)[0]}
+        partitions: dict[str, Partition] = {}
+        for method in METHODS:
+            spent[method], partitions[method] = seconds(link, raw, method)
+        say(f"  {prefix}: " + ", ".join(f"{name} {s:.3f} s" for name, s in spent.items()))
+        best = {name: min(s, best.get(name, math.inf)) for name, s in spent.items()}
+        check_bottlenecks(partitions)
+    figures = {f"{prefix}.{name}.seconds": s for name, s in best.items()}
+    return figures | {f"{prefix}.{method}.ratio_to_scipy": best[method] / best["scipy"] for method in METHODS}
+
+
+def alone(raw: Raw, prefix: str, repeats: int) -> Figures:
+    """Time each method without SciPy; best of the repeats."""
+    best: dict[str, float] = {}
+    partitions: dict[str, Partition] = {}
+    for _ in range(repeats):
+        for method in METHODS:
+            spent, partitions[method] = seconds(link, raw, method)
+            say(f"  {prefix}: {method} {spent:.2f} s")
+            best[method] = min(spent, best.get(method, math.inf))
+    check_bottlenecks(partitions)
+    return {f"{prefix}.{method}.seconds": s for method, s in best.items()}
+
+
+def merge_tree_times(raw: Raw, prefix: str) -> Figures:
+    """Time the merge tree of the mentions and a cut of it."""
+    build, tree = min((seconds(build_tree, raw) for _ in range(3)), key=lambda pair: pair[0])
+    heights = np.quantile(tree.height, (0.1, 0.5, 0.9))
+    cut = min(seconds(tree.cut, height)[0] for height in heights)
+    say(f"  {prefix}: merge tree {build:.3f} s, a cut {cut:.3f} s")
+    return {f"{prefix}.merge_tree.build_seconds": build, f"{prefix}.merge_tree.cut_seconds": cut}
+
+
+def start_times() -> Figures:
+    """Import and warm-up in fresh processes: with an empty cache of kernels, then with a full one."""
+    figures: Figures = {}
+    with tempfile.TemporaryDirectory() as cache:
+        for state in ("cold", "warm"):
+            said = _in_process("--only-start", environment={"NUMBA_CACHE_DIR": cache})
+            figures |= {f"start.{state}.{name}_seconds": s for name, s in said.items()}
+            say(f"  start, {state} cache: import {said['import']:.2f} s, kernels {said['kernels']:.2f} s")
+    return figures
+
+
+def only_start() -> Figures:
+    """Measure the start of this process."""
+    imported, _ = seconds(importlib.import_module, "clustering")
+    return {"import": imported, "kernels": seconds(warm_up)[0]}
+
+
+def memory(raw: Raw, prefix: str) -> Figures:
+    """Extra bytes an edge of each method, each in a process of its own; nothing where /proc does not tell."""
+    if not Path("/proc/self/status").exists():
+        return {}
+    figures: Figures = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in Raw._fields[:3]:
+            np.save(Path(folder) / f"{name}.npy", getattr(raw, name))
+        for method in METHODS:
+            sizes = [str(raw.n_entities), str(raw.n_nodes)]
+            said = _in_process("--only-memory", method, folder, *sizes, environment={})
+            figures[f"{prefix}.{method}.bytes_per_edge"] = said["extra"] / raw.n_edges
+            say(f"  {prefix}: {method} {said['extra'] / raw.n_edges:.1f} extra bytes an edge")
+    return figures
+
+
+def only_memory(method: "Method", folder: str, n_entities: str, n_nodes: str) -> Figures:
+    """Measure the peak of this process during one partition; it has done nothing but load the edges."""
+    warm_up()
+    source, target, weight = (np.load(Path(folder) / f"{name}.npy") for name in Raw._fields[:3])
+    raw = Raw(source, target, weight, int(n_entities), int(n_nodes))
+    before = _resident("VmRSS")
+    link(raw, method)
+    return {"extra": _resident("VmHWM") - before}
+
+
+def _resident(field: str) -> int:
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    found = re.search(rf"{field}:\s+(\d+) kB", status)
+    assert found, f"/proc/self/status does not tell {field}"
+    return int(found[1]) * 1024
+
+
+def _in_process(*arguments: str, environment: dict[str, str]) -> dict[str, float]:
+    command = [sys.executable, __file__, *arguments]
+    run = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True)
+    said: dict[str, float] = json.loads(run.stdout)
+    return said
+
+
+def measure(quick: bool) -> Figures:
+    """Run everything."""
+    small, middle, large = (10**4, 10**5, None) if quick else (10**5, 10**6, 10**7)
+    say("start")
+    figures = start_times()
+    warm_up()
+    prefix = f"local.{_power(small)}"
+    say(prefix)
+    figures |= beside_scipy(line_graph(small, ENTITY_EXTRA["local"]), prefix, repeats=7)
+    for graph, extra in ENTITY_EXTRA.items():
+        prefix = f"{graph}.{_power(middle)}"
+        say(prefix)
+        raw = line_graph(middle, extra)
+        figures[f"{prefix}.edges"] = raw.n_edges
+        figures[f"{prefix}.edges_kept.directed"] = edges_kept(raw, directed=True)
+        figures[f"{prefix}.edges_kept.undirected"] = edges_kept(raw, directed=False)
+        figures |= beside_scipy(raw, prefix, repeats=3)
+        figures |= memory(raw, prefix)
+        if graph == "local":
+            figures |= merge_tree_times(raw, prefix)
+    if large is None:
+        return figures
+    prefix = f"local.{_power(large)}"
+    say(f"{prefix} (making the graph takes half a minute)")
+    figures |= alone(line_graph(large, ENTITY_EXTRA["local"]), prefix, repeats=2)
+    for method in METHODS:
+        times = [figures[f"local.{_power(n)}.{method}.seconds"] for n in (small, large)]
+        figures[f"local.growth.{method}"] = math.log10(times[1] / times[0]) / math.log10(large / small)
+    return figures
+
+
+def _power(n: int) -> str:
+    return f"1e{round(math.log10(n))}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--quick", action="store_true", help="10^4 and 10^5 mentions only, results left alone"
+    )
+    parser.add_argument("--only-start", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--only-memory", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.only_start:
+        print(json.dumps(only_start()))
+    elif arguments.only_memory:
+        print(json.dumps(only_memory(*arguments.only_memory)))
+    elif arguments.quick:
+        print(json.dumps(measure(quick=True), indent=2))
+    else:
+        say(f"wrote {record('engine', 'python benchmarks/engine.py', measure(quick=False)).name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""Dissimilarities of vectors, in one order of summation and one rounding, whatever the machine, batch or threads."""
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from clustering.arrays import Ids, Weights
+from clustering.vectors import Metric, dot
+
+Floats = npt.NDArray[np.float32]
+
+
+def offset_of(metric: Metric) -> float:
+    """Dissimilarity is the offset minus the product: 1 for the cosine of unit vectors, 0 for the inner product."""
+    return 1.0 if metric == "cosine" else 0.0
+
+
+@numba.njit(cache=True, nogil=True)
+def dissimilarity(product: float, offset: float) -> np.float32:
+    """Offset minus product; a cosine that differs from 1 by no more than the rounding of unit vectors is 1.
+
+    Never rises with the product: so a bound of a product bounds the dissimilarity as it will be rounded.
+    """
+    w = offset - product
+    return np.float32(0.0 if offset == 1.0 and abs(w) < 1e-6 else w)
+
+
+@numba.njit(cache=True, nogil=True)
+def dissimilarities(product: Weights, offset: float) -> Floats:
+    """Apply `dissimilarity` to each product."""
+    values = np.empty(len(product), np.float32)
+    for p in range(len(product)):
+        values[p] = dissimilarity(product[p], offset)
+    return values
+
+
+@numba.njit(cache=True, nogil=True)
+def dense_products(a: Floats, b: Floats, rows_a: Ids, rows_b: Ids) -> Weights:
+    """Inner product of row ``rows_a[p]`` of a and row ``rows_b[p]`` of b."""
+    product = np.empty(len(rows_a), np.float64)
+    for p in range(len(rows_a)):
+        product[p] = dot(a[rows_a[p]], b[rows_b[p]])
+    return product
+
+
+@numba.njit(cache=True, nogil=True)
+def sparse_products(
+    indptr_a: Ids,
+    indices_a: Ids,
+    data_a: Floats,
+    indptr_b: Ids,
+    indices_b: Ids,
+    data_b: Floats,
+    rows_a: Ids,
+    rows_b: Ids,
+) -> Weights:
+    """The same for rows in CSR form with sorted indices, summed in the order of the indices."""
+    product = np.zeros(len(rows_a), np.float64)
+    for p in range(len(rows_a)):
+        i, j = indptr_a[rows_a[p]], indptr_b[rows_b[p]]
+        while i < indptr_a[rows_a[p] + 1] and j < indptr_b[rows_b[p] + 1]:
+            if indices_a[i] == indices_b[j]:
+                product[p] += np.float64(data_a[i]) * np.float64(data_b[j])
+            step = indices_a[i] - indices_b[j]
+            i += step <= 0
+            j += step >= 0
+    return product

@@ -1,0 +1,54 @@
+"""What the searches of dense and of sparse vectors have in common."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from clustering.arrays import Ids
+from clustering.vectors import Metric, Vectors, unit
+
+Floats = npt.NDArray[np.float32]
+
+
+class Search(NamedTuple):
+    """A way to fill the shortlists of a chunk of queries."""
+
+    fill: Callable[[Any, Ids, Floats], None]
+    """``fill(vectors, ids, dissimilarity)``: the latter two are (queries, k) and come filled with -1 and infinity."""
+    chunk: int
+    """How many queries at a time."""
+    workers: int
+    """How many chunks at a time."""
+
+
+class Rows(NamedTuple):
+    """The vectors of a corpus, ready to be compared, and whose they are."""
+
+    matrix: Any
+    """(rows, dim) distinct vectors that some thing has; of length 1 for cosine."""
+    row: Ids
+    """Pair ``i`` says that ``row[i]`` belongs to ``owner[i]``; in the order of owners."""
+    owner: Ids
+    start: Ids
+    """``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order."""
+    by_row: Ids
+    several: bool
+    """Whether some thing has several vectors."""
+
+    @classmethod
+    def of(cls, corpus: Vectors, metric: Metric) -> Self:
+        """Take the vectors in use; the whole matrix is copied only to scale it."""
+        used, row = np.unique(corpus.row, return_inverse=True)
+        matrix = corpus.matrix if len(used) == corpus.matrix.shape[0] else corpus.matrix[used]
+        start = np.zeros(len(used) + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=len(used)), out=start[1:])
+        return cls(
+            unit(matrix) if metric == "cosine" else matrix,
+            row,
+            corpus.owner,
+            start,
+            corpus.owner[np.argsort(row, kind="stable")],
+            bool((corpus.owner[1:] == corpus.owner[:-1]).any()),
+        )

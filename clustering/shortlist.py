@@ -1,0 +1,54 @@
+"""A shortlist: the nearest things offered so far, each once, sorted by (dissimilarity, id).
+
+Two arrays of one length and a count of the places taken; what it holds does not depend on the order of the offers.
+"""
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from clustering.arrays import Ids
+
+Floats = npt.NDArray[np.float32]
+
+
+@numba.njit(cache=True, nogil=True)
+def refuses(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32) -> bool:
+    """Say whether the list is full of nearer things; then it also refuses every larger id at this dissimilarity."""
+    last = len(ids) - 1
+    return count > last and (
+        dissimilarity[last] < value or (dissimilarity[last] == value and ids[last] <= thing)
+    )
+
+
+@numba.njit(cache=True, nogil=True)
+def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32, several: bool) -> int:
+    """Offer a thing and return the new count; ``several`` says that a thing may be offered more than once."""
+    if refuses(ids, dissimilarity, count, thing, value):
+        return count
+    place = min(count, len(ids) - 1)
+    taken = place + 1
+    if several:
+        for i in range(count):
+            if ids[i] == thing:
+                if dissimilarity[i] <= value:
+                    return count
+                place, taken = i, count
+                break
+    while place > 0 and (
+        dissimilarity[place - 1] > value or (dissimilarity[place - 1] == value and ids[place - 1] > thing)
+    ):
+        ids[place], dissimilarity[place] = ids[place - 1], dissimilarity[place - 1]
+        place -= 1
+    ids[place], dissimilarity[place] = thing, value
+    return taken
+
+
+@numba.njit(cache=True, nogil=True)
+def offer_all(ids: Ids, dissimilarity: Floats, count: int, things: Ids, value: np.float32, several: bool) -> int:
+    """Offer things at one dissimilarity, given in the order of their ids; costs no more than the list is long."""
+    for thing in things:
+        if refuses(ids, dissimilarity, count, thing, value):
+            break
+        count = offer(ids, dissimilarity, count, thing, value, several)
+    return count

@@ -1,0 +1,84 @@
+"""Exact nearest neighbours of sparse vectors: every row is scored through the postings of the query's features."""
+
+import os
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from clustering.arrays import Ids
+from clustering.dissimilarity import dissimilarity
+from clustering.search import Rows, Search
+from clustering.shortlist import offer, offer_all, refuses
+
+Floats = npt.NDArray[np.float32]
+
+
+def sparse_search(corpus: Rows, offset: float) -> Search:
+    """Prepare the search; each worker keeps one score a row in memory."""
+    postings = csr(sp.csr_array(corpus.matrix.T))
+
+    def fill(vectors: sp.csr_array, ids: Ids, dissimilarity: Floats) -> None:
+        _search(
+            *csr(vectors),
+            *postings,
+            corpus.start,
+            corpus.by_row,
+            corpus.row,
+            corpus.owner,
+            corpus.several,
+            offset,
+            ids,
+            dissimilarity,
+        )
+
+    return Search(fill, chunk=128, workers=os.cpu_count() or 1)
+
+
+def csr(matrix: Any) -> tuple[Ids, Ids, Floats]:
+    """Return row starts, sorted column indices and values; the matrix stays as it is."""
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    return matrix.indptr.astype(np.int64, copy=False), matrix.indices, matrix.data
+
+
+@numba.njit(cache=True, nogil=True)
+def _search(
+    indptr: Ids,
+    indices: Ids,
+    data: Floats,
+    post_start: Ids,
+    post_row: Ids,
+    post_value: Floats,
+    start: Ids,
+    by_row: Ids,
+    pair_row: Ids,
+    pair_owner: Ids,
+    several: bool,
+    offset: float,
+    ids: Ids,
+    dissimilarity_: Floats,
+) -> None:
+    """Add up scores in the order of the features; rows that share none with the query come last, by their owners."""
+    nothing = dissimilarity(0.0, offset)
+    score = np.zeros(len(start) - 1, np.float64)
+    for q in range(len(indptr) - 1):
+        for f in range(indptr[q], indptr[q + 1]):
+            weight = np.float64(data[f])
+            for i in range(post_start[indices[f]], post_start[indices[f] + 1]):
+                score[post_row[i]] += weight * np.float64(post_value[i])
+        list_ids, list_dissimilarity, count = ids[q], dissimilarity_[q], 0
+        for row in range(len(score)):
+            if score[row] != 0:
+                value = dissimilarity(score[row], offset)
+                if value <= list_dissimilarity[-1]:
+                    things = by_row[start[row] : start[row + 1]]
+                    count = offer_all(list_ids, list_dissimilarity, count, things, value, several)
+        for pair in range(len(pair_owner)):
+            if refuses(list_ids, list_dissimilarity, count, pair_owner[pair], nothing):
+                break
+            if score[pair_row[pair]] == 0:
+                count = offer(list_ids, list_dissimilarity, count, pair_owner[pair], nothing, several)
+        score[:] = 0
