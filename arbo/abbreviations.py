@@ -64,8 +64,8 @@ def expander(text: str) -> Callable[[str], str]:
     long_of: dict[str, str] = {}
     for short, long in definitions(text):
         long_of.setdefault(text[slice(*short)], text[slice(*long)])
-    for short, name in list(long_of.items()):
-        long_of.setdefault(short.removesuffix("s") if short.endswith("s") and len(short) > 2 else short + "s", name)
+    for form, name in list(long_of.items()):
+        long_of.setdefault(form[:-1] if form.endswith("s") and len(form) > 2 else form + "s", name)
     if not long_of:
         return str
     any_short = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
@@ -76,8 +76,10 @@ def expander(text: str) -> Callable[[str], str]:
         if name in long_of:
             return long_of[name]
         name = bracketed.sub(lambda match: "" if match.start() else match[0], name)
-        known = name.casefold()
-        return word.sub(lambda m: m[0] if long_of[m[0]].casefold() in known else long_of[m[0]], name)
+        folded = name.casefold()
+        found = set(word.findall(name))
+        written = {short: short if long_of[short].casefold() in folded else long_of[short] for short in found}
+        return word.sub(lambda match: written[match[0]], name)
 
     return write_out
 
@@ -110,7 +112,7 @@ def _window_begin(text: str, sentence: int, opening: int) -> int:
 
 
 def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
-    content = text[opening + 1 : min(closing, opening + 1 + _WINDOW)]
+    content = text[opening + 1 : min(closing, opening + 1 + 4 * _MAX_SHORT)]
     inner = _ALTERNATIVE.split(content, maxsplit=1)[0].strip("\"' \t\n")
     if not _is_short_form(inner):
         return None
@@ -133,7 +135,7 @@ def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Defi
     if closing - opening > _WINDOW:
         return None
     before = text[begin:opening].rstrip()
-    short = before.split()[-1] if before else ""
+    short = before.rsplit(maxsplit=1)[-1] if before else ""
     if not _is_short_form(short) or not any(map(str.isupper, short)):
         return None
     long = text[opening + 1 : closing].rstrip()

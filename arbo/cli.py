@@ -62,7 +62,9 @@ class OnError(str, Enum):
 
 
 Documents = Annotated[Path, typer.Argument(metavar="DOCS", help="A file or a folder of files.")]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `discover`.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `discover`.")
+]
 Format = Annotated[DocumentFormat, typer.Option("--format", help="Format of DOCS.")]
 Types = Annotated[
     list[str] | None, typer.Option("--types", help="Keep mentions of this type alone; may be repeated.")
@@ -71,13 +73,15 @@ Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base.")]
 KbFormat = Annotated[KnowledgeBaseFormat, typer.Option("--kb-format", help="Format of the knowledge base.")]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[
-    Path | None, typer.Option("--config", help="Settings that `arbo tune` wrote; other options override them.")
+    Path | None,
+    typer.Option("--config", help="Settings that `arbo tune` wrote; other options override them."),
 ]
 MethodOption = Annotated[
     MethodName | None, typer.Option("--method", help="How the graph is clustered. [default: arborescence]")
 ]
 K = Annotated[
-    int | None, typer.Option("--k", min=0, help="Nearest mentions of each in the graph; 0: independent. [default: 4]")
+    int | None,
+    typer.Option("--k", min=0, help="Nearest mentions of each in the graph; 0: independent. [default: 4]"),
 ]
 Threshold = Annotated[
     str | None,
@@ -87,7 +91,9 @@ Threshold = Annotated[
         "no limit. [default: the encoder's]",
     ),
 ]
-OnErrorOption = Annotated[OnError, typer.Option("--on-error", help="Stop at a malformed record, or skip and count it.")]
+OnErrorOption = Annotated[
+    OnError, typer.Option("--on-error", help="Stop at a malformed record, or skip and count it.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
 
 
@@ -106,9 +112,11 @@ def demo(
     from arbo import Linker, console, load_sample
     from arbo.progress import bars
     from arbo.readers.jsonl import write_jsonl
+    from arbo.store import check_writable
 
     documents, kb = load_sample()
     if files is not None:
+        check_writable(files / "documents.jsonl")
         files.mkdir(parents=True, exist_ok=True)
         write_jsonl(documents, files / "documents.jsonl")
         kb.to_jsonl(files / "entities.jsonl")
@@ -185,8 +193,12 @@ def discover(
 def tune(
     docs: Documents,
     format_: Format,
-    out: Annotated[Path, typer.Option("--out", help="JSON file to write; `--config` of link and discover reads it.")],
-    kb: Annotated[Path | None, typer.Option("--kb", help="The knowledge base; without one, tune discovery.")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="JSON file to write; `--config` of link and discover reads it.")
+    ],
+    kb: Annotated[
+        Path | None, typer.Option("--kb", help="The knowledge base; without one, tune discovery.")
+    ] = None,
     kb_format: Annotated[KnowledgeBaseFormat | None, typer.Option("--kb-format", help="Its format.")] = None,
     types: Types = None,
     on_error: OnErrorOption = OnError.fail,
@@ -198,10 +210,13 @@ def tune(
     """
     from arbo import Linker, UsageError, console
     from arbo.progress import bars
-    from arbo.store import write_json
+    from arbo.store import check_writable, write_json
 
     if (kb is None) != (kb_format is None):
         raise UsageError("--kb and --kb-format go together")
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file")
+    check_writable(out)
     base = None if kb is None or kb_format is None else _read_kb(kb, kb_format)
     linker = Linker(base, announce=bars).tune(_read_documents(docs, format_, types, on_error))
     if linker.tuning is None:
@@ -210,7 +225,9 @@ def tune(
     write_json(content, out)
     best = linker.tuning.best
     if as_json:
-        console.print_json({"config": content["config"], "objective": linker.tuning.objective, "score": best.score})
+        console.print_json(
+            {"config": content["config"], "objective": linker.tuning.objective, "score": best.score}
+        )
         return
     limits = ", ".join(
         f"{kind} edges up to {'any' if limit is None else f'{limit:.3f}'}"
@@ -228,7 +245,9 @@ def evaluate(
     train: Annotated[
         Path | None, typer.Option("--train", help="Training documents: split linking into seen and unseen.")
     ] = None,
-    format_: Annotated[DocumentFormat | None, typer.Option("--format", help="Format of the training documents.")] = None,
+    format_: Annotated[
+        DocumentFormat | None, typer.Option("--format", help="Format of the training documents.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Score a run against the gold annotations that its documents had."""
@@ -307,7 +326,9 @@ def _limits(text: str) -> tuple[float | None, float | None]:
     except ValueError:
         values = []
     if len(values) not in (1, 2):
-        raise UsageError(f"--threshold {text!r}: expected a number or `none`, or two of them joined by a comma")
+        raise UsageError(
+            f"--threshold {text!r}: expected a number or `none`, or two of them joined by a comma"
+        )
     return values[0], values[-1]
 
 
@@ -321,7 +342,9 @@ def _read_kb(path: Path, format_: KnowledgeBaseFormat) -> KnowledgeBase:
     return kb
 
 
-def _read_documents(path: Path, format_: DocumentFormat, types: list[str] | None, on_error: OnError) -> Corpus:
+def _read_documents(
+    path: Path, format_: DocumentFormat, types: list[str] | None, on_error: OnError
+) -> Corpus:
     from arbo import console
     from arbo.readers import read_documents
 

@@ -41,8 +41,18 @@ class LinkerConfig:
                 raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}")
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
-            if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
+            if (
+                value is not None
+                and value != "default"
+                and (type(value) not in (int, float) or value != value)
+            ):
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
+            if value == float("-inf"):
+                raise UsageError(
+                    f"{name} is -inf, which JSON cannot hold; any number below all edges does the same"
+                )
+        if type(self.expand_abbreviations) is not bool:
+            raise UsageError(f"expand_abbreviations must be true or false, not {self.expand_abbreviations!r}")
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``defaults`` are the encoder's."""
@@ -72,7 +82,7 @@ class LinkerConfig:
         """Read the ``config`` of a file that `arbo tune` wrote."""
         try:
             content = json.loads(Path(path).read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise DataError(f"cannot read the configuration: {error}", file=str(path)) from None
         config = content.get("config") if isinstance(content, dict) else None
         if not isinstance(config, dict):

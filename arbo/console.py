@@ -15,8 +15,9 @@ from arbo.evaluation import Evaluation
 from arbo.result import Cluster, Link, Result
 from arbo.store import json_ready
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Names and paths are plain text: no markup such as [b], no emoji codes such as :b:.
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 
 def say(message: str) -> None:

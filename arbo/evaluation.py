@@ -75,15 +75,27 @@ class Evaluation:
         rows = []
         if self.linking:
             counts = self.linking.overall
-            rows.append(("accuracy", counts.accuracy, f"{counts.correct} of {counts.mentions} with a concept"))
-            rows.append(("accuracy in KB", counts.accuracy_in_kb, f"{counts.correct} of {counts.in_kb} in the KB"))
+            rows.append(
+                ("accuracy", counts.accuracy, f"{counts.correct} of {counts.mentions} with a concept")
+            )
+            rows.append(
+                ("accuracy in KB", counts.accuracy_in_kb, f"{counts.correct} of {counts.in_kb} in the KB")
+            )
             rows += [(f"recall@{k}", value, "") for k, value in counts.recall.items() if k in (4, 16, 64)]
             for name, part in (("seen", self.linking.seen), ("unseen", self.linking.unseen)):
                 if part:
                     rows.append((f"accuracy, {name}", part.accuracy, f"{part.correct} of {part.mentions}"))
         if self.nil:
-            rows.append(("NIL precision", self.nil.precision, f"{self.nil.correct} of {self.nil.predicted} called NIL"))
-            rows.append(("NIL recall", self.nil.recall, f"{self.nil.correct} of {self.nil.gold} that are NIL"))
+            rows.append(
+                (
+                    "NIL precision",
+                    self.nil.precision,
+                    f"{self.nil.correct} of {self.nil.predicted} called NIL",
+                )
+            )
+            rows.append(
+                ("NIL recall", self.nil.recall, f"{self.nil.correct} of {self.nil.gold} that are NIL")
+            )
             rows.append(("NIL F1", self.nil.f1, ""))
         if self.clustering and self.coreference:
             rows.append(("ARI", self.clustering["ari"], f"{self.clustered} mentions with gold ids"))
@@ -119,7 +131,9 @@ def evaluate(result: Result, *, train: Iterable[Document] | None = None) -> Eval
     clustering = coreference = None
     known = np.array([ids is not None for ids in gold.classes], np.bool_)
     if known.any():
-        cluster = result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices.to_numpy()[known]
+        cluster = (
+            result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices.to_numpy()[known]
+        )
         number: dict[frozenset[str], int] = {}
         truth = np.array([number.setdefault(ids, len(number)) for ids in gold.classes if ids is not None])
         clustering = clustering_scores(truth, cluster)

@@ -56,7 +56,7 @@ def _explain_link(result: Result, link: Link) -> Explanation:
     lines.append(f"    {link.entity_name} ({link.entity})")
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
-        lines.append(f"      {_number(step.dissimilarity)} -> \"{step.name}\" in {step.document_id}{mark}")
+        lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id}{mark}')
     return Explanation(link.mention.id, link.entity, tuple(steps), weakest, "\n".join(lines))
 
 

@@ -72,7 +72,7 @@ class Linker:
     def retrieve(self, corpus: Corpus, kb: KnowledgeBase | None, *, k: int) -> Retrieval:
         """Encode the mentions and find their neighbours: all the work that takes long."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        if kb is None:
+        if not kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
         else:
             encoder, entities = self._entities

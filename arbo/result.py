@@ -250,4 +250,8 @@ def _gold_notes(corpus: Corpus, mentions: pa.Table, kb: KnowledgeBase | None) ->
     has_id = np.array([bool(mention.gold) for mention in corpus.mentions], np.bool_)
     is_inside = pc.list_value_length(mentions["gold_entities"]).to_numpy() > 0
     outside = int((has_id & ~is_inside).sum())
-    return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
+    return (
+        {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside}
+        if outside
+        else {}
+    )

@@ -73,18 +73,24 @@ def retrieve(
 ) -> Retrieval:
     """Encode mentions and find the ``candidates`` nearest entities and ``k`` nearest other mentions of each."""
     vectors = encoder.encode_mentions(inputs)
-    if entity_vectors is None:
-        entities = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
-    else:
-        entities = nearest(
-            vectors, entity_vectors, candidates, metric=encoder.metric, progress=announce("nearest entities")
-        )
-    mentions = nearest(
-        vectors,
-        vectors,
-        k,
-        metric=encoder.metric,
-        self_ids=np.arange(len(vectors)),
-        progress=announce("nearest mentions"),
+    entities = mentions = Neighbors(
+        np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32)
     )
+    if entity_vectors is not None and inputs:
+        entities = nearest(
+            vectors,
+            entity_vectors,
+            min(candidates, len(entity_vectors)),
+            metric=encoder.metric,
+            progress=announce("nearest entities"),
+        )
+    if len(inputs) > 1:
+        mentions = nearest(
+            vectors,
+            vectors,
+            min(k, len(inputs) - 1),
+            metric=encoder.metric,
+            self_ids=np.arange(len(vectors)),
+            progress=announce("nearest mentions"),
+        )
     return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder)

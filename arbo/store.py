@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import platform
 import shutil
-import tempfile
+from contextlib import suppress
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,11 +36,11 @@ def save_run(result: Result, folder: str | PathLike[str]) -> None:
     Whoever reads sees the whole run or none; of two processes that write one folder the later wins. A folder that
     is not a run is never replaced.
     """
-    target = Path(folder)
+    target = Path(folder).resolve()
     check_replaceable(target)
+    partial = _beside(target, "partial")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+        partial.mkdir(parents=True)
     except OSError as error:
         raise UsageError(f"cannot write the run folder {target}: {error.strerror}") from error
     try:
@@ -72,41 +74,72 @@ def load_run(folder: str | PathLike[str]) -> tuple[pa.Table, pa.Table, pa.Table,
     """
     path = Path(folder)
     manifest = _read_manifest(path)
-    if manifest.get("format_version", 0) > FORMAT_VERSION:
-        raise DataError(
-            f"the run was written by a newer arbo (format {manifest['format_version']}, this one reads up to "
-            f"{FORMAT_VERSION}); run: pip install --upgrade arbo",
-            file=str(path / MANIFEST),
-        )
     tables = []
     for name in TABLES:
         file = path / f"{name}.parquet"
         try:
-            if _sha256(file) != manifest["files"][file.name]:
+            if _sha256(file) != manifest["files"].get(file.name):
                 raise DataError("the file is not the one that was written; run the job again", file=str(file))
-            tables.append(pq.read_table(file))
-        except (OSError, KeyError, pa.ArrowException) as error:
-            raise DataError(f"the file is missing or cannot be read ({error}); run the job again", file=str(file)) from None
-    threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
+            tables.append(pq.read_table(file, partitioning=None))
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(
+                f"the file is missing or cannot be read ({error}); run the job again", file=str(file)
+            ) from None
+    threshold = {
+        kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()
+    }
     return tables[0], tables[1], tables[2], {**manifest, "threshold": threshold}
 
 
 def check_replaceable(target: Path) -> None:
     """Raise unless a run may be written here: nothing there, an empty folder, or an earlier run."""
-    if not target.exists() or (target.is_dir() and not any(target.iterdir())):
+    check_writable(target)
+    if (target / MANIFEST).is_file():
+        _read_format(target)
         return
-    if not target.is_dir() or not (target / MANIFEST).is_file():
+    try:
+        content = os.listdir(target)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        content = [target.name]
+    if content and MANIFEST not in content:  # another process may have put a run there since
         raise UsageError(f"{target} exists and is not a run folder; name another, or remove it first")
-    _read_manifest(target)
+
+
+def check_writable(target: Path) -> None:
+    """Raise unless something may be created in the folder above, or in the first one that exists."""
+    above = next(folder for folder in target.absolute().parents if folder.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write {target}: {above} is not a folder that can be written to")
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
+    """Read the manifest of a run, and check what loading relies on."""
+    manifest = _read_format(path)
+    written_by = manifest.get("format_version")
+    if isinstance(written_by, int) and written_by > FORMAT_VERSION:
+        raise DataError(
+            f"the run was written by a newer arbo (format {written_by}, this one reads up to {FORMAT_VERSION}); "
+            "run: pip install --upgrade arbo",
+            file=str(path / MANIFEST),
+        )
+    if written_by != FORMAT_VERSION or any(
+        not isinstance(manifest.get(part), dict) for part in ("files", "threshold", "notes")
+    ):
+        raise DataError("the manifest is incomplete; run the job again", file=str(path / MANIFEST))
+    return manifest
+
+
+def _read_format(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
-        raise DataError(f"no run folder: it has no {MANIFEST}; a run is written by arbo link or discover", file=str(path))
+        raise DataError(
+            f"no run folder: it has no {MANIFEST}; a run is written by arbo link or discover", file=str(path)
+        )
     try:
         manifest = json.loads(file.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"the manifest is not JSON: {error}", file=str(file)) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise DataError(f"this is not the manifest of a run ({FORMAT!r})", file=str(file))
@@ -117,17 +150,31 @@ def _move_into_place(partial: Path, target: Path) -> None:
     for file in partial.iterdir():
         with open(file, "rb") as stream:
             os.fsync(stream.fileno())
-    if target.exists():
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.old-", dir=target.parent))
-        os.replace(target, aside)
-        try:
-            os.replace(partial, target)
-        except OSError:
+    aside = _beside(target, "old")
+    try:
+        while partial.exists():
+            with suppress(FileNotFoundError):  # nothing there, or another process has just moved it
+                os.replace(target, aside)
+            _place(partial, target)
+            shutil.rmtree(aside, ignore_errors=True)
+    except BaseException:
+        if aside.exists() and not target.exists():
             os.replace(aside, target)
-            raise
-        shutil.rmtree(aside, ignore_errors=True)
-    else:
+        raise
+
+
+def _place(partial: Path, target: Path) -> None:
+    """Move a run to its place; leave it where another process has put one meanwhile."""
+    try:
         os.replace(partial, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+
+
+def _beside(target: Path, kind: str) -> Path:
+    """Return a hidden path of its own in the folder of `target`: moving from there is one step."""
+    return target.with_name(f".arbo-{kind}-{uuid4().hex}")
 
 
 def _sha256(file: Path) -> str:
@@ -137,16 +184,16 @@ def _sha256(file: Path) -> str:
 
 def write_json(value: dict[str, Any], file: str | PathLike[str]) -> None:
     """Write a JSON file, complete or not at all."""
-    target = Path(file)
-    text = json.dumps(json_ready(value), indent=2, ensure_ascii=False) + "\n"
+    target = Path(file).resolve()
+    partial = _beside(target, "partial")
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as partial:
-            partial.write(text)
-        os.replace(partial.name, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(json_ready(value), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        os.replace(partial, target)
     except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror}") from error
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def json_ready(value: Any) -> Any:

@@ -9,13 +9,15 @@ candidate_scores`` (nearest entities and their similarities).
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered one), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined its last two parts, null for one mention or a linked cluster). Those of entities come first in
-the order of the knowledge base, then the discovered ones, ``new-1, new-2, ...``, largest first.
+the order of the knowledge base, then the discovered ones, ``new-1, new-2, ...`` (without ids that the knowledge base
+has), largest first.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import count, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +42,9 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], kb: KnowledgeB
             "document_id": pa.array([m.document_id for m in mentions], pa.string()),
             "spans": pa.array([[{"start": s, "end": e} for s, e in m.spans] for m in mentions], _SPANS),
             "text": pa.array([m.text for m in mentions], pa.string()),
-            "expansion": pa.array([i.name if i.name != i.mention.text else None for i in inputs], pa.string()),
+            "expansion": pa.array(
+                [i.name if i.name != i.mention.text else None for i in inputs], pa.string()
+            ),
             "type": pa.array([m.type for m in mentions], pa.string()),
             "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
             "gold_entities": pa.array([gold_entities(m.gold, kb) for m in mentions], _STRINGS),
@@ -56,7 +60,11 @@ def gold_entities(gold: tuple[str, ...] | None, kb: KnowledgeBase | None) -> lis
 
 
 def link_table(
-    mention_ids: pa.Array, kb: KnowledgeBase | None, retrieval: Retrieval, clusters: Partition, cluster_ids: pa.Array
+    mention_ids: pa.Array,
+    kb: KnowledgeBase | None,
+    retrieval: Retrieval,
+    clusters: Partition,
+    cluster_ids: pa.Array,
 ) -> pa.Table:
     """Describe the decisions, one row a mention."""
     n, n_entities = len(clusters.entity), clusters.n_entities
@@ -109,14 +117,17 @@ def cluster_table(
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
     known = [] if kb is None else [kb.entities[row] for row in label[~is_new]]
-    ids = [entity.id for entity in known] + [f"new-{i + 1}" for i in range(int(is_new.sum()))]
+    free = (id_ for id_ in map("new-{}".format, count(1)) if kb is None or id_ not in kb)
+    ids = [entity.id for entity in known] + list(islice(free, int(is_new.sum())))
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
     table = pa.table(
         {
             "cluster_id": pa.array(ids, pa.string()),
             "entity_id": pa.array([entity.id for entity in known] + [None] * int(is_new.sum()), pa.string()),
-            "name": pa.array([entity.name for entity in known] + _usual_names(names, place, len(known), len(ids))),
+            "name": pa.array(
+                [entity.name for entity in known] + _usual_names(names, place, len(known), len(ids))
+            ),
             "size": pa.array(size, pa.int32()),
             "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
         }

@@ -53,12 +53,14 @@ class Tuning:
 
 def tune(linker: Linker, corpus: Corpus) -> Linker:
     """Return the linker with the best configuration on a corpus; see `Linker.tune`."""
-    retrieval = linker.retrieve(corpus, linker.kb, k=max(_K))
+    ks = sorted({*_K, linker.config.k})
+    retrieval = linker.retrieve(corpus, linker.kb, k=max(ks))
+    own = linker.config.limits(retrieval.encoder.threshold)
     if linker.kb is None:
-        objective, n_trials, trials = "ari", len(_K), _discovery_trials(retrieval, corpus)
+        objective, n_trials, trials = "ari", len(ks), _discovery_trials(retrieval, corpus, ks, own[1])
     else:
         objective = "accuracy"
-        n_trials, trials = _linking_trials(retrieval, _linking_score(corpus, linker.kb))
+        n_trials, trials = _linking_trials(retrieval, _linking_score(corpus, linker.kb), ks, own)
     tried = tuple(linker.announce("tuning")(trials, n_trials))
     best = max(tried, key=lambda trial: trial.score)  # of equals the first
     config = replace(
@@ -72,16 +74,21 @@ def tune(linker: Linker, corpus: Corpus) -> Linker:
 
 
 def _linking_trials(
-    retrieval: Retrieval, score: Callable[[npt.NDArray[np.int32]], float]
+    retrieval: Retrieval,
+    score: Callable[[npt.NDArray[np.int32]], float],
+    ks: list[int],
+    own: tuple[float, float],
 ) -> tuple[int, Iterator[Trial]]:
-    """Try every method, k and pair of thresholds; no threshold and small k first, so that they win ties."""
-    entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS)
-    mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS)
-    default = retrieval.encoder.threshold[1]
-    plan: list[tuple[Method, int, float | None]] = [("independent", max(_K), default)]
+    """Try every method, k and pair of thresholds; no threshold and small k first, so that they win ties.
+
+    The thresholds ``own`` that the linker has are among them: tuning never chooses worse than what it starts from.
+    """
+    entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])
+    mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
+    plan: list[tuple[Method, int, float | None]] = [("independent", max(ks), _finite(own[1]))]
     methods: tuple[Method, ...] = ("arborescence", "minimax", "undirected")
-    plan += [(method, k, limit) for k in _K for method in methods for limit in mention_limits]
-    graphs = {k: retrieval.graph(k) for k in _K}
+    plan += [(method, k, limit) for k in ks for method in methods for limit in mention_limits]
+    graphs = {k: retrieval.graph(k) for k in ks}
 
     def run() -> Iterator[Trial]:
         for method, k, mention in plan:
@@ -93,18 +100,20 @@ def _linking_trials(
     return len(plan) * len(entity_limits), run()
 
 
-def _discovery_trials(retrieval: Retrieval, corpus: Corpus) -> Iterator[Trial]:
-    """Cut one merge tree a k at many thresholds."""
+def _discovery_trials(retrieval: Retrieval, corpus: Corpus, ks: list[int], own: float) -> Iterator[Trial]:
+    """Cut one merge tree a k at many thresholds, the linker's ``own`` among them."""
     classes: dict[frozenset[str], int] = {}
     gold = np.array(
-        [classes.setdefault(frozenset(m.gold), len(classes)) if m.gold else -1 for m in corpus.mentions], np.int64
+        [classes.setdefault(frozenset(m.gold), len(classes)) if m.gold else -1 for m in corpus.mentions],
+        np.int64,
     )
     if not classes:
         raise DataError("tuning needs mentions with gold ids, and these documents have none")
-    for k in _K:
+    for k in ks:
         tree = merge_tree(retrieval.graph(k))
-        for limit in _limits(tree.height[:, None], _DISCOVERY_THRESHOLDS)[1:]:
-            ari = adjusted_rand_index(gold[gold >= 0], tree.cut(limit or 0.0)[gold >= 0])
+        for limit in _limits(tree.height[:, None], _DISCOVERY_THRESHOLDS, own)[1:] or [None]:
+            cut = tree.cut() if limit is None else tree.cut(limit)
+            ari = adjusted_rand_index(gold[gold >= 0], cut[gold >= 0])
             yield Trial("arborescence", k, None, limit, ari)
 
 
@@ -128,10 +137,14 @@ def _linking_score(corpus: Corpus, kb: KnowledgeBase) -> Callable[[npt.NDArray[n
     return score
 
 
-def _limits(dissimilarity: npt.NDArray[np.float32], n: int) -> list[float | None]:
-    """No limit, and quantiles of the dissimilarities, the largest first."""
+def _limits(dissimilarity: npt.NDArray[np.float32], n: int, own: float) -> list[float | None]:
+    """No limit, and quantiles of the dissimilarities and ``own``, the largest first."""
+    chosen = {own} - {np.inf}
     finite = dissimilarity[np.isfinite(dissimilarity)]
-    if not len(finite):
-        return [None]
-    chosen = np.quantile(finite, np.linspace(0, 1, n + 1), method="inverted_cdf")
-    return [None, *np.unique(chosen)[::-1].tolist()]
+    if len(finite):
+        chosen |= set(np.quantile(finite, np.linspace(0, 1, n + 1), method="inverted_cdf").tolist())
+    return [None, *sorted(chosen, reverse=True)]
+
+
+def _finite(limit: float) -> float | None:
+    return None if limit == np.inf else limit

@@ -36,7 +36,14 @@ def arborescence_forest(graph: Graph, entrances: Doors, edges: Ids) -> Ids:
         edges: ids of the edges between mentions that can matter.
 
     """
-    lists = _lists(graph.source, graph.target, graph.weight, graph.n_entities, graph.n_mentions, by_weight(graph, edges, directed=True))
+    lists = _lists(
+        graph.source,
+        graph.target,
+        graph.weight,
+        graph.n_entities,
+        graph.n_mentions,
+        by_weight(graph, edges, directed=True),
+    )
     return _expand(entrances.edge, lists.edge, *_contract(entrances, lists))
 
 
@@ -51,7 +58,9 @@ class _Lists(NamedTuple):
 
 
 @numba.njit(cache=True)
-def _lists(source: Ids, target: Ids, weight: Weights, n_entities: int, n_mentions: int, ordered: Ids) -> _Lists:
+def _lists(
+    source: Ids, target: Ids, weight: Weights, n_entities: int, n_mentions: int, ordered: Ids
+) -> _Lists:
     start = np.zeros(n_mentions + 1, ordered.dtype)
     for i in ordered:
         start[target[i] - n_entities + 1] += 1
@@ -116,7 +125,9 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
         while depth > 0:
             v = path[depth - 1]
             state[v] = _ON_PATH
-            m = heap[v] = _lightest_from_outside(lists, heaps, heap[v], v, entrances.weight[door[v]], sets, state)
+            m = heap[v] = _lightest_from_outside(
+                lists, heaps, heap[v], v, entrances.weight[door[v]], sets, state
+            )
             if m != _NONE:
                 leaf[node[v]], place[node[v]] = m, heaps.current[m]
                 origin = find(sets, lists.source[heaps.current[m]])

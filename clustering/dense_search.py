@@ -39,7 +39,16 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
         error = rounding(vectors)
         scores, found = faiss.knn(vectors, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
         _rescore(
-            vectors, matrix, found, corpus.start, corpus.by_row, corpus.several, offset, ids, dissimilarity, count
+            vectors,
+            matrix,
+            found,
+            corpus.start,
+            corpus.by_row,
+            corpus.several,
+            offset,
+            ids,
+            dissimilarity,
+            count,
         )
         if fetched == len(matrix):
             return
@@ -64,7 +73,9 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
                 count,
             )
 
-    return Search(fill, chunk=min(_CHUNK, max(1, _CHUNK * _BLOCK // fetched)), workers=1)  # faiss has its own threads
+    return Search(
+        fill, chunk=min(_CHUNK, max(1, _CHUNK * _BLOCK // fetched)), workers=1
+    )  # faiss has its own threads
 
 
 def rounding(vectors: Floats) -> Weights:
@@ -116,7 +127,10 @@ def _scan(
     for q in range(len(vectors)):
         at = place[q]
         for row in range(len(block)):
-            if dissimilarity(scores[q, row] + error[q, 0] * length[row] + error[q, 1], offset) > dissimilarity_[at, -1]:
+            if (
+                dissimilarity(scores[q, row] + error[q, 0] * length[row] + error[q, 1], offset)
+                > dissimilarity_[at, -1]
+            ):
                 continue
             value = dissimilarity(dot(vectors[q], block[row]), offset)
             things = by_row[start[row] : start[row + 1]]

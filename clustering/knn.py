@@ -5,7 +5,7 @@ A thing with several vectors is as near as its nearest vector. Ties are broken b
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from clustering.dense_search import dense_search
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
 from clustering.search import Rows
 from clustering.sparse_search import csr, sparse_search
-from clustering.vectors import Metric, Vectors, longest, unit
+from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
 
 Floats = npt.NDArray[np.float32]
 T = TypeVar("T")
@@ -114,7 +114,8 @@ def pair_dissimilarity(
     vector = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
     used_a, row_a = np.unique(queries.row[query[pair]], return_inverse=True)
     used_b, row_b = np.unique(corpus.row[vector], return_inverse=True)
-    a, b = queries.matrix[used_a], corpus.matrix[used_b]
+    a: Any = queries.matrix[used_a]
+    b: Any = corpus.matrix[used_b]
     if metric == "cosine":
         a, b = unit(a), unit(b)
     if sp.issparse(a):
@@ -127,7 +128,7 @@ def pair_dissimilarity(
 
 
 def _search(
-    matrix: npt.NDArray[np.float32] | sp.csr_array,
+    matrix: Matrix,
     rows: Ids,
     corpus: Vectors,
     metric: Metric,
@@ -188,6 +189,8 @@ def _check(queries: Vectors, corpus: Vectors, k: int, metric: str) -> None:
     if not np.array_equal(queries.owner, np.arange(queries.n)):
         raise ValueError(f"each of the {queries.n} queries must have exactly one vector")
     if metric == "dot":
-        largest = longest(queries.matrix) * longest(corpus.matrix)
+        largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
         if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(f"inner products may reach {largest:.2g}, beyond float32: scale the vectors down")
+            raise ValueError(
+                f"inner products may reach {largest:.2g}, beyond float32: scale the vectors down"
+            )

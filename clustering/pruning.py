@@ -34,9 +34,7 @@ def doors(graph: Graph, limit: float, *, directed: bool) -> Doors:
     edge = np.full(graph.n_mentions, -1, id_dtype(graph.n_edges))
     entity = np.full(graph.n_mentions, -1, graph.source.dtype)
     weight = np.full(graph.n_mentions, np.inf, graph.weight.dtype)
-    _doors(
-        graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, edge, entity, weight
-    )
+    _doors(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, edge, entity, weight)
     return Doors(edge, entity, weight)
 
 

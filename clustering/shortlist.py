@@ -45,7 +45,9 @@ def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.flo
 
 
 @numba.njit(cache=True, nogil=True)
-def offer_all(ids: Ids, dissimilarity: Floats, count: int, things: Ids, value: np.float32, several: bool) -> int:
+def offer_all(
+    ids: Ids, dissimilarity: Floats, count: int, things: Ids, value: np.float32, several: bool
+) -> int:
     """Offer things at one dissimilarity, given in the order of their ids; costs no more than the list is long."""
     for thing in things:
         if refuses(ids, dissimilarity, count, thing, value):

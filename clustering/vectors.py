@@ -3,16 +3,18 @@
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from clustering.arrays import Ids
+from clustering.arrays import Ids, Weights
 
 Metric = Literal["cosine", "dot"]
 """Dissimilarity ``1 - cosine``, or minus the inner product."""
 
-Matrix = npt.NDArray[np.float32] | sp.csr_array
+Floats = npt.NDArray[np.float32]
+Matrix = Floats | sp.csr_array
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -34,69 +36,162 @@ class Vectors:
 
     @classmethod
     def of(cls, matrix: Any, owner: npt.ArrayLike | None = None, *, n: int | None = None) -> Self:
-        """Take a (rows, dim) array or sparse matrix; row ``i`` belongs to thing ``owner[i]`` (default: ``i``).
+        """Take a copy of a (rows, dim) array or sparse matrix; row ``i`` belongs to thing ``owner[i]`` (default: ``i``).
 
-        Equal rows of a dense array are stored once: the search then scores them alike, whatever its batches.
+        Equal rows of a dense array are stored once, and so searched once. ``n`` is the number of things (default: up
+        to the last owner); some may have no vector.
 
         Raises:
-            ValueError: not two-dimensional, not numeric, or NaN or infinity in some rows, which are named.
+            ValueError: not two-dimensional, not numbers, owners out of range, or NaN, infinity or a number beyond
+                float32 in some rows, which are named.
 
         """
-        if sp.issparse(matrix):
-            rows = sp.csr_array(matrix, dtype=np.float32)
-            rows.sum_duplicates()
-            _check_finite(rows.data, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)))
-            place = np.arange(rows.shape[0])
-        else:
-            given = np.asarray(matrix)
-            if given.ndim != 2 or given.dtype.kind not in "iuf":
-                raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {given.dtype} {given.shape}")
-            with np.errstate(over="ignore"):
-                dense = np.ascontiguousarray(given, np.float32)
-            _check_finite(dense, None)
-            rows, place = _distinct(dense + np.float32(0))
+        rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         owners = np.arange(len(place)) if owner is None else np.asarray(owner)
         if owners.shape != (len(place),):
             raise ValueError(f"{len(place)} vectors, but owners of shape {owners.shape}")
-        order = np.argsort(owners, kind="stable")
+        if owners.size and owners.dtype.kind not in "iu":
+            raise ValueError(f"owners must be integers, not {owners.dtype}")
         n_things = n if n is not None else int(owners.max(initial=-1)) + 1
+        if len(owners) and not 0 <= owners.min() <= owners.max() < n_things:
+            raise ValueError(f"owners must lie in 0 .. {n_things - 1}, found {owners.min()} .. {owners.max()}")
+        order = np.argsort(owners, kind="stable")
         return cls(rows, place[order].astype(np.int32), owners[order].astype(np.int32), n_things)
 
     def slice(self, begin: int, end: int) -> Self:
         """Things ``begin .. end - 1`` alone, counted from 0; the matrix is shared."""
-        low, high = np.searchsorted(self.owner, [begin, end])
-        return type(self)(self.matrix, self.row[low:high], self.owner[low:high] - begin, end - begin)
+        begin, end, _ = slice(begin, end).indices(self.n)
+        low, high = np.searchsorted(self.owner, [begin, max(begin, end)])
+        return type(self)(self.matrix, self.row[low:high], self.owner[low:high] - begin, max(0, end - begin))
 
     def normalized(self) -> Self:
         """Scale every vector to length 1; a vector of zeros stays, so that its cosine with any other is 0."""
-        if isinstance(self.matrix, np.ndarray):
-            lengths = np.sqrt(np.einsum("ij,ij->i", self.matrix, self.matrix, dtype=np.float64))
-            scale = 1 / np.where(lengths > 0, lengths, 1)
-            return type(self)((self.matrix * scale[:, None]).astype(np.float32), self.row, self.owner, self.n)
-        squares = self.matrix.astype(np.float64).power(2).sum(axis=1)
-        scale = 1 / np.sqrt(np.where(squares > 0, squares, 1))
-        matrix = self.matrix.copy()
-        matrix.data = (matrix.data * np.repeat(scale, np.diff(matrix.indptr))).astype(np.float32)
-        return type(self)(matrix, self.row, self.owner, self.n)
+        return type(self)(unit(self.matrix), self.row, self.owner, self.n)
 
 
-def _distinct(dense: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], Ids]:
-    """Return the distinct rows in order of first appearance, and the place of each given row among them."""
-    if dense.shape[1] == 0 or len(dense) < 2:
-        return dense, np.arange(len(dense))
-    as_bytes = dense.view(np.dtype((np.void, dense.shape[1] * dense.itemsize))).ravel()
-    _, first, inverse = np.unique(as_bytes, return_index=True, return_inverse=True)
-    if len(first) == len(dense):
-        return dense, np.arange(len(dense))
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return dense[np.sort(first)], rank[inverse]
+def unit(matrix: Matrix) -> Matrix:
+    """Scale every row to length 1, each by itself, so that a row does not depend on its neighbours; zeros stay."""
+    if isinstance(matrix, np.ndarray):
+        scaled = np.empty_like(matrix)
+        _scale(matrix, lengths(matrix), scaled)
+        return scaled
+    length = lengths(matrix)
+    data = matrix.data / np.repeat(np.where(length > 0, length, 1), np.diff(matrix.indptr))
+    return sp.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
 
 
-def _check_finite(values: npt.NDArray[np.float32], row: Ids | None) -> None:
-    bad = ~np.isfinite(values)
-    if not bad.any():
-        return
-    rows = np.unique(row[bad]) if row is not None else np.flatnonzero(bad.any(axis=1))
-    shown = ", ".join(map(str, rows[:10].tolist())) + (", ..." if len(rows) > 10 else "")
-    raise ValueError(f"NaN or infinity in {len(rows)} vector(s): row {shown}")
+def lengths(matrix: Matrix) -> Weights:
+    """Length of each row; (rows,) float64."""
+    if isinstance(matrix, np.ndarray):
+        return _lengths(matrix)
+    return np.asarray(np.sqrt(matrix.astype(np.float64).power(2).sum(axis=1)))
+
+
+@numba.njit(cache=True, nogil=True)
+def dot(a: Floats, b: Floats) -> float:
+    """Inner product in float64, in one order of summation.
+
+    Products of two float32 are exact in float64: a machine that fuses them with the sum gets the same.
+    """
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    end = len(a) - len(a) % 8
+    for j in range(0, end, 8):
+        s0 += np.float64(a[j]) * np.float64(b[j])
+        s1 += np.float64(a[j + 1]) * np.float64(b[j + 1])
+        s2 += np.float64(a[j + 2]) * np.float64(b[j + 2])
+        s3 += np.float64(a[j + 3]) * np.float64(b[j + 3])
+        s4 += np.float64(a[j + 4]) * np.float64(b[j + 4])
+        s5 += np.float64(a[j + 5]) * np.float64(b[j + 5])
+        s6 += np.float64(a[j + 6]) * np.float64(b[j + 6])
+        s7 += np.float64(a[j + 7]) * np.float64(b[j + 7])
+    for j in range(end, len(a)):
+        s0 += np.float64(a[j]) * np.float64(b[j])
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
+@numba.njit(cache=True, nogil=True)
+def _lengths(matrix: Floats) -> Weights:
+    length = np.empty(len(matrix), np.float64)
+    for i in range(len(matrix)):
+        length[i] = np.sqrt(dot(matrix[i], matrix[i]))
+    return length
+
+
+@numba.njit(cache=True, nogil=True)
+def _scale(matrix: Floats, length: Weights, scaled: Floats) -> None:
+    for i in range(len(matrix)):
+        divisor = length[i] if length[i] > 0 else 1.0
+        for j in range(matrix.shape[1]):
+            scaled[i, j] = np.float32(np.float64(matrix[i, j]) / divisor)
+
+
+def _dense(matrix: Any) -> tuple[Floats, Ids]:
+    """Return distinct rows in order of first appearance, and the place of each given row among them."""
+    given = np.asarray(matrix)
+    if given.ndim != 2 or given.dtype.kind not in "iuf":
+        raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {given.dtype} {given.shape}")
+    with np.errstate(over="ignore"):
+        dense = np.array(given, np.float32, order="C")
+    _refuse(np.flatnonzero(_has_infinite(dense)))
+    dense += np.float32(0)  # -0 becomes 0: rows that are equal have equal bits
+    first, place = _distinct(dense.view(np.uint32))
+    return dense if len(first) == len(dense) else dense[first], place
+
+
+def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
+        raise ValueError(f"vectors must be a (rows, dim) matrix of numbers, not {matrix.dtype} {matrix.shape}")
+    with np.errstate(over="ignore"):
+        rows = sp.csr_array(matrix, dtype=np.float32, copy=True)
+    rows.check_format(full_check=True)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(rows.data))
+    _refuse(np.unique(np.searchsorted(rows.indptr, bad, side="right") - 1))
+    return rows, np.arange(rows.shape[0])
+
+
+def _refuse(rows: Ids) -> None:
+    if len(rows) > 0:
+        shown = ", ".join(map(str, rows[:10].tolist())) + (", ..." if len(rows) > 10 else "")
+        raise ValueError(f"NaN, infinity or a number beyond float32 in {len(rows)} vector(s): row {shown}")
+
+
+@numba.njit(cache=True, nogil=True)
+def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
+    """Say which rows hold NaN or infinity."""
+    bad = np.zeros(len(matrix), np.bool_)
+    for i in range(len(matrix)):
+        for value in matrix[i]:
+            bad[i] |= not np.isfinite(value)
+    return bad
+
+
+@numba.njit(cache=True, nogil=True)
+def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
+    """First row of each distinct content, and which of these each row equals; by a hash table with open addresses."""
+    n, dim = bits.shape
+    size = 16
+    while size < 2 * n:
+        size *= 2
+    table = np.full(size, -1, np.int32)
+    hashes = np.empty(n, np.uint64)
+    first = np.empty(n, np.int32)
+    place = np.empty(n, np.int32)
+    count = 0
+    for i in range(n):
+        code = np.uint64(14695981039346656037)
+        for j in range(dim):
+            code = (code ^ np.uint64(bits[i, j])) * np.uint64(0x9E3779B97F4A7C15)
+            code ^= code >> np.uint64(29)
+        slot = np.int64(code & np.uint64(size - 1))
+        while table[slot] >= 0:
+            other = first[table[slot]]
+            if hashes[table[slot]] == code and np.array_equal(bits[other], bits[i]):
+                break
+            slot = (slot + 1) & (size - 1)
+        if table[slot] < 0:
+            table[slot], first[count], hashes[count] = count, i, code
+            count += 1
+        place[i] = table[slot]
+    return first[:count].copy(), place

@@ -262,6 +262,14 @@ def test_partition_is_what_the_definition_gives(method, style, distinct):
         assert_describes(result, slow, n_entities, n_nodes)
 
 
+def test_a_door_wins_a_tie_with_an_edge_into_a_cycle_inside_a_cycle():
+    """Mentions 1 and 2 are a cycle, with 3 another; entity 0 enters it at 3 as lightly as mention 4 does at 1."""
+    edges = [(2, 1, 1.0), (1, 2, 1.0), (3, 2, 2.0), (1, 3, 2.5), (0, 3, 3.0), (4, 1, 3.0), (0, 4, 0.0)]
+    result = partition(graph_of(edges, 1, 5))
+    assert result.parent.tolist() == [-1, 2, 3, 0, 0]
+    assert kept_edges(result, directed=True) == reverse_deletion(allowed(edges, 1, None, directed=True), 1)
+
+
 @every_style
 @pytest.mark.parametrize("method", METHODS)
 def test_larger_graphs_match_the_definition(method, style):

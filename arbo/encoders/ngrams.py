@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ from arbo.names import normalize_name
 from clustering.vectors import Metric, Vectors
 
 Floats = npt.NDArray[np.float64]
+
+_UNSEEN = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,9 @@ class NgramEncoder:
 
     The names of an entity are its vectors. An alias carries a small weight in a dimension of its own, which makes it
     that much less certain than the entity's preferred name: of two entities that share a name, the one that prefers
-    it is nearer. Default thresholds were chosen on training data, see DECISIONS.md.
+    it is nearer. An n-gram that no fitted name holds goes to one of ``_UNSEEN`` further dimensions by its checksum, so
+    that "Xqz fever" is not "fever", and equal mentions in an unknown script are alike. Default thresholds were chosen
+    on training data, see DECISIONS.md.
     """
 
     sizes: tuple[int, ...] = (3, 4)
@@ -64,7 +69,9 @@ class NgramEncoder:
         grams: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words, grow=True)
         in_word = self._gram_weights(words, grams, grow=True)
-        counts = in_name @ sp.csr_array((np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape)
+        counts = in_name @ sp.csr_array(
+            (np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape
+        )
         frequencies = Frequencies(
             in_name.shape[0],
             words,
@@ -100,16 +107,20 @@ class NgramEncoder:
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
-        """Unit vectors of names: (names, n-grams + 1); the last dimension is that of aliases."""
+        """Unit vectors of names: (names, n-grams + unseen + 1); the last dimension is that of aliases."""
         known = self.frequencies
         if known is None:
             raise RuntimeError("the encoder was not fitted: call fit(names) first")
         words: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in names], words, grow=True)
         in_word = self._gram_weights(words, known.grams, grow=False)
-        in_word = in_word @ sp.diags_array(known.inverse(known.gram_count))
+        in_word = in_word @ sp.diags_array(known.inverse(np.pad(known.gram_count, (0, _UNSEEN))))
         place = np.array([known.words.get(word, -1) for word in words], np.int64)
-        count = np.where(place >= 0, known.word_count[place], 0) if len(known.word_count) else np.zeros(len(place))
+        count = (
+            np.where(place >= 0, known.word_count[place], 0)
+            if len(known.word_count)
+            else np.zeros(len(place))
+        )
         length = np.sqrt(in_word.power(2).sum(axis=1))
         scale = np.sqrt(known.inverse(count) / np.where(length > 0, length, 1))
         vectors = in_name @ (sp.diags_array(scale) @ in_word)
@@ -133,11 +144,13 @@ class NgramEncoder:
                 for place in range(max(1, len(padded) - size + 1)):
                     gram = padded[place : place + size]
                     dimension = grams.setdefault(gram, len(grams)) if grow else grams.get(gram, -1)
-                    if dimension >= 0:
-                        indices.append(dimension)
-                        weights.append(weight[min(place, 99)])
+                    indices.append(
+                        dimension if dimension >= 0 else len(grams) + crc32(gram.encode()) % _UNSEEN
+                    )
+                    weights.append(weight[min(place, 99)])
             indptr.append(len(indices))
-        matrix = sp.csr_array((weights, indices, indptr), (len(indptr) - 1, len(grams)), dtype=np.float64)
+        shape = len(indptr) - 1, len(grams) + (0 if grow else _UNSEEN)
+        matrix = sp.csr_array((weights, indices, indptr), shape, dtype=np.float64)
         matrix.sum_duplicates()
         return matrix
 

@@ -1,0 +1,161 @@
+"""Abbreviations are found where a document defines them, and written out nowhere else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import arbo
+from arbo.abbreviations import definitions, expander
+
+
+def found(text: str) -> list[tuple[str, str]]:
+    return [(text[slice(*d.short)], text[slice(*d.long)]) for d in definitions(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Patients with Wilson disease (WD) were seen.", [("WD", "Wilson disease")]),
+        ("Patients with Wilson disease [WD] were seen.", [("WD", "Wilson disease")]),
+        ("WD (Wilson disease) is rare.", [("WD", "Wilson disease")]),
+        ("the adenomatous polyposis coli (APC) gene", [("APC", "adenomatous polyposis coli")]),
+        ("ataxia telangiectasia (A-T) cells", [("A-T", "ataxia telangiectasia")]),
+        ("heat shock transcription factor (HSF; a protein)", [("HSF", "heat shock transcription factor")]),
+        ("central nervous system (CNS, the brain)", [("CNS", "central nervous system")]),
+        ("Duchenne muscular dystrophy (DMD or Duchenne)", [("DMD", "Duchenne muscular dystrophy")]),
+        ('retinoblastoma protein ("RB")', [("RB", "retinoblastoma protein")]),
+        ("sea wasting disease (SWD) and kelp blight (KB)", [("SWD", "sea wasting disease"), ("KB", "kelp blight")]),
+    ],
+)
+def test_a_definition_is_found_with_its_offsets(text: str, expected: list[tuple[str, str]]) -> None:
+    assert found(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no bracket at all",
+        "Wilson disease (see below)",
+        "Wilson disease (1912)",
+        "Wilson disease (WDX)",
+        "Seen in Wales. Denmark too. Nothing (WD)",
+        "(WD)",
+        "( )",
+        "Wilson disease (a very long remark about the disease and its discovery)",
+        "Wilson disease WD",
+    ],
+)
+def test_no_definition(text: str) -> None:
+    assert definitions(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a) first, b) then Wilson disease (WD) was seen.",
+        "(open, then Wilson disease (WD) was seen.",
+        "[open, then Wilson disease (WD) was seen.",
+        "Wilson disease (WD) was seen (and never closed",
+        "closed] and Wilson disease (WD) was seen]",
+    ],
+)
+def test_an_unbalanced_bracket_spoils_nothing_but_itself(text: str) -> None:
+    assert ("WD", "Wilson disease") in found(text)
+
+
+def test_nested_brackets() -> None:
+    text = "Patients (with Wilson disease (WD)) and others [with kelp blight (KB)]."
+    assert found(text) == [("WD", "Wilson disease"), ("KB", "kelp blight")]
+
+
+def test_a_long_sentence_hides_no_definition() -> None:
+    assert found("word " * 5000 + "Wilson disease (WD)" + " word" * 5000) == [("WD", "Wilson disease")]
+
+
+def test_expansion_follows_the_definition() -> None:
+    expand = expander("Wilson disease (WD) is rare. We saw 12 WD patients.")
+    assert expand("WD") == "Wilson disease"
+    assert expand("WDs") == "Wilson disease"
+    assert expand("WD patients") == "Wilson disease patients"
+    assert expand("Wilson disease (WD)") == "Wilson disease"
+    assert expand("Wilson disease WD") == "Wilson disease WD"
+
+
+def test_expansion_leaves_other_words_alone() -> None:
+    expand = expander("Wilson disease (WD) is rare.")
+    for name in ("wd", "WDR5", "aWD", "", "liver", "(WD"):
+        assert expand(name) in (name, name.replace("WD", "Wilson disease") if name == "(WD" else name)
+    assert expand("WDR5") == "WDR5"
+    assert expand("wd") == "wd"
+
+
+def test_a_plural_definition_holds_for_the_singular() -> None:
+    expand = expander("Dusk petrels (DPs) breed here.")
+    assert expand("DPs") == "Dusk petrels"
+    assert expand("DP") == "Dusk petrels"
+
+
+def test_the_first_definition_holds() -> None:
+    expand = expander("Wilson disease (WD) and wing deformity (WD).")
+    assert expand("WD") == "Wilson disease"
+
+
+def test_without_a_definition_a_name_stays_itself() -> None:
+    assert expander("WD is rare.")("WD") == "WD"
+
+
+def test_an_abbreviation_holds_in_its_own_document_alone() -> None:
+    def document(id_: str, text: str) -> arbo.Document:
+        at = text.rindex("WD")
+        return arbo.Document(id_, text, (arbo.Mention(f"{id_}-m", id_, ((at, at + 2),), "WD"),))
+
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "Wilson disease"), arbo.Entity("E2", "kelp blight")])
+    documents = [document("d1", "Wilson disease (WD). A case of WD"), document("d2", "A case of WD")]
+    first, second = arbo.Linker(kb).link(documents).links
+    assert (first.entity, first.expansion) == ("E1", "Wilson disease")
+    assert (second.entity, second.expansion) == (None, None)
+    switched_off = arbo.LinkerConfig(expand_abbreviations=False)
+    assert arbo.Linker(kb, config=switched_off).link(documents).links[0].expansion is None
+
+
+MILLION = 1_000_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * MILLION,
+        "()" * (MILLION // 2),
+        "(" * (MILLION // 2) + ")" * (MILLION // 2),
+        "(" * (MILLION // 2) + "]" * (MILLION // 2),
+        "word " * (MILLION // 5) + "(AB)",
+        "a" * MILLION + " (AB)",
+        " " * MILLION + "(AB)",
+        "word (WD) " * (MILLION // 10),
+    ],
+    ids=["open", "pairs", "nested", "mismatched", "one sentence", "one word", "blanks", "definitions"],
+)
+def test_a_megabyte_of_brackets_ends(text: str) -> None:
+    # Quadratic time would be hours here; the test ends at all, and every offset is inside.
+    assert all(0 <= d.short[0] < d.short[1] <= len(text) for d in definitions(text))
+
+
+@pytest.mark.parametrize("name", [" " * 100_000, "WD " * 50_000, "(" * 100_000, "W" * 100_000])
+def test_a_long_name_ends(name: str) -> None:
+    expand = expander("Wilson disease (WD) is rare.")
+    assert len(expand(name)) <= len(name) + 13 * name.count("WD")
+
+
+def test_offsets_of_any_text_are_sound() -> None:
+    rng = random.Random(0)
+    alphabet = "aAbB ()[];,.-\n1é\U0001f98a"
+    for _ in range(2000):
+        text = "".join(rng.choices(alphabet, k=rng.randrange(60)))
+        for short, long in definitions(text):
+            assert text[slice(*short)].strip() == text[slice(*short)] != ""
+            assert text[slice(*long)].strip() != ""
+            assert short[1] <= long[0] or long[1] <= short[0]
+        expander(text)(text)

@@ -1,0 +1,171 @@
+"""The character n-gram encoder: unit vectors, frequencies from the knowledge base alone, nothing by chance."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import arbo
+from arbo.encoders import MentionInput
+
+KB = arbo.KnowledgeBase(
+    [
+        arbo.Entity("E1", "fever", aliases=("pyrexia",)),
+        arbo.Entity("E2", "Wilson disease", aliases=("hepatolenticular degeneration", "fever of Wilson")),
+        arbo.Entity("E3", "kelp blight"),
+    ]
+)
+
+
+def encoder(kb: arbo.KnowledgeBase = KB) -> arbo.NgramEncoder:
+    return arbo.NgramEncoder().fit(kb.names().names)
+
+
+def vectors(names: list[str], *, kb: arbo.KnowledgeBase = KB) -> np.ndarray:
+    """Dense vectors of mentions with these names."""
+    inputs = []
+    for i, name in enumerate(names):
+        text = name or "?"
+        mention = arbo.Mention(f"m{i}", "d", ((0, len(text)),), text)
+        inputs.append(MentionInput(name, mention, arbo.Document("d", text, ())))
+    encoded = encoder(kb).encode_mentions(inputs)
+    return encoded.matrix.toarray()[encoded.row].astype(np.float64)
+
+
+def entity_vectors(kb: arbo.KnowledgeBase = KB) -> tuple[np.ndarray, np.ndarray]:
+    encoded = encoder(kb).encode_entities(kb)
+    return encoded.matrix.toarray()[encoded.row].astype(np.float64), encoded.owner
+
+
+def similarity(one: str, other: str, *, kb: arbo.KnowledgeBase = KB) -> float:
+    a, b = vectors([one, other], kb=kb)
+    return float(a @ b)
+
+
+def test_mentions_have_unit_length() -> None:
+    lengths = np.linalg.norm(vectors(["fever", "Wilson disease", "a b c d", "unheard of", "Ωμέγα"]), axis=1)
+    np.testing.assert_allclose(lengths, 1, atol=1e-6)
+
+
+def test_preferred_names_have_unit_length_and_aliases_a_little_more() -> None:
+    matrix, owner = entity_vectors()
+    squares = (matrix**2).sum(axis=1)
+    weight = arbo.NgramEncoder().alias_weight
+    assert owner.tolist() == [0, 0, 1, 1, 1, 2]
+    np.testing.assert_allclose(squares, 1 + weight**2 * np.array([0, 1, 0, 1, 1, 0]), atol=1e-6)
+
+
+def test_a_shared_name_goes_to_the_entity_that_prefers_it() -> None:
+    for order in (1, -1):
+        entities = [arbo.Entity("E1", "fever"), arbo.Entity("E2", "hot skin", aliases=("fever",))][::order]
+        mention = arbo.Document("d", "fever", (arbo.Mention("m", "d", ((0, 5),), "fever"),))
+        link = arbo.Linker(arbo.KnowledgeBase(entities)).link([mention]).links[0]
+        assert link.entity == "E1"
+        assert link.margin is not None
+        assert 0 < link.margin < 0.01
+
+
+def test_frequencies_come_from_the_knowledge_base_alone() -> None:
+    fitted = encoder().frequencies
+    assert fitted is not None
+    assert fitted.n_names == 6
+    assert fitted.word_count[fitted.words["fever"]] == 2
+    assert fitted.gram_count[fitted.grams[" fe"]] == 2
+    assert fitted.gram_count[fitted.grams["kel"]] == 1
+    alone = vectors(["Wilson fever"])
+    among_others = vectors(["Wilson fever", "fever", "feverfew", "Wilson", "Wilsonia"])[:1]
+    np.testing.assert_array_equal(alone, among_others)
+
+
+def test_a_rare_word_tells_more_than_a_common_one() -> None:
+    names = [arbo.Entity(f"E{i}", f"{word} disease") for i, word in enumerate(["kelp", "root", "wing", "gill"])]
+    kb = arbo.KnowledgeBase(names)
+    assert similarity("kelp disease", "kelp", kb=kb) > similarity("kelp disease", "disease", kb=kb)
+
+
+def test_the_start_of_a_word_tells_more_than_its_end() -> None:
+    assert similarity("ferritin", "ferrizzz") > similarity("ferritin", "zzzritin")
+
+
+def test_unseen_ngrams_are_not_nothing() -> None:
+    matrix, _ = entity_vectors()
+    unheard, other = vectors(["xqzwk fever", "jvbpk fever"])
+    assert (matrix @ unheard).max() < 0.9  # "xqzwk fever" is not "fever"
+    assert unheard @ other < 0.9
+
+
+def test_names_in_an_unknown_script_can_be_alike_and_differ() -> None:
+    assert similarity("Ωμέγα", "ωμέγα") == pytest.approx(1)
+    assert similarity("Ωμέγα", "Αλφάβητο") < 0.5
+    assert similarity("病気", "天気") < 0.9
+
+
+@pytest.mark.parametrize("name", ["", " ", "?!", "\u0301"])
+def test_a_name_without_letters_is_a_zero_vector(name: str) -> None:
+    assert not vectors([name]).any()
+
+
+def test_a_very_long_name() -> None:
+    for name in ("x" * 100_000, "fever " * 16_000, "ab " * 33_000):
+        assert np.linalg.norm(vectors([name])) == pytest.approx(1, abs=1e-6)
+
+
+def test_the_order_and_number_of_mentions_change_no_bit() -> None:
+    names = ["fever", "Wilson disease", "blight of kelp", "xqz", "a-b-c", "fever", "of of kelp"]
+    together = vectors(names)
+    np.testing.assert_array_equal(vectors(names[::-1])[::-1], together)
+    for name, vector in zip(names, together, strict=True):
+        np.testing.assert_array_equal(vectors([name])[0], vector)
+
+
+def test_an_encoder_that_was_not_fitted_says_so() -> None:
+    with pytest.raises(RuntimeError, match="fit"):
+        arbo.NgramEncoder().encode_entities(KB)
+
+
+def test_fitting_changes_a_copy() -> None:
+    blank = arbo.NgramEncoder()
+    assert blank.fit(["fever"]).frequencies is not None
+    assert blank.frequencies is None
+    assert replace(blank, alias_weight=0.1).settings["alias_weight"] == 0.1
+
+
+def test_no_names_at_all() -> None:
+    fitted = arbo.NgramEncoder().fit([])
+    assert len(fitted.encode_mentions([])) == 0
+    assert len(fitted.encode_entities(arbo.KnowledgeBase())) == 0
+
+
+_DIGEST = """
+import hashlib, arbo
+from arbo.retrieval import mention_inputs
+documents, kb = arbo.load_sample()
+encoder = arbo.NgramEncoder().fit(kb.names().names)
+matrices = encoder.encode_entities(kb).matrix, encoder.encode_mentions(mention_inputs(documents, expand_abbreviations=True)).matrix
+digest = hashlib.sha256()
+for matrix in matrices:
+    for part in (matrix.indptr, matrix.indices, matrix.data):
+        digest.update(part.tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_hash_seeds_change_no_bit() -> None:
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", _DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in ("0", "12345")
+    }
+    assert len(digests) == 1
+    assert len(digests.pop()) == hashlib.sha256().digest_size * 2
