@@ -16,7 +16,6 @@ from arbo.documents import Span
 
 _SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
 _BRACKET = re.compile(r"[()\[\]]")
-_BLANK = re.compile(r"\s+")
 _ALTERNATIVE = re.compile(r"[;,]|\bor\b")
 _MAX_SHORT = 10
 # Characters around a bracket that are looked at: without a limit a text of many brackets takes quadratic time.
@@ -107,8 +106,8 @@ def _window_begin(text: str, sentence: int, opening: int) -> int:
     begin = opening - _WINDOW
     if begin <= sentence:
         return sentence
-    blank = _BLANK.search(text, begin, opening)
-    return blank.end() if blank else opening
+    blank = text.find(" ", begin, opening)
+    return opening if blank < 0 else blank + 1
 
 
 def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:

@@ -33,6 +33,12 @@ app = typer.Typer(
 class DocumentFormat(str, Enum):
     """Formats of documents."""
 
+    brat = "brat"
+    conll = "conll"
+    ecbplus = "ecbplus"
+    ecbplus_events = "ecbplus-events"
+    gsc = "gsc"
+    hipe = "hipe"
     jsonl = "jsonl"
     pubtator = "pubtator"
 
@@ -43,6 +49,7 @@ class KnowledgeBaseFormat(str, Enum):
     jsonl = "jsonl"
     medic = "medic"
     obo = "obo"
+    tsv = "tsv"
 
 
 class MethodName(str, Enum):

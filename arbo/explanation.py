@@ -69,7 +69,7 @@ def _explain_nil(result: Result, link: Link) -> Explanation:
             f"    the nearest entity, {id_}, has similarity {score:.3f}; entity edges go up to "
             f"dissimilarity {_number(entity_limit)}, and no linked mention reaches it either"
         )
-    cluster = next(c for c in result.clusters if c.id == link.cluster)
+    cluster = result.cluster_of(link)
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
         shown = ", ".join(f'"{m.text}" in {m.document_id}' for m in others[:3])

@@ -55,9 +55,10 @@ class Names(NamedTuple):
 class KnowledgeBase:
     """Entities in order, found by id or by alternative id; `notes` counts the quirks of the source.
 
-    The row of an entity is its position. An alternative id never hides an entity's own id, and belongs to
-    the first entity that claims it; other claims are counted in `notes`. A duplicate entity is dropped and
-    counted when its content is equal, and an error when it differs. Empty aliases are dropped and counted.
+    The row of an entity is its position. An alternative id never hides an entity's own id. Of several entities
+    that claim one the first answers to it, `rows` gives all, and the others are counted in `notes`. A duplicate
+    entity is dropped and counted when its content is equal, and an error when it differs. Empty aliases are
+    dropped and counted.
 
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
     >>> kb["X9"].name, kb.index("D1"), "D2" in kb
@@ -68,14 +69,16 @@ class KnowledgeBase:
 
     entities: tuple[Entity, ...]
     row_of: Mapping[str, int] = field(compare=False)
+    _shared: Mapping[str, tuple[int, ...]] = field(compare=False)
     notes: dict[str, int] = field(compare=False)
 
     def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
         counts = Counter(notes or {})
         kept = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
-        row_of = _rows(kept, counts)
+        row_of, shared = _rows(kept, counts)
         object.__setattr__(self, "entities", kept)
         object.__setattr__(self, "row_of", row_of)
+        object.__setattr__(self, "_shared", shared)
         object.__setattr__(self, "notes", dict(counts))
 
     @classmethod
@@ -91,6 +94,13 @@ class KnowledgeBase:
         from arbo.readers.medic import read_medic
 
         return read_medic(path)
+
+    @classmethod
+    def from_tsv(cls, path: str | PathLike[str]) -> KnowledgeBase:
+        """Read a table: id, name, aliases, definition."""
+        from arbo.readers.tsv import read_tsv
+
+        return read_tsv(path)
 
     @classmethod
     def from_jsonl(cls, path: str | PathLike[str]) -> KnowledgeBase:
@@ -110,6 +120,18 @@ class KnowledgeBase:
         if entity_id not in self.row_of:
             raise KeyError(f"no entity has the id or alternative id {entity_id!r}")
         return self.row_of[entity_id]
+
+    def rows(self, entity_id: str) -> tuple[int, ...]:
+        """Return the rows of all entities with this id or alternative id, ascending: none if there is none."""
+        if entity_id in self._shared:
+            return self._shared[entity_id]
+        return (self.row_of[entity_id],) if entity_id in self.row_of else ()
+
+    def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
+        """Return the same entities, which also answer to their xrefs of these prefixes; see `arbo.xrefs`."""
+        from arbo.xrefs import through_xrefs
+
+        return through_xrefs(self, *prefixes)
 
     def names(self) -> Names:
         """Return each entity's distinct names, its name first, then its aliases."""
@@ -164,8 +186,10 @@ def _distinct(entities: Iterable[Entity], counts: Counter[str]) -> tuple[Entity,
     return tuple(by_id.values())
 
 
-def _rows(entities: tuple[Entity, ...], counts: Counter[str]) -> dict[str, int]:
+def _rows(entities: tuple[Entity, ...], counts: Counter[str]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Return the row of each id, and all rows of the ids that several entities claim."""
     row_of = {entity.id: row for row, entity in enumerate(entities)}
+    shared: dict[str, list[int]] = {}
     for row, entity in enumerate(entities):
         for alternative in entity.alternative_ids:
             holder = row_of.setdefault(alternative, row)
@@ -173,6 +197,9 @@ def _rows(entities: tuple[Entity, ...], counts: Counter[str]) -> dict[str, int]:
                 continue
             if entities[holder].id == alternative:
                 counts["alternative ids ignored: an entity's own id"] += 1
-            else:
-                counts["alternative ids ignored: claimed by an earlier entity"] += 1
-    return row_of
+                continue
+            rows = shared.setdefault(alternative, [holder])
+            if rows[-1] != row:
+                rows.append(row)
+                counts["alternative ids shared with an earlier entity"] += 1
+    return row_of, {alternative: tuple(rows) for alternative, rows in shared.items()}

@@ -124,6 +124,10 @@ class Result:
         """Return the link of the mention with this id; KeyError if there is none."""
         return self._link(self.row_of[mention_id])
 
+    def cluster_of(self, link: Link) -> Cluster:
+        """Return the cluster that the link's mention is in."""
+        return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
+
     def explain(self, link: Link) -> Explanation:
         """Say why: the path from the entity to the mention, or what kept every entity away."""
         return explain(self, link)

@@ -55,7 +55,7 @@ class Retrieval:
 
 def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[MentionInput]:
     """List the mentions of a corpus as encoders see them."""
-    inputs = []
+    inputs: list[MentionInput] = []
     for document in corpus:
         expand = expander(document.text) if expand_abbreviations and document.mentions else str
         inputs.extend(MentionInput(expand(mention.text), mention, document) for mention in document.mentions)

@@ -193,7 +193,8 @@ def write_json(value: dict[str, Any], file: str | PathLike[str]) -> None:
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink()
 
 
 def json_ready(value: Any) -> Any:

@@ -56,7 +56,7 @@ def gold_entities(gold: tuple[str, ...] | None, kb: KnowledgeBase | None) -> lis
     """Return the gold ids that the knowledge base holds, as its own ids."""
     if kb is None or not gold:
         return []
-    return list(dict.fromkeys(kb.entities[kb.row_of[id_]].id for id_ in gold if id_ in kb.row_of))
+    return list(dict.fromkeys(kb.entities[row].id for id_ in gold for row in kb.rows(id_)))
 
 
 def link_table(
@@ -139,5 +139,5 @@ def _usual_names(names: Sequence[str], place: npt.NDArray[np.int64], begin: int,
     """Most frequent name of the mentions of clusters ``begin .. end - 1``; of equals the first."""
     counts: list[Counter[str]] = [Counter() for _ in range(end - begin)]
     for row in np.flatnonzero(place >= begin):
-        counts[place[row] - begin][names[row]] += 1
+        counts[place[row] - begin][names[int(row)]] += 1
     return [max(count, key=count.__getitem__) for count in counts]

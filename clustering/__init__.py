@@ -8,8 +8,9 @@
 [-1, 0]
 """
 
+from clustering.arrays import Edges
 from clustering.graph import Graph
 from clustering.linkage import MergeTree, merge_tree
-from clustering.partition import METHODS, Edges, Method, Partition, partition
+from clustering.partition import METHODS, Method, Partition, partition
 
 __all__ = ["METHODS", "Edges", "Graph", "MergeTree", "Method", "Partition", "merge_tree", "partition"]

@@ -16,67 +16,66 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
-from clustering.arrays import Ids, Weights
-from clustering.graph import Graph
-from clustering.ordering import by_weight
-from clustering.pruning import Doors
+from clustering.arrays import Edges, Ids, Weights, id_dtype
+from clustering.doors import Doors, lighter_door
+from clustering.forest import Forest, unreached
+from clustering.ordering import sort_places
 from clustering.union_find import find, join, singletons
 
+States = npt.NDArray[np.uint8]
 _NEW, _ON_PATH, _REACHED, _UNREACHABLE = 0, 1, 2, 3
 _NONE = _BY_DOOR = -1
 
 
-def arborescence_forest(graph: Graph, entrances: Doors, edges: Ids) -> Ids:
-    """Find the edge over which each mention is reached; -1 where no entity reaches it.
+def arborescence_forest(entrances: Doors, edges: Edges) -> Forest:
+    """Find the parents in the lexicographically smallest forest.
 
     Args:
-        graph: the graph.
         entrances: the lightest entity edge of each mention.
-        edges: ids of the edges between mentions that can matter.
+        edges: the edges between mentions that can matter.
 
     """
-    lists = _lists(
-        graph.source,
-        graph.target,
-        graph.weight,
-        graph.n_entities,
-        graph.n_mentions,
-        by_weight(graph, edges, directed=True),
-    )
-    return _expand(entrances.edge, lists.edge, *_contract(entrances, lists))
+    lists = _lists(len(entrances.entity), edges)
+    forest = unreached(len(entrances.entity), edges.source, edges.weight)
+    _expand(entrances, lists, *_contract(entrances, lists), forest)
+    return forest
 
 
 class _Lists(NamedTuple):
-    """The edges between mentions, listed by their target and in order within a list; mentions count from 0."""
+    """The edges between mentions, listed by their target, lightest first."""
 
     start: Ids
     """(mentions + 1,) the edges into ``v`` stand at ``start[v] .. start[v + 1] - 1``."""
-    edge: Ids
     source: Ids
     weight: Weights
 
 
+def _lists(n_mentions: int, edges: Edges) -> _Lists:
+    ids = id_dtype(len(edges.source))
+    start: Ids = np.zeros(n_mentions + 1, ids)
+    places: Ids = np.empty(len(edges.source), ids)
+    _list_by_target(edges, start, places)
+    return _Lists(start, edges.source[places], edges.weight[places])
+
+
 @numba.njit(cache=True)
-def _lists(
-    source: Ids, target: Ids, weight: Weights, n_entities: int, n_mentions: int, ordered: Ids
-) -> _Lists:
-    start = np.zeros(n_mentions + 1, ordered.dtype)
-    for i in ordered:
-        start[target[i] - n_entities + 1] += 1
-    for v in range(n_mentions):
+def _list_by_target(edges: Edges, start: Ids, places: Ids) -> None:
+    for v in edges.target:
+        start[v + 1] += 1
+    for v in range(len(start) - 1):
         start[v + 1] += start[v]
-    edge = np.empty_like(ordered)
-    place = start[:-1].copy()
-    for i in ordered:
-        v = target[i] - n_entities
-        edge[place[v]] = i
-        place[v] += 1
-    list_source = np.empty(len(edge), source.dtype)
-    list_weight = np.empty(len(edge), weight.dtype)
-    for e in range(len(edge)):
-        list_source[e], list_weight[e] = source[edge[e]] - n_entities, weight[edge[e]]
-    return _Lists(start, edge, list_source, list_weight)
+    for i in range(len(edges.target) - 1, -1, -1):
+        # Fill each list from its end: afterwards `start[v + 1]` has become the beginning of the list of `v`.
+        v = edges.target[i]
+        start[v + 1] -= 1
+        places[start[v + 1]] = i
+    for v in range(len(start) - 1):
+        start[v] = start[v + 1]
+    start[-1] = len(places)
+    for v in range(len(start) - 1):
+        sort_places(edges, places[start[v] : start[v + 1]])
 
 
 class _Heaps(NamedTuple):
@@ -142,7 +141,7 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
                         member = path[depth]
                         up[node[member]] = n_tree
                         merged = _meld(heaps, merged, heap[member])
-                        lightest = _lighter_door(entrances, lightest, door[member])
+                        lightest = lighter_door(entrances, lightest, door[member])
                         if member != v:
                             root = join(sets, root, member)
                     node[root], door[root], heap[root] = n_tree, lightest, merged
@@ -150,7 +149,7 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
                     path[depth] = root
                     depth += 1
                     continue
-            elif entrances.entity[door[v]] != _NONE:
+            elif entrances.entity[door[v]] < 0:
                 leaf[node[v]], place[node[v]] = door[v], _BY_DOOR
             else:
                 leaf[node[v]] = _NONE
@@ -165,7 +164,7 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
 
 @numba.njit(cache=True)
 def _lightest_from_outside(
-    lists: _Lists, heaps: _Heaps, top: int, root: int, door: float, sets: Ids, state: Ids
+    lists: _Lists, heaps: _Heaps, top: int, root: int, door: float, sets: Ids, state: States
 ) -> int:
     """Discard edges from inside the set ``root``, from unreachable mentions and no lighter than ``door``."""
     m = top
@@ -189,9 +188,8 @@ def _lightest_from_outside(
 
 
 @numba.njit(cache=True)
-def _expand(door_edge: Ids, list_edge: Ids, up: Ids, leaf: Ids, place: Ids) -> Ids:
+def _expand(entrances: Doors, lists: _Lists, up: Ids, leaf: Ids, place: Ids, forest: Forest) -> None:
     """Undo the contraction from the last node to the first: what is entered from outside gives up its own edge."""
-    reached_by = np.full(len(door_edge), _NONE, door_edge.dtype)
     given_up = np.zeros(len(up), np.bool_)
     for c in range(len(up) - 1, -1, -1):
         if up[c] != _NONE and leaf[up[c]] == _NONE:
@@ -199,20 +197,13 @@ def _expand(door_edge: Ids, list_edge: Ids, up: Ids, leaf: Ids, place: Ids) -> I
         m = leaf[c]
         if given_up[c] or m == _NONE:
             continue
-        reached_by[m] = door_edge[m] if place[c] == _BY_DOOR else list_edge[place[c]]
+        if place[c] == _BY_DOOR:
+            forest.parent[m], forest.weight[m] = entrances.entity[m], entrances.weight[m]
+        else:
+            forest.parent[m], forest.weight[m] = lists.source[place[c]], lists.weight[place[c]]
         while m != c:
             given_up[m] = True
             m = up[m]
-    return reached_by
-
-
-@numba.njit(cache=True)
-def _lighter_door(entrances: Doors, a: int, b: int) -> int:
-    if entrances.weight[a] != entrances.weight[b]:
-        return a if entrances.weight[a] < entrances.weight[b] else b
-    if entrances.entity[a] != entrances.entity[b]:
-        return a if entrances.entity[a] < entrances.entity[b] else b
-    return min(a, b)
 
 
 @numba.njit(cache=True)

@@ -1,6 +1,7 @@
 """The array types that travel through the engine."""
 
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,31 @@ Ids: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Weights: TypeAlias = npt.NDArray[np.floating[Any]]
 """Dissimilarities, float32 or float64; smaller is closer."""
 
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
 Threshold: TypeAlias = float | tuple[float, float] | None
 """Largest dissimilarity kept: one for all edges, or (entity edges, mention edges); None keeps all."""
+
+
+class Edges(NamedTuple):
+    """Edges as three arrays of one length."""
+
+    source: Ids
+    target: Ids
+    weight: Weights
+
+    def take(self, which: Ids | Bools | slice) -> "Edges":
+        """Return the edges at these places, or those marked."""
+        return Edges(self.source[which], self.target[which], self.weight[which])
+
+
+def concatenated(parts: Sequence[Edges]) -> Edges:
+    """Put edges behind each other."""
+    return Edges(
+        np.concatenate([part.source for part in parts]),
+        np.concatenate([part.target for part in parts]),
+        np.concatenate([part.weight for part in parts]),
+    )
 
 
 def id_dtype(largest: int) -> type[np.signedinteger[Any]]:

@@ -1,9 +1,12 @@
 """Exact nearest neighbours of dense vectors: faiss finds them, a fixed order of summation ranks them.
 
-The scores of a matrix product change with the shape of the batch and the number of threads. So faiss finds candidates
-with some to spare, which are scored again; and where a vector left out could still belong to the list, for all that
-rounding allows, all vectors that could are scored again.
+The scores of a matrix product change with the shape of the batch and the number of threads. So faiss finds
+candidates with some to spare, which are scored again. Where a vector left out could still belong to the list,
+for all that rounding allows, every vector is scored again.
 """
+
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
@@ -19,76 +22,57 @@ Floats = npt.NDArray[np.float32]
 
 _SPARE = 8
 _CHUNK = 4096
-_BLOCK = 1024
+_BLOCK = 256
 
 
 def dense_search(corpus: Rows, offset: float, k: int) -> Search:
     """Prepare the search for the ``k`` nearest things, k > 0.
 
-    Costs one or, where many vectors are nearly as near, two matrix products; never more than a chunk of scores in
-    memory, and at worst (all nearly equal) queries x rows exact products.
+    Costs one matrix product. A query to which more vectors are nearly as near than were spared for costs about
+    five times its share of it; memory is bounded either way.
     """
     matrix: Floats = corpus.matrix
-    length = lengths(matrix)
+    longest = float(lengths(matrix).max())
     fetched = min((2 if corpus.several else 1) * k + _SPARE, len(matrix))
+    workers = os.cpu_count() or 1
 
     def fill(vectors: Floats, ids: Ids, dissimilarity: Floats) -> None:
         import faiss
 
         count = np.zeros(len(vectors), np.int64)
-        error = rounding(vectors)
+        owners = corpus.start, corpus.by_row
+        lists = ids, dissimilarity, count
         scores, found = faiss.knn(vectors, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
-        _rescore(
-            vectors,
-            matrix,
-            found,
-            corpus.start,
-            corpus.by_row,
-            corpus.several,
-            offset,
-            ids,
-            dissimilarity,
-            count,
-        )
+        _score_found(vectors, matrix, found, *owners, corpus.several, offset, *lists)
         if fetched == len(matrix):
             return
-        left_out = dissimilarities(scores[:, -1] + error[:, 0] * length.max() + error[:, 1], offset)
+        left_out = dissimilarities(scores[:, -1] + _rounding(vectors, longest), offset)
         unsettled = np.flatnonzero(dissimilarity[:, -1] >= left_out)
-        if len(unsettled) == 0:
-            return
-        rest = vectors[unsettled], error[unsettled]
-        for begin in range(0, len(matrix), _BLOCK):
-            block = slice(begin, begin + _BLOCK)
-            _scan(
-                rest[0] @ matrix[block].T,
-                *rest,
-                matrix[block],
-                length[block],
-                corpus.start[begin : begin + _BLOCK + 1],
-                corpus.by_row,
-                offset,
-                unsettled,
-                ids,
-                dissimilarity,
-                count,
-            )
 
-    return Search(
-        fill, chunk=min(_CHUNK, max(1, _CHUNK * _BLOCK // fetched)), workers=1
-    )  # faiss has its own threads
+        def settle(queries: Ids) -> None:
+            for begin in range(0, len(matrix), _BLOCK):
+                columns = np.ascontiguousarray(matrix[begin : begin + _BLOCK].T)
+                _score_all(queries, vectors, columns, begin, *owners, offset, *lists)
+
+        if len(unsettled) > 0:
+            with ThreadPoolExecutor(workers) as pool:
+                list(pool.map(settle, np.array_split(unsettled, min(workers, len(unsettled)))))
+
+    # Chunks do not run side by side, as faiss has threads of its own; they are smaller where k is very large.
+    return Search(fill, chunk=min(_CHUNK, max(1, 1024 * _CHUNK // fetched)), workers=1)
 
 
-def rounding(vectors: Floats) -> Weights:
-    """Error of a float32 product, whatever its order of summation (Higham 2002, section 3.1), with both sides' slack.
+def _rounding(vectors: Floats, longest: float) -> Weights:
+    """Bound the errors of float32 products with vectors up to a length, whatever their order of summation.
 
-    (queries, 2): times the length of the other vector; and in any case, for what is too small for float32.
+    Twice what Higham (2002, section 3.1) proves, and something for products too small for float32.
     """
-    info, dim = np.finfo(np.float32), vectors.shape[1] + 2
-    return np.stack([4 * info.eps * dim * lengths(vectors), np.full(len(vectors), dim * info.tiny)], axis=1)
+    float32, dim = np.finfo(np.float32), vectors.shape[1] + 2
+    return dim * (float32.eps * lengths(vectors) * longest + float32.tiny)
 
 
 @numba.njit(cache=True, nogil=True)
-def _rescore(
+def _score_found(
     vectors: Floats,
     matrix: Floats,
     found: Ids,
@@ -109,29 +93,28 @@ def _rescore(
 
 
 @numba.njit(cache=True, nogil=True)
-def _scan(
-    scores: Floats,
+def _score_all(
+    queries: Ids,
     vectors: Floats,
-    error: Weights,
-    block: Floats,
-    length: Weights,
+    columns: Floats,
+    first: int,
     start: Ids,
     by_row: Ids,
     offset: float,
-    place: Ids,
     ids: Ids,
     dissimilarity_: Floats,
     count: Ids,
 ) -> None:
-    """Offer the owners of the rows of a block whose scores, for all that rounding allows, are near enough."""
-    for q in range(len(vectors)):
-        at = place[q]
-        for row in range(len(block)):
-            if (
-                dissimilarity(scores[q, row] + error[q, 0] * length[row] + error[q, 1], offset)
-                > dissimilarity_[at, -1]
-            ):
-                continue
-            value = dissimilarity(dot(vectors[q], block[row]), offset)
-            things = by_row[start[row] : start[row + 1]]
-            count[at] = offer_all(ids[at], dissimilarity_[at], count[at], things, value, True)
+    """Offer the owners of all rows of a block, given as columns: so a processor scores several at a time."""
+    score = np.empty(columns.shape[1], np.float64)
+    for q in queries:
+        score[:] = 0
+        for j in range(columns.shape[0]):
+            weight = np.float64(vectors[q, j])
+            for i in range(len(score)):
+                score[i] += weight * np.float64(columns[j, i])
+        for i in range(len(score)):
+            value = dissimilarity(score[i], offset)
+            if value <= dissimilarity_[q, -1]:
+                things = by_row[start[first + i] : start[first + i + 1]]
+                count[q] = offer_all(ids[q], dissimilarity_[q], count[q], things, value, True)

@@ -1,4 +1,4 @@
-"""Dissimilarities of vectors, in one order of summation and one rounding, whatever the machine, batch or threads."""
+"""Dissimilarities of vectors: one order of summation and one rounding, on every machine and in any batch."""
 
 import numba
 import numpy as np
@@ -11,7 +11,7 @@ Floats = npt.NDArray[np.float32]
 
 
 def offset_of(metric: Metric) -> float:
-    """Dissimilarity is the offset minus the product: 1 for the cosine of unit vectors, 0 for the inner product."""
+    """Return what the product is taken from: 1 for the cosine of unit vectors, 0 for the inner product."""
     return 1.0 if metric == "cosine" else 0.0
 
 
@@ -54,7 +54,7 @@ def sparse_products(
     rows_a: Ids,
     rows_b: Ids,
 ) -> Weights:
-    """The same for rows in CSR form with sorted indices, summed in the order of the indices."""
+    """Do the same for rows in CSR form with sorted indices, summed in the order of the indices."""
     product = np.zeros(len(rows_a), np.float64)
     for p in range(len(rows_a)):
         i, j = indptr_a[rows_a[p]], indptr_b[rows_b[p]]

@@ -1,12 +1,16 @@
 """The directed graph of entities and mentions, as arrays."""
 
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Self
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from clustering.arrays import Ids, Threshold, Weights, id_dtype
+
+_BLOCK_BITS = 17
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,6 +63,10 @@ class Graph:
             ValueError: arrays of different lengths, ids outside ``0 .. n_nodes-1``, weights that are not finite.
 
         """
+        try:
+            n_entities, n_nodes = index(n_entities), index(n_nodes)
+        except TypeError:
+            raise ValueError(f"n_entities={n_entities} and n_nodes={n_nodes} must be integers") from None
         if not 0 <= n_entities <= n_nodes:
             raise ValueError(f"n_entities={n_entities} must lie between 0 and n_nodes={n_nodes}")
         sources, targets = _node_ids("source", source, n_nodes), _node_ids("target", target, n_nodes)
@@ -67,7 +75,7 @@ class Graph:
             raise ValueError(
                 f"source, target and weight differ in length: {len(sources)}, {len(targets)}, {len(weights)}"
             )
-        return cls(sources, targets, weights, int(n_entities), int(n_nodes))
+        return cls(sources, targets, weights, n_entities, n_nodes)
 
     @classmethod
     def from_neighbors(
@@ -88,6 +96,10 @@ class Graph:
             entities = (np.empty((n_mentions, 0), np.int32), np.empty((n_mentions, 0), mentions[1].dtype))
         if len(entities[0]) != n_mentions:
             raise ValueError(f"{n_mentions} rows of mention neighbours, but {len(entities[0])} of entities")
+        for name, (ids, _), n in (("mention", mentions, n_mentions), ("entity", entities, n_entities)):
+            if ids.size and not -1 <= ids.min() <= ids.max() < n:
+                row = int(np.argmax(((ids < -1) | (ids >= n)).any(axis=1)))
+                raise ValueError(f"mention {row} has a {name} neighbour outside 0 .. {n - 1}: {ids[row].tolist()}")
         shifted = np.where(mentions[0] >= 0, mentions[0] + n_entities, -1)
         source = np.concatenate([entities[0], shifted], axis=1)
         weight = np.concatenate([entities[1], mentions[1]], axis=1)
@@ -116,6 +128,34 @@ def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
     with np.errstate(over="ignore"):
         rounded = [float(graph.weight.dtype.type(value)) for value in values]
     return rounded[0], rounded[1]
+
+
+def in_blocks(graph: Graph) -> Graph:
+    """Bring edges of near targets together if there are far more mentions than a cache holds.
+
+    One sequential pass; without it every pass over the edges waits for memory. The order of edges never matters.
+    """
+    if graph.n_nodes <= 1 << _BLOCK_BITS:
+        return graph
+    source, target, weight = _in_blocks(graph.source, graph.target, graph.weight, graph.n_nodes)
+    return Graph(_read_only(source), _read_only(target), _read_only(weight), graph.n_entities, graph.n_nodes)
+
+
+@numba.njit(cache=True)
+def _in_blocks(source: Ids, target: Ids, weight: Weights, n_nodes: int) -> tuple[Ids, Ids, Weights]:
+    place = np.zeros((n_nodes >> _BLOCK_BITS) + 2, np.int64)
+    for i in range(len(target)):
+        place[(target[i] >> _BLOCK_BITS) + 1] += 1
+    for block in range(len(place) - 1):
+        place[block + 1] += place[block]
+    to_source, to_target = np.empty(len(source), source.dtype), np.empty(len(target), target.dtype)
+    to_weight = np.empty(len(weight), weight.dtype)
+    for i in range(len(target)):
+        block = target[i] >> _BLOCK_BITS
+        p = place[block]
+        place[block] = p + 1
+        to_source[p], to_target[p], to_weight[p] = source[i], target[i], weight[i]
+    return to_source, to_target, to_weight
 
 
 def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:

@@ -58,26 +58,27 @@ def nearest(
 ) -> Neighbors:
     """Find the ``k`` nearest things of the corpus for each query.
 
-    Queries that share a vector are answered once. Memory beyond the result: a copy of the corpus for cosine, and one
-    chunk of scores.
+    Queries that share a vector are answered once. Dense vectors give what the same vectors in sparse form give.
+    Memory beyond the result: a copy of the corpus for cosine, and a few scores.
 
     Args:
         queries: things with one vector each.
         corpus: things with one or several vectors each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
-        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus the
-            inner product).
-        self_ids: (queries,) the id of each query in the corpus: it is not its own neighbour. Left out where the
-            queries are other things than the corpus; -1 where one query is.
+        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus
+            the inner product).
+        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not
+            its own neighbour. Left out where queries and corpus are different things.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
-        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, or inner products
-            beyond float32.
+        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, or inner
+            products beyond float32.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
+
     """
     _check(queries, corpus, k, metric)
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
@@ -97,9 +98,9 @@ def nearest(
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus, equal to that of `nearest`; (pairs,).
+    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
-    Infinite for a thing without vectors.
+    Equal to what `nearest` finds; infinite for a thing without vectors.
     """
     _check(queries, corpus, 1, metric)
     query, thing = np.asarray(query), np.asarray(thing)
@@ -191,6 +192,4 @@ def _check(queries: Vectors, corpus: Vectors, k: int, metric: str) -> None:
     if metric == "dot":
         largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
         if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(
-                f"inner products may reach {largest:.2g}, beyond float32: scale the vectors down"
-            )
+            raise ValueError(f"inner products may reach {largest:.2g}, beyond float32: scale the vectors down")

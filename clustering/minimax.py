@@ -12,32 +12,39 @@ for it: when it is, they come before the next edge in the order. O(edges log edg
 import numba
 import numpy as np
 
-from clustering.arrays import Ids
-from clustering.graph import Graph
+from clustering.arrays import Edges, Ids, concatenated
+from clustering.doors import Doors
+from clustering.forest import Forest, unreached
 from clustering.ordering import by_weight
-from clustering.pruning import Doors
 
 
-def minimax_forest(graph: Graph, entrances: Doors, edges: Ids) -> Ids:
-    """Find the edge over which each mention is reached; -1 where no entity reaches it.
+def minimax_forest(entrances: Doors, edges: Edges) -> Forest:
+    """Find the parents on minimax paths.
 
     Args:
-        graph: the graph.
         entrances: the lightest entity edge of each mention.
-        edges: ids of the edges between mentions that can matter.
+        edges: the edges between mentions that can matter.
 
     """
-    inward = entrances.edge[entrances.edge >= 0]
-    ordered = by_weight(graph, np.concatenate([edges, inward]), directed=True)
-    return _grow(graph.source, graph.target, graph.n_entities, graph.n_mentions, ordered)
+    ids = edges.source.dtype
+    entered = np.flatnonzero(entrances.entity).astype(ids)
+    inward = Edges(entrances.entity[entered], entered, entrances.weight[entered])
+    both = concatenated([edges, inward])
+    ordered = by_weight(both)
+    tail, head = both.source[ordered], both.target[ordered]
+    rank = _grow(len(entrances.entity), tail, head, ordered)
+    forest = unreached(len(rank), edges.source, edges.weight)
+    reached = np.flatnonzero(rank >= 0)
+    forest.parent[reached], forest.weight[reached] = tail[rank[reached]], both.weight[ordered[rank[reached]]]
+    return forest
 
 
 @numba.njit(cache=True)
-def _grow(source: Ids, target: Ids, n_entities: int, n_mentions: int, ordered: Ids) -> Ids:
-    tail, head = _ends(source, target, n_entities, ordered)
+def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
+    """Rank of the edge over which each mention is reached, -1 for none; edge ``r`` leads from tail to head."""
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
-    reached = np.zeros(n_mentions, np.bool_)
     reached_by = np.full(n_mentions, -1, ordered.dtype)
+    reached = np.zeros(n_mentions, np.bool_)  # the same in a quarter of the cache
     waiting = np.empty(len(outward) + 1, ordered.dtype)
     for next_rank in range(len(ordered)):
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):
@@ -50,7 +57,7 @@ def _grow(source: Ids, target: Ids, n_entities: int, n_mentions: int, ordered: I
             if reached[v]:
                 continue
             reached[v] = True
-            reached_by[v] = ordered[rank]
+            reached_by[v] = rank
             for i in range(start[v], start[v + 1]):
                 if outward[i] > next_rank:
                     break
@@ -84,17 +91,6 @@ def _pop(heap: Ids, size: int) -> tuple[int, int]:
         place, child = child, 2 * child + 1
     heap[place] = last
     return smallest, size - 1
-
-
-@numba.njit(cache=True)
-def _ends(source: Ids, target: Ids, n_entities: int, ordered: Ids) -> tuple[Ids, Ids]:
-    """Both ends of each edge by rank; mentions count from 0, entities are negative."""
-    tail = np.empty(len(ordered), source.dtype)
-    head = np.empty(len(ordered), source.dtype)
-    for rank in range(len(ordered)):
-        tail[rank] = source[ordered[rank]] - n_entities
-        head[rank] = target[ordered[rank]] - n_entities
-    return tail, head
 
 
 @numba.njit(cache=True)

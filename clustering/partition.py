@@ -1,17 +1,19 @@
 """One graph, four partitions: `partition` and its result."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numba
 import numpy as np
 
 from clustering.arborescence import arborescence_forest
-from clustering.arrays import Ids, Threshold, Weights
-from clustering.graph import Graph, limits
+from clustering.arrays import Edges, Ids, Threshold, Weights
+from clustering.doors import doors
+from clustering.forest import Forest, hang_on_doors
+from clustering.graph import Graph, in_blocks, limits
 from clustering.linkage import merge_tree, undirected_forest
 from clustering.minimax import minimax_forest
-from clustering.pruning import doors, mention_edges
+from clustering.pruning import surviving_edges
 from clustering.union_find import find, join, singletons
 
 if TYPE_CHECKING:
@@ -19,14 +21,6 @@ if TYPE_CHECKING:
 
 Method = Literal["arborescence", "minimax", "undirected", "independent"]
 METHODS: tuple[Method, ...] = get_args(Method)
-
-
-class Edges(NamedTuple):
-    """Edges as three arrays of one length."""
-
-    source: Ids
-    target: Ids
-    weight: Weights
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -136,44 +130,39 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
     entity_limit, mention_limit = limits(graph, threshold)
     directed = method != "undirected"
+    graph = in_blocks(graph)
     entrances = doors(graph, entity_limit, directed=directed)
-    edges = mention_edges(graph, entrances.weight, mention_limit, directed=directed)
+    if method == "independent" and entrances.entity.all():
+        return _describe(graph, hang_on_doors(entrances), Edges(graph.source[:0], graph.target[:0], graph.weight[:0]))
+    edges = surviving_edges(graph, entrances, mention_limit, directed=directed)
     if method == "undirected":
-        reached_by, kept = undirected_forest(graph, entrances, edges)
+        return _describe(graph, *undirected_forest(entrances, edges))
+    if method == "minimax":
+        forest = minimax_forest(entrances, edges)
+    elif method == "arborescence":
+        forest = arborescence_forest(entrances, edges)
     else:
-        if method == "independent":
-            reached_by = entrances.edge
-        elif method == "minimax":
-            reached_by = minimax_forest(graph, entrances, edges)
-        else:
-            reached_by = arborescence_forest(graph, entrances, edges)
-        kept = _among_nil(graph, reached_by, edges)
-    return _describe(graph, reached_by, kept)
+        forest = hang_on_doors(entrances)
+    return _describe(graph, forest, _among_nil(forest, edges))
 
 
-def _among_nil(graph: Graph, reached_by: Ids, edges: Ids) -> Ids:
-    if (reached_by >= 0).all():
-        return edges[:0]
-    nil = np.concatenate([np.zeros(graph.n_entities, np.bool_), reached_by < 0])
-    return edges[nil[graph.source[edges]] & nil[graph.target[edges]]]
+def _among_nil(forest: Forest, edges: Edges) -> Edges:
+    nil = ~forest.is_reached
+    return edges.take(nil[edges.source] & nil[edges.target]) if nil.any() else edges.take(slice(0))
 
 
-def _describe(graph: Graph, reached_by: Ids, nil: Ids) -> Partition:
-    """Spell out the partition from the edge over which each mention is reached and the edges among NIL mentions."""
-    nodes = np.arange(graph.n_nodes, dtype=graph.source.dtype)
-    linked = np.flatnonzero(reached_by >= 0)
-    edge = reached_by[linked]
-    parent = np.full(graph.n_nodes, -1, nodes.dtype)
+def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
+    """Spell out the partition from the forest and the edges among NIL mentions, in node ids."""
+    n_entities = graph.n_entities
+    parent = np.full(graph.n_nodes, -1, graph.source.dtype)
     weight = np.full(graph.n_nodes, np.nan, graph.weight.dtype)
-    ends = graph.source[edge], graph.target[edge]
-    parent[graph.n_entities + linked] = np.where(ends[1] == graph.n_entities + linked, *ends)
-    weight[graph.n_entities + linked] = graph.weight[edge]
-    root, bottleneck = _trace(parent, weight, graph.n_entities)
-    nil_edges = Edges(graph.source[nil], graph.target[nil], graph.weight[nil])
-    labels = np.where(root < graph.n_entities, root, nodes)
+    parent[n_entities:] = np.where(forest.is_reached, forest.parent + n_entities, -1)
+    weight[n_entities:] = forest.weight
+    nil_edges = Edges(nil.source + n_entities, nil.target + n_entities, nil.weight)
+    labels, bottleneck = _trace(parent, weight, n_entities)
     _label_components(nil_edges.source, nil_edges.target, labels)
-    mentions = root[graph.n_entities :]
-    entity = np.where(mentions < graph.n_entities, mentions, -1)
+    mentions = labels[n_entities:]
+    entity = np.where(mentions < n_entities, mentions, -1)
     return Partition(labels, entity, parent, weight, bottleneck, nil_edges)
 
 

@@ -6,75 +6,36 @@ its ends) can never be part of the result. Ties are decided by (weight, source i
 smaller than mention ids, so an edge as heavy as the entity edge goes too.
 """
 
-from typing import NamedTuple
-
 import numba
 import numpy as np
 
-from clustering.arrays import Ids, Weights, id_dtype
+from clustering.arrays import Edges, Ids, Weights, concatenated
+from clustering.doors import Doors
 from clustering.graph import Graph
 
-
-class Doors(NamedTuple):
-    """The lightest entity edge of each mention: where an entity can enter."""
-
-    edge: Ids
-    """(mentions,) edge id, -1 where the mention has no entity edge."""
-    entity: Ids
-    """(mentions,) entity id, -1 where there is none."""
-    weight: Weights
-    """(mentions,) dissimilarity, infinite where there is none."""
+_CHUNK = 1 << 20
 
 
-def doors(graph: Graph, limit: float, *, directed: bool) -> Doors:
-    """Find the lightest entity edge of each mention among those not heavier than ``limit``.
+def surviving_edges(graph: Graph, entrances: Doors, limit: float, *, directed: bool) -> Edges:
+    """Select the edges between mentions that can matter, in the order of the graph.
 
-    If not ``directed``, an edge from a mention to an entity counts as well.
+    They are not heavier than ``limit``, and lighter than the door of their target or, if not ``directed``, of either
+    end; if not ``directed``, their source is the smaller end. Mentions count from 0.
     """
-    edge = np.full(graph.n_mentions, -1, id_dtype(graph.n_edges))
-    entity = np.full(graph.n_mentions, -1, graph.source.dtype)
-    weight = np.full(graph.n_mentions, np.inf, graph.weight.dtype)
-    _doors(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, edge, entity, weight)
-    return Doors(edge, entity, weight)
-
-
-def mention_edges(graph: Graph, door: Weights, limit: float, *, directed: bool) -> Ids:
-    """Ids of the edges between mentions that can matter, in the order of the graph.
-
-    They are not heavier than ``limit``, and lighter than the ``door`` of their target or, if not ``directed``, of
-    either end.
-    """
-    arrays = graph.source, graph.target, graph.weight, graph.n_entities, door, limit, directed
-    nothing = np.empty(0, id_dtype(graph.n_edges))
-    kept = np.empty(_mention_edges(*arrays, nothing), nothing.dtype)
-    _mention_edges(*arrays, kept)
-    return kept
+    ids, weights = graph.source.dtype, graph.weight.dtype
+    room = min(_CHUNK, graph.n_edges)
+    buffer = Edges(np.empty(room, ids), np.empty(room, ids), np.empty(room, weights))
+    kept = [Edges(np.empty(0, ids), np.empty(0, ids), np.empty(0, weights))]
+    for begin in range(0, graph.n_edges, _CHUNK):
+        chunk = slice(begin, begin + _CHUNK)
+        arrays = graph.source[chunk], graph.target[chunk], graph.weight[chunk]
+        n_kept = _select(*arrays, graph.n_entities, entrances.weight, limit, directed, buffer)
+        kept.append(buffer.take(np.arange(n_kept)))
+    return concatenated(kept)
 
 
 @numba.njit(cache=True)
-def _doors(
-    source: Ids,
-    target: Ids,
-    weight: Weights,
-    n_entities: int,
-    limit: float,
-    directed: bool,
-    edge: Ids,
-    entity: Ids,
-    lightest: Weights,
-) -> None:
-    for i in range(len(source)):
-        u, v = source[i], target[i]
-        if not directed and v < n_entities:
-            u, v = v, u
-        if u < n_entities <= v and weight[i] <= limit:
-            m = v - n_entities
-            if weight[i] < lightest[m] or (weight[i] == lightest[m] and u < entity[m]):
-                edge[m], entity[m], lightest[m] = i, u, weight[i]
-
-
-@numba.njit(cache=True)
-def _mention_edges(
+def _select(
     source: Ids,
     target: Ids,
     weight: Weights,
@@ -82,14 +43,14 @@ def _mention_edges(
     door: Weights,
     limit: float,
     directed: bool,
-    kept: Ids,
+    kept: Edges,
 ) -> int:
-    """Write as many ids as there is room for in ``kept``, and count them all."""
     n_kept = 0
     for i in range(len(source)):
         u, v, w = source[i] - n_entities, target[i] - n_entities, weight[i]
         if u >= 0 and v >= 0 and u != v and w <= limit and (w < door[v] or (not directed and w < door[u])):
-            if n_kept < len(kept):
-                kept[n_kept] = i
+            kept.source[n_kept] = u if directed else min(u, v)
+            kept.target[n_kept] = v if directed else max(u, v)
+            kept.weight[n_kept] = w
             n_kept += 1
     return n_kept

@@ -16,7 +16,7 @@ class Search(NamedTuple):
     """A way to fill the shortlists of a chunk of queries."""
 
     fill: Callable[[Any, Ids, Floats], None]
-    """``fill(vectors, ids, dissimilarity)``: the latter two are (queries, k) and come filled with -1 and infinity."""
+    """``fill(vectors, ids, dissimilarity)``; the lists are (queries, k), empty: -1 and infinity."""
     chunk: int
     """How many queries at a time."""
     workers: int

@@ -1,6 +1,7 @@
 """A shortlist: the nearest things offered so far, each once, sorted by (dissimilarity, id).
 
-Two arrays of one length and a count of the places taken; what it holds does not depend on the order of the offers.
+Two arrays of one length and a count of the places taken. What it holds does not depend on the order of the
+offers. Places not yet taken hold -1 and infinity.
 """
 
 import numba
@@ -14,11 +15,9 @@ Floats = npt.NDArray[np.float32]
 
 @numba.njit(cache=True, nogil=True)
 def refuses(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32) -> bool:
-    """Say whether the list is full of nearer things; then it also refuses every larger id at this dissimilarity."""
+    """Say whether the list is full of nearer things; if so, larger ids as near are refused too."""
     last = len(ids) - 1
-    return count > last and (
-        dissimilarity[last] < value or (dissimilarity[last] == value and ids[last] <= thing)
-    )
+    return count > last and (dissimilarity[last] < value or (dissimilarity[last] == value and ids[last] <= thing))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -45,10 +44,8 @@ def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.flo
 
 
 @numba.njit(cache=True, nogil=True)
-def offer_all(
-    ids: Ids, dissimilarity: Floats, count: int, things: Ids, value: np.float32, several: bool
-) -> int:
-    """Offer things at one dissimilarity, given in the order of their ids; costs no more than the list is long."""
+def offer_all(ids: Ids, dissimilarity: Floats, count: int, things: Ids, value: np.float32, several: bool) -> int:
+    """Offer things at one dissimilarity, in the order of their ids; looks at no more than can be taken."""
     for thing in things:
         if refuses(ids, dissimilarity, count, thing, value):
             break

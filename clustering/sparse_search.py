@@ -1,4 +1,4 @@
-"""Exact nearest neighbours of sparse vectors: every row is scored through the postings of the query's features."""
+"""Exact nearest neighbours of sparse vectors, scored through the postings of the query's features."""
 
 import os
 from typing import Any
@@ -61,7 +61,7 @@ def _search(
     ids: Ids,
     dissimilarity_: Floats,
 ) -> None:
-    """Add up scores in the order of the features; rows that share none with the query come last, by their owners."""
+    """Add up scores in the order of the features; then offer what shares none with the query."""
     nothing = dissimilarity(0.0, offset)
     score = np.zeros(len(start) - 1, np.float64)
     for q in range(len(indptr) - 1):

@@ -21,8 +21,8 @@ Matrix = Floats | sp.csr_array
 class Vectors:
     """``n`` things and their vectors; things that share a vector share its row.
 
-    Pair ``i`` says that the vector in row ``row[i]`` of the matrix belongs to thing ``owner[i]``. Pairs are in the
-    order of their owners. Make one with `of`, or from a matrix of distinct vectors.
+    Pair ``i`` says that the vector in row ``row[i]`` of the matrix belongs to thing ``owner[i]``. Pairs are
+    in the order of their owners. Make one with `of`, or from a matrix of distinct vectors.
     """
 
     matrix: Matrix
@@ -36,14 +36,14 @@ class Vectors:
 
     @classmethod
     def of(cls, matrix: Any, owner: npt.ArrayLike | None = None, *, n: int | None = None) -> Self:
-        """Take a copy of a (rows, dim) array or sparse matrix; row ``i`` belongs to thing ``owner[i]`` (default: ``i``).
+        """Copy a (rows, dim) array or sparse matrix; row ``i`` belongs to ``owner[i]`` (default: ``i``).
 
-        Equal rows of a dense array are stored once, and so searched once. ``n`` is the number of things (default: up
-        to the last owner); some may have no vector.
+        Equal rows of a dense array are stored once, and so searched once. ``n`` is the number of things
+        (default: up to the last owner); some may have no vector.
 
         Raises:
-            ValueError: not two-dimensional, not numbers, owners out of range, or NaN, infinity or a number beyond
-                float32 in some rows, which are named.
+            ValueError: not two-dimensional, not numbers, owners out of range, or NaN, infinity or a number
+                beyond float32 in some rows, which are named.
 
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
@@ -70,7 +70,7 @@ class Vectors:
 
 
 def unit(matrix: Matrix) -> Matrix:
-    """Scale every row to length 1, each by itself, so that a row does not depend on its neighbours; zeros stay."""
+    """Scale every row to length 1, each in one order of summation; rows of zeros stay."""
     if isinstance(matrix, np.ndarray):
         scaled = np.empty_like(matrix)
         _scale(matrix, lengths(matrix), scaled)
@@ -84,29 +84,19 @@ def lengths(matrix: Matrix) -> Weights:
     """Length of each row; (rows,) float64."""
     if isinstance(matrix, np.ndarray):
         return _lengths(matrix)
-    return np.asarray(np.sqrt(matrix.astype(np.float64).power(2).sum(axis=1)))
+    return _sparse_lengths(matrix.indptr, matrix.data)
 
 
 @numba.njit(cache=True, nogil=True)
 def dot(a: Floats, b: Floats) -> float:
-    """Inner product in float64, in one order of summation.
+    """Sum up the inner product in float64, in the order of the dimensions.
 
     Products of two float32 are exact in float64: a machine that fuses them with the sum gets the same.
     """
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    end = len(a) - len(a) % 8
-    for j in range(0, end, 8):
-        s0 += np.float64(a[j]) * np.float64(b[j])
-        s1 += np.float64(a[j + 1]) * np.float64(b[j + 1])
-        s2 += np.float64(a[j + 2]) * np.float64(b[j + 2])
-        s3 += np.float64(a[j + 3]) * np.float64(b[j + 3])
-        s4 += np.float64(a[j + 4]) * np.float64(b[j + 4])
-        s5 += np.float64(a[j + 5]) * np.float64(b[j + 5])
-        s6 += np.float64(a[j + 6]) * np.float64(b[j + 6])
-        s7 += np.float64(a[j + 7]) * np.float64(b[j + 7])
-    for j in range(end, len(a)):
-        s0 += np.float64(a[j]) * np.float64(b[j])
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    total = 0.0
+    for j in range(len(a)):
+        total += np.float64(a[j]) * np.float64(b[j])
+    return total
 
 
 @numba.njit(cache=True, nogil=True)
@@ -114,6 +104,15 @@ def _lengths(matrix: Floats) -> Weights:
     length = np.empty(len(matrix), np.float64)
     for i in range(len(matrix)):
         length[i] = np.sqrt(dot(matrix[i], matrix[i]))
+    return length
+
+
+@numba.njit(cache=True, nogil=True)
+def _sparse_lengths(indptr: Ids, data: Floats) -> Weights:
+    length = np.empty(len(indptr) - 1, np.float64)
+    for i in range(len(length)):
+        values = data[indptr[i] : indptr[i + 1]]
+        length[i] = np.sqrt(dot(values, values))
     return length
 
 
@@ -169,7 +168,7 @@ def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
 
 @numba.njit(cache=True, nogil=True)
 def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
-    """First row of each distinct content, and which of these each row equals; by a hash table with open addresses."""
+    """Find the first row of each content, and which of these each row equals, by an open hash table."""
     n, dim = bits.shape
     size = 16
     while size < 2 * n:

@@ -263,7 +263,7 @@ def test_partition_is_what_the_definition_gives(method, style, distinct):
 
 
 def test_a_door_wins_a_tie_with_an_edge_into_a_cycle_inside_a_cycle():
-    """Mentions 1 and 2 are a cycle, with 3 another; entity 0 enters it at 3 as lightly as mention 4 does at 1."""
+    """1 and 2 are a cycle, with 3 another; entity 0 enters it at 3 as lightly as mention 4 at 1."""
     edges = [(2, 1, 1.0), (1, 2, 1.0), (3, 2, 2.0), (1, 3, 2.5), (0, 3, 3.0), (4, 1, 3.0), (0, 4, 0.0)]
     result = partition(graph_of(edges, 1, 5))
     assert result.parent.tolist() == [-1, 2, 3, 0, 0]

@@ -35,7 +35,14 @@ def test_folded_alike(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("type 1", "type 2"), ("Ω fever", "α fever"), ("virus", "vir"), ("arthritis", "arthriti"), ("病気", "天気"), ("as", "a")],
+    [
+        ("type 1", "type 2"),
+        ("Ω fever", "α fever"),
+        ("virus", "vir"),
+        ("arthritis", "arthriti"),
+        ("病気", "天気"),
+        ("as", "a"),
+    ],
 )
 def test_kept_apart(one: str, other: str) -> None:
     assert normalize_name(one) != normalize_name(other)

@@ -1,4 +1,4 @@
-"""The character n-gram encoder: unit vectors, frequencies from the knowledge base alone, nothing by chance."""
+"""The n-gram encoder: unit vectors, frequencies from the knowledge base alone, nothing by chance."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ def test_frequencies_come_from_the_knowledge_base_alone() -> None:
 
 
 def test_a_rare_word_tells_more_than_a_common_one() -> None:
-    names = [arbo.Entity(f"E{i}", f"{word} disease") for i, word in enumerate(["kelp", "root", "wing", "gill"])]
+    names = [
+        arbo.Entity(f"E{i}", f"{word} disease") for i, word in enumerate(["kelp", "root", "wing", "gill"])
+    ]
     kb = arbo.KnowledgeBase(names)
     assert similarity("kelp disease", "kelp", kb=kb) > similarity("kelp disease", "disease", kb=kb)
 
@@ -147,10 +149,10 @@ import hashlib, arbo
 from arbo.retrieval import mention_inputs
 documents, kb = arbo.load_sample()
 encoder = arbo.NgramEncoder().fit(kb.names().names)
-matrices = encoder.encode_entities(kb).matrix, encoder.encode_mentions(mention_inputs(documents, expand_abbreviations=True)).matrix
+inputs = mention_inputs(documents, expand_abbreviations=True)
 digest = hashlib.sha256()
-for matrix in matrices:
-    for part in (matrix.indptr, matrix.indices, matrix.data):
+for vectors in (encoder.encode_entities(kb), encoder.encode_mentions(inputs)):
+    for part in (vectors.matrix.indptr, vectors.matrix.indices, vectors.matrix.data):
         digest.update(part.tobytes())
 print(digest.hexdigest())
 """

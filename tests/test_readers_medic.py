@@ -39,7 +39,7 @@ def test_a_concept_keeps_both_forms_of_its_own_id(tmp_path: Path) -> None:
 def test_the_first_claim_to_an_alternative_id_holds(tmp_path: Path) -> None:
     kb = read(tmp_path, "D1|260||flu", "D2|260||cold")
     assert kb["260"] is kb["OMIM:260"] is kb["D1"]
-    assert kb.notes == {"alternative ids ignored: claimed by an earlier entity": 2}
+    assert kb.notes == {"alternative ids shared with an earlier entity": 2}
 
 
 def test_empty_synonyms_and_equal_duplicates_are_counted(tmp_path: Path) -> None:

@@ -22,9 +22,13 @@ class MentionInput(NamedTuple):
 class Encoder(Protocol):
     """Turns mentions and entities into vectors of one space."""
 
-    metric: Metric
-    threshold: tuple[float, float]
-    """Default thresholds on the dissimilarity of (entity, mention) edges, for a first run without gold data."""
+    @property
+    def metric(self) -> Metric:
+        """How its vectors are compared."""
+
+    @property
+    def threshold(self) -> tuple[float, float]:
+        """Default thresholds on the dissimilarity of (entity, mention) edges, for a first run without gold data."""
 
     def fit(self, names: Sequence[str]) -> Self:
         """Learn what can be learnt from the names of a knowledge base; without one, from those of the mentions.

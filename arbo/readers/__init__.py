@@ -13,6 +13,12 @@ from arbo.readers.files import PathLike
 from arbo.readers.records import OnError
 
 DOCUMENT_FORMATS = {
+    "brat": "arbo.readers.brat:read_brat",
+    "conll": "arbo.readers.conll:read_conll",
+    "ecbplus": "arbo.readers.ecbplus:read_ecbplus",
+    "ecbplus-events": "arbo.readers.ecbplus:read_ecbplus_events",
+    "gsc": "arbo.readers.gsc:read_gsc",
+    "hipe": "arbo.readers.hipe:read_hipe",
     "jsonl": "arbo.readers.jsonl:read_jsonl",
     "pubtator": "arbo.readers.pubtator:read_pubtator",
 }
@@ -20,6 +26,7 @@ KNOWLEDGE_BASE_FORMATS = {
     "jsonl": "arbo.readers.jsonl:read_entities",
     "medic": "arbo.readers.medic:read_medic",
     "obo": "arbo.readers.obo:read_obo",
+    "tsv": "arbo.readers.tsv:read_tsv",
 }
 
 

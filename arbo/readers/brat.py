@@ -1,24 +1,24 @@
-"""BRAT standoff: the text in `NAME.txt`, its annotations in `NAME.ann`, the document is called NAME.
+"""BRAT standoff: the text in `NAME.txt`, its annotations in `NAME.ann`; the document is called NAME.
 
     T1 <tab> UBERON 16 20;31 37 <tab> left kidney
     N1 <tab> Reference T1 UBERON:0004538 <tab> left kidney
     #1 <tab> AnnotatorNotes T1 <tab> C0227613
 
 A path is a folder of such pairs (plain or `.gz`), one file of a pair, or a `.tar.gz` of pairs. Offsets count the
-code points of the text as it is in the file, line ends of two characters included. A mention `T1` has the id
-`NAME:T1`, and its label as type. What else real files do (all but plain mentions is counted in `notes`):
+code points of the text as it stands in the file, line ends of two characters included. The mention `T1` has the
+id `NAME:T1` and its label as type. What else real files do (all but plain mentions is counted in `notes`):
 
-- several fragments, `16 20;31 37`, are the spans of one mention, in the order given; they may overlap. Where BRAT
-  split a mention at a line end the fragments stay apart, so that its text has a blank in place of the line end;
-- `N` lines and the UMLS ids (C and seven digits) in `AnnotatorNotes` are gold ids; of several each is acceptable.
-  Any other note is a remark and ignored: a misspelt id is not guessed at. A mention without an id is not
-  annotated (gold None): BRAT has no way to say NIL;
+- fragments, `16 20;31 37`, are the spans of one mention in the order given; they may overlap. Where BRAT split a
+  mention at a line end the fragments stay apart: its text has a blank for the line end;
+- the ids of `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold: of several each is
+  acceptable. A note without one is a remark and ignored; a misspelt id is not guessed at. A mention without an
+  id is not annotated (gold None), for BRAT has no way to say NIL;
 - relations, events, attributes and other notes are ignored;
-- a text column that differs from the offsets in white space alone: the offsets win. Any other difference is an
+- the text column differs from the offsets in white space alone: the offsets win. Any other difference is an
   error, since it mostly means that the offsets count something else;
-- a text without an `.ann` is ignored, an `.ann` without a text is an error.
+- a text without annotations is ignored; annotations without a text are an error.
 
-An archive is read as a stream: nothing is unpacked to disk, and links, paths out of the archive and absurd sizes
+An archive is read as a stream: nothing is unpacked to disk, and links, paths that lead out of it and absurd sizes
 are refused.
 """
 
@@ -30,82 +30,276 @@ import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, NamedTuple, cast
 
 from arbo.documents import Corpus, Document, Mention, Span, text_of
 from arbo.errors import DataError
 from arbo.readers.files import PathLike, data_files
 from arbo.readers.records import OnError, Records
 
-_TEXT, _ANNOTATIONS = ".txt", ".ann"
-_ARCHIVES = (".tar.gz", ".tgz")
-_LARGEST_MEMBER = 100 * 2**20
-_LARGEST_ARCHIVE = 2**30
+TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
+ARCHIVES = (".tar.gz", ".tgz")
+LARGEST_MEMBER = 100 * 2**20
+LARGEST_ARCHIVE = 2**30
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _OFFSETS = re.compile(r"([0-9]{1,18}) ([0-9]{1,18})")
-_MENTION = re.compile(r"T[^\s:]*")
-_CUI = re.compile(r"\bC[0-9]{7}\b")
+_UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
+
+Line = tuple[int, list[str]]
 
 
-@dataclass(slots=True)
-class _Pair:
-    """The two files of a document: where they are, and what is in them."""
+class _File(NamedTuple):
+    """One file of a pair; in an archive `path` goes on inside it."""
 
-    name: str
-    text: tuple[Path, bytes] | None = None
-    annotations: tuple[Path, bytes] | None = None
+    path: Path
+    text: str
 
+    @property
+    def pair(self) -> Path:
+        """The path that both files of the pair have, but for its ending."""
+        path = self.path.with_suffix("") if self.path.suffix.lower() == ".gz" else self.path
+        return path.with_suffix("")
 
-@dataclass(slots=True)
-class _Annotation:
-    type: str
-    spans: tuple[Span, ...]
-    gold: list[str] = field(default_factory=list)
+    @property
+    def is_text(self) -> bool:
+        return self.path.name.lower().removesuffix(".gz").endswith(TEXT)
 
 
 def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read the pairs of a folder or of a `.tar.gz`, or the pair that a file belongs to."""
     path = Path(path)
     records: Records[Document] = Records("documents", on_error)
-    archived = path.name.lower().endswith(_ARCHIVES) and not path.is_dir()
-    pairs = _archived_pairs(path) if archived else _pairs(path)
-    found = False
-    for pair in pairs:
-        if pair.annotations is None:
-            records.notes["texts without annotations ignored"] += 1
+    waiting: dict[Path, _File] = {}
+    for file in _files(path):
+        other = waiting.setdefault(file.pair, file)
+        if other is file:
             continue
-        found = True
-        with records.record(pair.annotations[0], 1):
-            records.add(_document(pair, records), pair.annotations[0], 1)
-    if archived and not found:
-        raise DataError(f"the archive has no file that ends in {_ANNOTATIONS}", file=str(path))
+        if other.is_text == file.is_text:
+            raise DataError(f"the same file twice; the other is {other.path}", file=str(file.path))
+        del waiting[file.pair]
+        text, annotations = (file, other) if file.is_text else (other, file)
+        with records.record(annotations.path, 1):
+            records.add(_document(text, annotations, records), annotations.path, 1)
+    for file in waiting.values():
+        _alone(file, records, named=file.path == path)
     return Corpus(records, records.notes)
 
 
-def _pairs(path: Path) -> Iterator[_Pair]:
-    """Yield the pairs of a folder by name, or the one pair that a file belongs to."""
-    if path.is_dir():
-        data_files(path, (_ANNOTATIONS,))
-        pairs: dict[str, _Pair] = {}
-        for file in data_files(path, (_TEXT, _ANNOTATIONS)):
-            _put(pairs, _stem(file.name), file)
-        for name in sorted(pairs):
-            yield _loaded(pairs[name])
+def _alone(file: _File, records: Records[Document], *, named: bool) -> None:
+    wanted = file.pair.name + (ANNOTATIONS if file.is_text else TEXT)
+    if file.is_text and not named:
+        records.notes["texts without annotations ignored"] += 1
         return
-    (file,) = data_files(path, (_TEXT, _ANNOTATIONS))
-    stem = _stem(file.name)
-    if stem is None:
-        endings = ", ".join((_TEXT, _ANNOTATIONS, *_ARCHIVES))
-        raise DataError(f"expected a folder or a file that ends in {endings}", file=str(file))
-    pair = _Pair(stem)
-    for ending in (_TEXT, _ANNOTATIONS):
-        for half in (f"{stem}{ending}", f"{stem}{ending}.gz"):
-            if file.with_name(half).is_file():
-                _put({stem: pair}, stem, file.with_name(half))
-                break
-    if pair.annotations is None:
-        raise DataError(f"the text has no annotations: no file {stem}{_ANNOTATIONS} beside it", file=str(file))
-    yield _loaded(pair)
+    with records.record(file.path, 1):
+        raise DataError(f"there is no file {wanted} beside it; a document is a text and its annotations")
+
+
+def _files(path: Path) -> Iterator[_File]:
+    if path.is_dir():
+        data_files(path, (ANNOTATIONS,))  # raises where there are none
+        files = data_files(path, SUFFIXES)
+    else:
+        (file,) = data_files(path, SUFFIXES)
+        if file.name.lower().endswith(ARCHIVES):
+            yield from _archived(file)
+            return
+        if not file.name.lower().removesuffix(".gz").endswith(SUFFIXES):
+            endings = ", ".join((*SUFFIXES, *ARCHIVES))
+            raise DataError(f"expected a folder, or a file that ends in {endings}", file=str(file))
+        pair = _File(file, "").pair
+        names = {f"{pair.name}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")}
+        files = (file, *(beside for beside in map(file.with_name, sorted(names - {file.name})) if beside.is_file()))
+    for file in files:
+        with _sound(file):
+            raw = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else file.read_bytes()
+        yield _File(file, _decode(raw, file))
+
+
+def _archived(path: Path) -> Iterator[_File]:
+    with _sound(path), gzip.open(path) as packed:
+        stream = _Limited(packed, path)
+        with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", errors="replace") as archive:
+            for member in archive:
+                _check(member, path)
+                name = PurePosixPath(member.name).name
+                if not member.isfile() or name.startswith(".") or not name.lower().endswith(SUFFIXES):
+                    continue
+                content = archive.extractfile(member)
+                if content is not None:
+                    yield _File(path / member.name, _decode(content.read(), path / member.name))
+        while stream.read(2**16):  # the checksum stands at the end
+            pass
+
+
+class _Limited:
+    """A stream that refuses to give more bytes than an archive may hold: a small file can unpack to anything."""
+
+    def __init__(self, stream: gzip.GzipFile, path: Path) -> None:
+        self._stream = stream
+        self._path = path
+        self._left = LARGEST_ARCHIVE
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`."""
+        chunk = self._stream.read(size)
+        self._left -= len(chunk)
+        if self._left < 0:
+            raise DataError(
+                f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; unpack it and name the folder",
+                file=str(self._path),
+            )
+        return chunk
+
+
+def _check(member: tarfile.TarInfo, path: Path) -> None:
+    """Raise where a member is nothing that a corpus has a use for."""
+    name = PurePosixPath(member.name.replace("\\", "/"))
+    if not (member.isfile() or member.isdir()) or member.issparse():
+        problem = "a link, a device or a sparse file in an archive is refused"
+    elif name.is_absolute() or ".." in name.parts:
+        problem = "a path that leads out of the archive is refused"
+    elif member.size > LARGEST_MEMBER:
+        problem = f"larger than {LARGEST_MEMBER >> 20} MiB; unpack the archive and name the folder"
+    else:
+        return
+    raise DataError(problem, file=str(path), id=member.name[:200])
+
+
+@contextmanager
+def _sound(file: Path) -> Iterator[None]:
+    """Turn whatever an unreadable or broken file raises into an error that names it."""
+    try:
+        yield
+    except DataError:
+        raise
+    except EOFError as error:
+        raise DataError("the compressed file breaks off; fetch it again", file=str(file)) from error
+    except (gzip.BadGzipFile, zlib.error, tarfile.TarError, ValueError) as error:
+        raise DataError("not a sound gzip file or archive; fetch it again", file=str(file)) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
+
+
+def _decode(raw: bytes, file: Path) -> str:
+    raw = raw.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"not UTF-8: 0x{raw[error.start]:02x}; save the file as UTF-8 (iconv -t UTF-8 does it)",
+            file=str(file),
+            line=raw.count(b"\n", 0, error.start) + 1,
+        ) from None
+
+
+def _document(text: _File, annotations: _File, records: Records[Document]) -> Document:
+    document_id = annotations.pair.name
+    mentions: dict[str, tuple[str, tuple[Span, ...]]] = {}
+    others: list[Line] = []
+    for number, line in enumerate(annotations.text.split("\n"), start=1):
+        columns = line.removesuffix("\r").split("\t")
+        if not columns[0].startswith("T"):
+            if columns != [""]:
+                others.append((number, columns))
+            continue
+        with records.record(annotations.path, number, kind="lines"):
+            name = f"{document_id}:{columns[0]}"
+            if name in mentions:
+                raise DataError("two lines of this document have this id", id=name)
+            mentions[name] = _mention(columns, name, text.text, records.notes)
+    gold: dict[str, dict[str, None]] = {name: {} for name in mentions}
+    for number, columns in others:
+        with records.record(annotations.path, number, kind="lines"):
+            for target, concept in _concepts(columns, document_id, records.notes):
+                if target not in gold:
+                    raise DataError("an id is given for this mention, but no T line describes it", id=target)
+                gold[target][concept] = None
+    records.notes.update(_counts(gold))
+    return Document(
+        document_id,
+        text.text,
+        tuple(
+            Mention(name, document_id, spans, text_of(spans, text.text), label, tuple(gold[name]) or None)
+            for name, (label, spans) in mentions.items()
+        ),
+    )
+
+
+def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:
+    """Return label and spans of a T line."""
+    if len(columns) != 3:
+        raise DataError(f"a mention has 3 tab-separated columns, this line has {len(columns)}", id=name)
+    label, _, offsets = columns[1].partition(" ")
+    if not label:
+        raise DataError("the mention has no label before its offsets", id=name)
+    spans = tuple(_span(fragment, name, text) for fragment in offsets.split(";"))
+    _compare(columns[2], spans, name, text, notes)
+    if len(spans) > 1:
+        notes["mentions with several fragments"] += 1
+        ordered = sorted(spans)
+        if any(left[1] > right[0] for left, right in pairwise(ordered)):
+            notes["mentions with overlapping fragments"] += 1
+        gaps = [text[left[1] : right[0]] for left, right in pairwise(ordered)]
+        if any("\n" in gap and not gap.strip() for gap in gaps):
+            notes["mentions split at a line end"] += 1
+    return label, spans
+
+
+def _span(fragment: str, name: str, text: str) -> Span:
+    offsets = _OFFSETS.fullmatch(fragment)
+    if offsets is None:
+        raise DataError(f"expected `label start end` or `label start end;start end`, not {fragment!r:.60}", id=name)
+    span = int(offsets[1]), int(offsets[2])
+    if not span[0] < span[1] <= len(text):
+        raise DataError(f"the span {fragment} does not lie in the {len(text)} characters of the text", id=name)
+    return span
+
+
+def _compare(surface: str, spans: tuple[Span, ...], name: str, text: str, notes: Counter[str]) -> None:
+    covered = text_of(spans, text)
+    if covered == surface:
+        return
+    if covered.split() != surface.split():
+        raise DataError(f"the text column is not what the offsets cover; {_diagnosis(surface, spans, text)}", id=name)
+    notes["mention texts that differ from their offsets in white space"] += 1
+
+
+def _diagnosis(surface: str, spans: tuple[Span, ...], text: str) -> str:
+    for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
+        raw = text.encode(encoding)
+        pieces = (raw[start * width : end * width].decode(encoding, "replace") for start, end in spans)
+        if " ".join(pieces) == surface:
+            return f"they seem to count {unit}, they must count Unicode code points"
+    if text_of(spans, text.replace("\r\n", "\n")) == surface:
+        return "they seem to count a line end as one character; save the text with line feeds alone"
+    return "offsets count the Unicode code points of the text"
+
+
+def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iterator[tuple[str, str]]:
+    """Yield mention and id of each concept that a line other than a T line names."""
+    kind, *rest = "".join(columns[1:2]).split(maxsplit=2) or [""]
+    target = f"{document_id}:{rest[0]}" if rest and rest[0].startswith("T") else None
+    if columns[0].startswith("N"):
+        if len(rest) != 2:
+            raise DataError(f"expected `Reference T1 ONTOLOGY:ID`, not {' '.join(columns[1:2])!r:.60}", id=columns[0])
+        if target is None:
+            notes["references of events and relations ignored"] += 1
+        else:
+            yield target, rest[1].strip()
+    elif columns[0].startswith("#") and kind == "AnnotatorNotes" and target is not None:
+        found = _UMLS_ID.findall(" ".join(columns[2:]))
+        if not found:
+            notes["annotator notes without a UMLS id ignored"] += 1
+        yield from ((target, concept) for concept in found)
+    else:
+        notes["lines of other kinds ignored (relations, events, attributes, notes)"] += 1
+
+
+def _counts(gold: dict[str, dict[str, None]]) -> Counter[str]:
+    ids = Counter(min(len(concepts), 2) for concepts in gold.values())
+    counts = {"mentions without a concept id": ids[0], "mentions with several concept ids": ids[2]}
+    return Counter({note: count for note, count in counts.items() if count})

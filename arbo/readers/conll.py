@@ -1,0 +1,177 @@
+"""Coreference in the layout of CoNLL-2011 and CoNLL-2012: one word a line, chains as brackets in the last column.
+
+    #begin document (bc/cctv/00/cctv_0000); part 000
+    bc/cctv/00/cctv_0000  0  0  The    (12
+    bc/cctv/00/cctv_0000  0  1  mayor  12)|(7)
+    #end document
+
+Columns are parted by tabs, or by blanks where a line has no tab. The fourth is the word; in a file with fewer than
+five the words are unknown and each is written `_`. The text is the words with a blank between them and a line end
+between sentences (blank lines). Each part is a document of its own, `name/part`, and the gold id of a mention is
+its chain in it, `name/part/chain`: chains do not go beyond a part.
+
+Brackets may do without the `|` between them (`(1(3`, `1)1)`), nest and cross; of the open mentions of one chain a
+bracket closes the last. A mention that repeats span and chain of another is dropped and counted. The format knows
+no types and no mention ids: the mentions are named by document and span (see `mention_ids`), in reading order,
+the longer of two that begin together first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from arbo.documents import Corpus, Document, Mention, Span, mention_ids
+from arbo.errors import DataError
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.records import OnError, Records
+
+SUFFIXES = (".conll", "_conll")
+
+_BEGIN, _END = "#begin document", "#end document"
+_NAME = re.compile(r"\((.*)\);(?: *part +(\S+))?")
+_BLANKS = re.compile(r"[ \t]+")
+_BRACKET = re.compile(r"(\()?([^()|\s]++)(\))?\|?")
+_NO_CHAIN = {"-", "_", "*"}
+
+Lines = list[tuple[int, str]]
+
+
+class _Word(NamedTuple):
+    line: int
+    text: str | None
+    brackets: str
+
+
+def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
+    records: Records[Document] = Records("documents", on_error)
+    for file in data_files(path, SUFFIXES):
+        for lines in _parts(file, records):
+            first_line = lines[0][0]
+            with records.record(file, first_line):
+                records.add(_document(lines, file, records), file, first_line)
+    return Corpus(records, records.notes)
+
+
+def lay_out(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[Span]]]:
+    r"""Return sentences of words as a text, and where each word is in it.
+
+    >>> lay_out([["A", "cat", "."], ["It", "sat"]])
+    ('A cat .\nIt sat', [[(0, 1), (2, 5), (6, 7)], [(8, 10), (11, 14)]])
+    """
+    places: list[list[Span]] = []
+    offset = 0
+    for words in sentences:
+        places.append([])
+        for word in words:
+            places[-1].append((offset, offset + len(word)))
+            offset += len(word) + 1
+        offset += not words
+    return "\n".join(" ".join(words) for words in sentences), places
+
+
+def _parts(file: Path, records: Records[Document]) -> Iterator[Lines]:
+    """Yield the lines of each document, its first line included, its last not."""
+    part: Lines = []
+    for number, line in read_lines(file):
+        if line.startswith(_BEGIN):
+            if part:
+                yield part
+            part = [(number, line)]
+        elif line.startswith(_END) and part:
+            yield [*part, (number, line)]
+            part = []
+        elif part:
+            part.append((number, line))
+        elif line.strip() and not line.startswith("#"):
+            with records.record(file, number, kind="lines"):
+                raise DataError(f"a word outside of a document; a document begins with `{_BEGIN} (name); part 000`")
+    if part:
+        yield part
+
+
+def _document(lines: Lines, file: Path, records: Records[Document]) -> Document:
+    document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
+    if not lines[-1][1].startswith(_END):
+        raise DataError(f"the document has no `{_END}`: the file breaks off, or the line is missing", id=document_id)
+    sentences: list[list[_Word]] = [[]]
+    for number, line in lines[1:-1]:
+        if line.startswith("#"):
+            records.notes["comments ignored"] += 1
+        elif line.strip():
+            with records.record(file, number, kind="lines"):
+                sentences[-1].append(_word(number, line.strip(" \t"), document_id))
+        elif sentences[-1]:
+            sentences.append([])
+    if unknown := sum(word.text is None for words in sentences for word in words):
+        records.notes["lines without a word"] += unknown
+    text, places = lay_out([[word.text or "_" for word in words] for words in sentences if words])
+    found = _mentions(chain.from_iterable(sentences), chain.from_iterable(places), document_id, file, records)
+    distinct = sorted(set(found), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
+    if len(distinct) < len(found):
+        records.notes["repeated mentions dropped"] += len(found) - len(distinct)
+    names = mention_ids(document_id, [(span,) for span, _ in distinct])
+    return Document(
+        document_id,
+        text,
+        tuple(
+            Mention(name, document_id, (span,), text[slice(*span)], gold=(f"{document_id}/{number}",))
+            for name, (span, number) in zip(names, distinct, strict=True)
+        ),
+    )
+
+
+def _document_id(header: str) -> str:
+    named = _NAME.fullmatch(header)
+    if named is None:
+        return header
+    return named[1] if named[2] is None else f"{named[1]}/{named[2]}"
+
+
+def _word(number: int, line: str, document_id: str) -> _Word:
+    columns = line.split("\t") if "\t" in line else _BLANKS.split(line)
+    if len(columns) < 2:
+        raise DataError("a word has several columns, the brackets of its chains in the last", id=document_id)
+    return _Word(number, columns[3] or None if len(columns) > 4 else None, columns[-1])
+
+
+def _mentions(
+    words: Iterable[_Word], places: Iterable[Span], document_id: str, file: Path, records: Records[Document]
+) -> list[tuple[Span, str]]:
+    """Return span and chain of each mention."""
+    found: list[tuple[Span, str]] = []
+    begun: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+    for word, (start, end) in zip(words, places, strict=True):
+        if word.brackets in _NO_CHAIN:
+            continue
+        with records.record(file, word.line, kind="lines"):
+            for opens, name, closes in _brackets(word.brackets, document_id):
+                if opens:
+                    begun[name].append((start, word.line))
+                if closes:
+                    if not begun[name]:
+                        raise DataError(f"chain {name} ends a mention here that has not begun", id=document_id)
+                    found.append(((begun[name].pop()[0], end), name))
+    for name, starts in begun.items():
+        for _, line in starts:
+            with records.record(file, line, kind="lines"):
+                raise DataError(f"chain {name} begins a mention here that does not end", id=document_id)
+    return found
+
+
+def _brackets(column: str, document_id: str) -> list[tuple[bool, str, bool]]:
+    """Split `(1|2)(3)` into chains and whether a mention opens and closes."""
+    found = []
+    at = 0
+    while at < len(column):
+        bracket = _BRACKET.match(column, at)
+        if bracket is None or not (bracket[1] or bracket[3]):
+            raise DataError(f"expected brackets such as (1 or 1) or (1)|(2, not {column!r:.60}", id=document_id)
+        found.append((bool(bracket[1]), bracket[2], bool(bracket[3])))
+        at = bracket.end()
+    return found

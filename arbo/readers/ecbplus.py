@@ -1,0 +1,195 @@
+"""The layout of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` beside it.
+
+    36_1ecb <tab> 0 <tab> 3 <tab> Perry <tab> HUM17
+    [{"doc_id": "36_1ecb", "sent_id": 0, "tokens_number": [3], "coref_chain": "HUM17", "mention_type": "HUM"}, ...]
+
+A line of the corpus is document, sentence, number of the word in it, the word; what follows it is ignored (one
+chain a word cannot tell nested mentions apart), and so are blank lines. The text is the words with a blank between
+them and a line end between sentences. Events are in `X_Event_gold_mentions.json`: the format `ecbplus` reads the
+entities, `ecbplus-events` the events.
+
+A mention is its words: `tokens_number` that are not consecutive make several spans. `mention_type` is the type.
+The gold id is the chain, `coref_chain`, where `Singleton_...` is a chain of its own; in GUM, whose chains do not go
+beyond a document, it is `identity` (a Wikipedia title) where there is one. `tokens_str` is not read, but counted in
+`notes` where it differs from the words. Other keys are ignored. The mentions are named by document and span (see
+`mention_ids`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from arbo.documents import Corpus, Document, Mention, Span, mention_ids, text_of
+from arbo.errors import DataError
+from arbo.readers.conll import lay_out
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.records import OnError, Records
+
+SUFFIXES = ("_corpus.txt",)
+
+Kind = Literal["Entity", "Event"]
+Numbered = tuple[int, dict[str, Any]]
+
+_STRINGS = ("mention_type", "identity", "coref_chain")
+_INTEGER = re.compile(r"[0-9]{1,18}")
+
+
+class _Word(NamedTuple):
+    line: int
+    document_id: str
+    sentence: int
+    number: int
+    text: str
+
+
+class _Found(NamedTuple):
+    spans: tuple[Span, ...]
+    type: str | None
+    gold: str | None
+
+
+def read_ecbplus(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read entity mentions: of one corpus file, or of all `_corpus.txt` files of a folder."""
+    return _read(path, "Entity", on_error)
+
+
+def read_ecbplus_events(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read event mentions: of one corpus file, or of all `_corpus.txt` files of a folder."""
+    return _read(path, "Event", on_error)
+
+
+def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
+    records: Records[Document] = Records("documents", on_error)
+    for file in data_files(path, SUFFIXES):
+        source = _mention_file(file, kind)
+        found = _mentions(source, records)
+        for _, words in groupby(_words(file, records), key=lambda word: word.document_id):
+            first, *more = words
+            with records.record(file, first.line):
+                mentions = found.pop(first.document_id, [])
+                records.add(_document([first, *more], mentions, source, records), file, first.line)
+        for document_id in found:
+            with records.record(source, 1):
+                raise DataError(f"mentions of a document that {file.name} does not have", id=document_id)
+    return Corpus(records, records.notes)
+
+
+def _mention_file(file: Path, kind: Kind) -> Path:
+    stem, ending, _ = file.name.rpartition(SUFFIXES[0])
+    if not ending:
+        raise DataError(f"expected a folder, or a file that ends in {SUFFIXES[0]}", file=str(file))
+    name = f"{stem}_{kind}_gold_mentions.json"
+    for source in (file.with_name(name), file.with_name(f"{name}.gz")):
+        if source.is_file():
+            return source
+    raise DataError(f"there is no file {name} beside it, with the mentions", file=str(file))
+
+
+def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
+    for number, line in read_lines(file):
+        if not line.strip():
+            continue
+        columns = line.split("\t")
+        with records.record(file, number, kind="lines"):
+            if len(columns) < 4 or not columns[3]:
+                raise DataError("expected 4 tab-separated columns: document, sentence, number of the word, word")
+            document_id, sentence, position, text = columns[:4]
+            if not (_INTEGER.fullmatch(sentence) and _INTEGER.fullmatch(position)):
+                raise DataError(
+                    f"sentence and word must be integers, not {sentence!r:.30} and {position!r:.30}", id=document_id
+                )
+            word = _Word(number, document_id, int(sentence), int(position), text)
+            if len(columns) > 5:
+                records.notes["corpus lines with an extra column"] += 1
+            yield word
+
+
+def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Numbered]]:
+    """Return the objects of the mention file, numbered from 1, by document."""
+    by_document: defaultdict[str, list[Numbered]] = defaultdict(list)
+    for number, mention in enumerate(_parse(source), start=1):
+        with records.record(source, 1, kind="mentions"):
+            document_id = mention.get("doc_id") if isinstance(mention, dict) else None
+            if not isinstance(document_id, str):
+                raise DataError(f"mention {number}: expected an object with the key 'doc_id'")
+            by_document[document_id].append((number, mention))
+    return by_document
+
+
+def _parse(source: Path) -> list[Any]:
+    try:
+        mentions = json.loads("\n".join(line for _, line in read_lines(source)))
+    except json.JSONDecodeError as error:
+        problem = f"{error.msg} at character {error.colno}"
+        raise DataError(f"not JSON: {problem}", file=str(source), line=error.lineno) from None
+    except (RecursionError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError("nested too deeply, or a number of thousands of digits", file=str(source)) from None
+    if not isinstance(mentions, list):
+        raise DataError("expected a list of mentions", file=str(source))
+    return mentions
+
+
+def _document(words: list[_Word], mentions: list[Numbered], source: Path, records: Records[Document]) -> Document:
+    document_id = words[0].document_id
+    sentences = [list(sentence) for _, sentence in groupby(words, key=lambda word: word.sentence)]
+    text, places = lay_out([[word.text for word in sentence] for sentence in sentences])
+    where: dict[tuple[int, int], Span] = {}
+    for word, place in zip(words, chain.from_iterable(places), strict=True):
+        if where.setdefault((word.sentence, word.number), place) != place:
+            raise DataError(f"sentence {word.sentence} has two words {word.number}", line=word.line, id=document_id)
+    found: list[_Found] = []
+    for number, mention in mentions:
+        with records.record(source, 1, kind="mentions"):
+            spans = _spans(mention, where, document_id, number)
+            label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
+            found.append(_Found(spans, label, identity or cluster))
+            if mention.get("tokens_str", text_of(spans, text)) != text_of(spans, text):
+                records.notes["mentions whose tokens_str differs from their words"] += 1
+    names = mention_ids(document_id, [spans for spans, *_ in found])
+    return Document(
+        document_id,
+        text,
+        tuple(
+            Mention(name, document_id, m.spans, text_of(m.spans, text), m.type, None if m.gold is None else (m.gold,))
+            for name, m in zip(names, found, strict=True)
+        ),
+    )
+
+
+def _spans(
+    mention: dict[str, Any], where: dict[tuple[int, int], Span], document_id: str, number: int
+) -> tuple[Span, ...]:
+    """Return the spans of a mention: one for each run of consecutive words."""
+    sentence: Any = mention.get("sent_id")
+    words: Any = mention.get("tokens_number")
+    if not isinstance(words, list) or not words or any(type(value) is not int for value in (sentence, *words)):
+        raise DataError(
+            f"mention {number}: 'sent_id' must be an integer, 'tokens_number' a list of integers", id=document_id
+        )
+    spans: list[Span] = []
+    previous = None
+    for word in sorted(set(words)):
+        if (sentence, word) not in where:
+            raise DataError(f"mention {number}: the corpus has no word {word} in sentence {sentence}", id=document_id)
+        start, end = where[sentence, word]
+        if previous == word - 1:
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+        previous = word
+    return tuple(spans)
+
+
+def _string(mention: dict[str, Any], key: str, document_id: str, number: int) -> str | None:
+    value = mention.get(key)
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"mention {number}: {key!r} must be a string", id=document_id)
+    return value or None

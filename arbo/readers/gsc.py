@@ -1,0 +1,93 @@
+"""GSC+: phenotype mentions in abstracts, one block a document, a blank line between blocks.
+
+    11312426
+    Nevoid basal cell carcinoma syndrome ...
+    7 <tab> 27 <tab> basal cell carcinoma <tab> HP:0002671
+
+The document id, the text on one line, then a line a mention: start, end, the text there, one id of the Human
+Phenotype Ontology. Offsets run over the text and must cover what the third column says. Mentions nest. The format
+names no types and no mention ids: the mentions are named by document and span (see `mention_ids`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from arbo.documents import Corpus, Document, Mention, Span, mention_ids
+from arbo.errors import DataError
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.records import OnError, Records
+
+SUFFIXES = (".tsv",)
+
+_INTEGER = re.compile(r"[0-9]{1,18}")
+
+Block = list[tuple[int, str]]
+
+
+def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a GSC+ file, or all `.tsv` files of a folder."""
+    records: Records[Document] = Records("documents", on_error)
+    for file in data_files(path, SUFFIXES):
+        for block in _blocks(file):
+            first_line = block[0][0]
+            with records.record(file, first_line):
+                records.add(_document(block, file, records), file, first_line)
+    return Corpus(records, records.notes)
+
+
+def _blocks(file: Path) -> Iterator[Block]:
+    block: Block = []
+    for number, line in read_lines(file):
+        if line.strip():
+            block.append((number, line))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+def _document(block: Block, file: Path, records: Records[Document]) -> Document:
+    document_id = block[0][1].strip()
+    if "\t" in document_id or len(block) < 2:
+        raise DataError("expected a document id, its text on the next line, then its mentions", id=document_id[:60])
+    text = block[1][1]
+    found: list[tuple[Span, str]] = []
+    for number, line in block[2:]:
+        with records.record(file, number, kind="lines"):
+            found.append(_mention(line.split("\t"), document_id, text))
+    names = mention_ids(document_id, [(span,) for span, _ in found])
+    return Document(
+        document_id,
+        text,
+        tuple(
+            Mention(name, document_id, (span,), text[slice(*span)], gold=(concept,))
+            for name, (span, concept) in zip(names, found, strict=True)
+        ),
+    )
+
+
+def _mention(columns: list[str], document_id: str, text: str) -> tuple[Span, str]:
+    if len(columns) != 4 or not columns[3].strip():
+        raise DataError(
+            f"a mention has 4 tab-separated columns (start, end, text, concept), this line has {len(columns)} "
+            "or no concept",
+            id=document_id,
+        )
+    start, end, surface, concept = columns
+    if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
+        raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=document_id)
+    span = int(start), int(end)
+    if not span[0] < span[1] <= len(text):
+        raise DataError(
+            f"the span {start} to {end} does not lie in the {len(text)} characters of the text", id=document_id
+        )
+    if text[slice(*span)] != surface:
+        raise DataError(
+            f"the text column is not what {start} to {end} covers; offsets count the Unicode code points of the text",
+            id=document_id,
+        )
+    return span, concept.strip()

@@ -1,0 +1,183 @@
+"""The tables of HIPE-2022: one token a line, a header that names the columns, mentions as IOB, links to Wikidata.
+
+    TOKEN <tab> NE-COARSE-LIT <tab> ... <tab> NEL-LIT <tab> NEL-METO <tab> MISC
+    # hipe2022:document_id = cu31924087948174_0054
+    Odysseus <tab> B-pers <tab> ... <tab> Q47231 <tab> _ <tab> NoSpaceAfter
+
+A comment with `document_id` begins a document; other comments (`# key = value`, without a tab) and blank lines are
+passed over. The text is the tokens: `NoSpaceAfter` in MISC puts nothing behind one, `EndOfSentence` a line end,
+anything else a blank.
+
+Mentions and their types are those of NE-COARSE-LIT. An `I-` tag with no mention of its type before it begins one,
+as in the task's own scorer, and is counted in `notes`. Of NEL-LIT, a QID is the gold id (of several, `Q1|Q2`, each
+is acceptable), `NIL` is gold `()`, and `_` is not annotated (None). The first token decides; mentions whose tokens
+disagree are counted, and so are nested mentions (NE-NESTED), which are ignored, for they have no links. Metonymic
+and fine-grained columns are not read. The mentions are named by document and span (see `mention_ids`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from arbo.documents import Corpus, Document, Mention, Span, mention_ids
+from arbo.errors import DataError
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.records import OnError, Records
+
+SUFFIXES = (".tsv",)
+
+_TAG = "NE-COARSE-LIT"
+_REQUIRED = ("TOKEN", _TAG, "NEL-LIT")
+_OPTIONAL = ("NE-NESTED", "MISC")
+_DOCUMENT_ID = re.compile(r"#\s*(?:\S+:)?document_id\s*=(.*)")
+_NO_MENTION = {"O", "_", ""}
+_NO_LINK = {"_", ""}
+_NIL = "NIL"
+
+
+class _Columns(NamedTuple):
+    """Where the columns are that are read; those that may be absent are -1 then."""
+
+    width: int
+    token: int
+    tag: int
+    link: int
+    nested: int
+    misc: int
+
+
+class _Token(NamedTuple):
+    text: str
+    type: str | None
+    begins: bool
+    link: str
+    nested: bool
+    misc: str
+
+
+class _Block(NamedTuple):
+    line: int
+    id: str
+    tokens: list[_Token]
+
+
+class _Found(NamedTuple):
+    span: Span
+    type: str
+    links: tuple[str, ...]
+
+
+def read_hipe(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a HIPE-2022 file, or all `.tsv` files of a folder."""
+    records: Records[Document] = Records("documents", on_error)
+    for file in data_files(path, SUFFIXES):
+        for block in _blocks(file, records):
+            with records.record(file, block.line):
+                records.add(_document(block, records.notes), file, block.line)
+    return Corpus(records, +records.notes)
+
+
+def _blocks(file: Path, records: Records[Document]) -> Iterator[_Block]:
+    columns: _Columns | None = None
+    block: _Block | None = None
+    for number, line in read_lines(file):
+        if not line.strip():
+            continue
+        if columns is None:
+            columns = _header(line.split("\t"), file, number)
+        elif line.startswith("#") and "\t" not in line:
+            named = _DOCUMENT_ID.match(line)
+            if named is not None:
+                if block is not None:
+                    yield block
+                block = _Block(number, named[1].strip(), [])
+        else:
+            with records.record(file, number, kind="lines"):
+                if block is None:
+                    raise DataError("a token before any document; a document begins with `# document_id = ...`")
+                block.tokens.append(_token(line.split("\t"), columns, block.id))
+    if block is not None:
+        yield block
+
+
+def _header(names: list[str], file: Path, number: int) -> _Columns:
+    if missing := [name for name in _REQUIRED if name not in names]:
+        raise DataError(f"the header has no column {' and no '.join(missing)}", file=str(file), line=number)
+    places = (names.index(name) if name in names else -1 for name in (*_REQUIRED, *_OPTIONAL))
+    return _Columns(len(names), *places)
+
+
+def _token(values: list[str], columns: _Columns, document_id: str) -> _Token:
+    if len(values) != columns.width:
+        raise DataError(f"the header has {columns.width} columns, this line has {len(values)}", id=document_id)
+    tag = values[columns.tag]
+    label: str | None = None
+    if tag not in _NO_MENTION:
+        if not tag.startswith(("B-", "I-")) or len(tag) == 2:
+            raise DataError(f"expected O, B-type or I-type in {_TAG}, not {tag!r:.30}", id=document_id)
+        label = tag[2:]
+    if not values[columns.token]:
+        raise DataError("the token is empty", id=document_id)
+    nested = columns.nested >= 0 and values[columns.nested].startswith("B-")
+    misc = values[columns.misc] if columns.misc >= 0 else ""
+    return _Token(values[columns.token], label, tag.startswith("B-"), values[columns.link], nested, misc)
+
+
+def _document(block: _Block, notes: Counter[str]) -> Document:
+    text, places = _lay_out(block.tokens)
+    found = _mentions(block.tokens, places, notes)
+    if nested := sum(token.nested for token in block.tokens):
+        notes["nested mentions ignored"] += nested
+    names = mention_ids(block.id, [(mention.span,) for mention in found])
+    return Document(
+        block.id,
+        text,
+        tuple(
+            Mention(name, block.id, (m.span,), text[slice(*m.span)], m.type, _gold(m.links, notes))
+            for name, m in zip(names, found, strict=True)
+        ),
+    )
+
+
+def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
+    """Return the tokens as a text, and where each is in it."""
+    pieces: list[str] = []
+    places: list[Span] = []
+    offset = 0
+    for token in tokens:
+        places.append((offset, offset + len(token.text)))
+        after = "\n" if "EndOfSentence" in token.misc else "" if "NoSpaceAfter" in token.misc else " "
+        pieces += (token.text, after)
+        offset += len(token.text) + len(after)
+    return "".join(pieces[:-1]), places
+
+
+def _mentions(tokens: list[_Token], places: list[Span], notes: Counter[str]) -> list[_Found]:
+    found: list[_Found] = []
+    inside: str | None = None
+    for token, (start, end) in zip(tokens, places, strict=True):
+        if token.type is None:
+            inside = None
+        elif token.begins or inside != token.type:
+            notes["mentions that begin with an I- tag"] += not token.begins
+            found.append(_Found((start, end), token.type, (token.link,)))
+            inside = token.type
+        else:
+            last = found[-1]
+            found[-1] = _Found((last.span[0], end), last.type, (*last.links, token.link))
+    return found
+
+
+def _gold(links: tuple[str, ...], notes: Counter[str]) -> tuple[str, ...] | None:
+    notes["mentions whose tokens disagree on the link"] += len(set(links)) > 1
+    if links[0] == _NIL:
+        notes["NIL mentions"] += 1
+        return ()
+    if links[0] in _NO_LINK:
+        notes["mentions without a link"] += 1
+        return None
+    return tuple(dict.fromkeys(link for link in links[0].split("|") if link))

@@ -1,0 +1,47 @@
+"""A knowledge base as a table: one entity a line, two to four tab-separated columns.
+
+    D010190 <tab> Pancreatic Neoplasms <tab> Cancer of Pancreas|Pancreas Cancer <tab> Tumors of the pancreas.
+
+Id and name, then, as far as they are there, aliases with `|` between them and a definition; the last two may be
+empty. White space around a column or an alias is dropped. A first line whose first two columns are `id` and
+`name`, in any case, is a header and passed over. Quotes are characters like any other. An id that comes twice with
+equal content is kept once; with different content it is an error.
+"""
+
+from __future__ import annotations
+
+from arbo.errors import DataError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.records import Records
+
+SUFFIXES = (".tsv",)
+
+_COLUMNS = "id, name, aliases, definition"
+
+
+def read_tsv(path: PathLike) -> KnowledgeBase:
+    """Read a table, or all `.tsv` files of a folder."""
+    records: Records[Entity] = Records("entities")
+    for file in data_files(path, SUFFIXES):
+        for number, line in read_lines(file):
+            columns = [column.strip() for column in line.split("\t")]
+            if not any(columns) or (number == 1 and [column.lower() for column in columns[:2]] == ["id", "name"]):
+                continue
+            with records.record(file, number):
+                records.add(_entity(columns), file, number)
+    return KnowledgeBase(records, records.notes)
+
+
+def _entity(columns: list[str]) -> Entity:
+    if not 2 <= len(columns) <= 4:
+        raise DataError(
+            f"expected 2 to 4 tab-separated columns ({_COLUMNS}), this line has {len(columns)}", id=columns[0][:60]
+        )
+    entity_id, name, aliases, definition = (*columns, "", "")[:4]
+    return Entity(
+        entity_id,
+        name,
+        tuple(alias.strip() for alias in aliases.split("|")) if aliases else (),
+        definition or None,
+    )

@@ -1,0 +1,412 @@
+"""The command line: verbs, exit codes, JSON alone on stdout, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import typer
+
+import arbo
+from arbo.cli import app, main
+from arbo.readers.jsonl import write_jsonl
+
+
+class Outcome(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, object]:
+        value = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+        assert isinstance(value, dict)
+        return value
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Run the command line in this process."""
+    handler = signal.getsignal(signal.SIGINT)
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["arbo", *map(str, arguments)])
+        capsys.readouterr()
+        code: object = 0
+        try:
+            main()
+        except SystemExit as done:
+            code = done.code
+        printed = capsys.readouterr()
+        assert code is None or isinstance(code, int)
+        return Outcome(code or 0, printed.out, printed.err)
+
+    yield run
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sample as files: all documents, and the halves `train` and `test`."""
+    folder = tmp_path_factory.mktemp("files")
+    documents, kb = arbo.load_sample()
+    write_jsonl(documents, folder / "all.jsonl")
+    write_jsonl(documents[:45], folder / "train.jsonl")
+    write_jsonl(documents[45:], folder / "test.jsonl")
+    kb.to_jsonl(folder / "kb.jsonl")
+    return folder
+
+
+def linking(folder: Path, *, docs: str = "all.jsonl") -> list[object]:
+    return [folder / docs, "--format", "jsonl", "--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
+
+
+# The main job
+
+
+def test_link_evaluate_explain(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    linked = run("link", *linking(folder), "--out", out, "--json")
+    assert linked.code == 0
+    documents, kb = arbo.load_sample()
+    result = arbo.Linker(kb).link(documents)
+    nil = sum(link.entity is None for link in result.links)
+    expected = {"mentions": len(result.links), "nil": nil, "linked": len(result.links) - nil, "run": str(out)}
+    assert linked.json.items() >= expected.items()
+    assert linked.json["discovered"] == len(result.discovered)
+    assert arbo.Result.load(out).link_table == result.link_table
+
+    scored = run("evaluate", out, "--json")
+    assert scored.code == 0
+    assert scored.json == json.loads(json.dumps(result.evaluate().as_dict()))
+    assert scored.json["linking"]["accuracy"] == result.evaluate().linking.accuracy  # type: ignore[index,union-attr]
+    assert {"clustering", "coreference"} <= set(scored.json)
+    assert scored.err == ""
+
+    link = result.links[0]
+    explained = run("explain", out, link.mention.id)
+    assert str(result.explain(link)) in explained.out
+    both = run("explain", out, link.mention.id, result.links[1].mention.id, "--json")
+    assert [e["mention"] for e in both.json["explanations"]] == [  # type: ignore[attr-defined]
+        link.mention.id,
+        result.links[1].mention.id,
+    ]
+
+
+def test_text_for_people(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    linked = run("link", *linking(folder), "--out", out)
+    assert "linked" in linked.out
+    assert f"arbo evaluate {out}" in linked.out
+    scored = run("evaluate", out)
+    assert "accuracy" in scored.out
+    assert "CoNLL F1" in scored.out
+
+
+def test_notes_go_to_stderr(run: Run, folder: Path, tmp_path: Path) -> None:
+    linked = run("link", *linking(folder), "--out", tmp_path / "run", "--json")
+    assert "gold ids are not in the knowledge base" in linked.err
+    assert linked.json["mentions"] > 500  # type: ignore[operator]
+
+
+def test_discover(run: Run, folder: Path, tmp_path: Path) -> None:
+    found = run("discover", folder / "all.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json")
+    assert found.code == 0
+    assert found.json["linked"] == 0
+    documents, _ = arbo.load_sample()
+    assert found.json["discovered"] == len(arbo.Linker().discover(documents).discovered)
+    scored = run("evaluate", tmp_path / "run", "--json")
+    assert scored.json["linking"] is None
+    assert scored.json["clustering"] is not None
+
+
+def test_tune_then_link(run: Run, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new folder" / "tuned.json"
+    tuned = run("tune", *linking(folder, docs="train.jsonl"), "--out", file, "--json")
+    assert tuned.code == 0
+    content = json.loads(file.read_text("utf-8"))
+    assert content["config"] == tuned.json["config"]
+    assert content["tuning"]["objective"] == tuned.json["objective"] == "accuracy"
+    run("link", *linking(folder, docs="test.jsonl"), "--config", file, "--out", tmp_path / "run")
+    config = arbo.LinkerConfig.from_json(file)
+    assert arbo.Result.load(tmp_path / "run").manifest["config"] == config.as_dict()
+    documents, kb = arbo.load_sample()
+    assert (
+        arbo.Result.load(tmp_path / "run").link_table
+        == arbo.Linker(kb, config=config).link(documents[45:]).link_table
+    )
+
+    options = ["--k", 1, "--method", "undirected", "--threshold", "0.3,none"]
+    run("link", *linking(folder), "--config", file, "--out", tmp_path / "run", *options)
+    manifest = arbo.Result.load(tmp_path / "run").manifest
+    changed = {"k": 1, "method": "undirected", "entity_threshold": 0.3, "mention_threshold": None}
+    assert manifest["config"] == config.as_dict() | changed
+
+
+def test_tune_discovery(run: Run, folder: Path, tmp_path: Path) -> None:
+    docs = [folder / "all.jsonl", "--format", "jsonl"]
+    tuned = run("tune", *docs, "--out", tmp_path / "tuned.json", "--json")
+    assert tuned.json["objective"] == "ari"
+    run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
+    scored = run("evaluate", tmp_path / "run", "--json")
+    assert scored.json["clustering"]["ari"] == pytest.approx(tuned.json["score"])  # type: ignore[index]
+
+
+def test_seen_and_unseen(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "run")
+    train = ["--train", folder / "train.jsonl", "--format", "jsonl"]
+    scores = run("evaluate", tmp_path / "run", *train, "--json").json["linking"]
+    assert scores["seen"]["mentions"] > 0  # type: ignore[index]
+    assert scores["unseen"]["mentions"] > 0  # type: ignore[index]
+    total = scores["seen"]["mentions"] + scores["unseen"]["mentions"]  # type: ignore[index]
+    assert total == scores["mentions"]  # type: ignore[index]
+
+
+def test_types(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run("link", *linking(folder), "--types", "Species", "--types", "Disease", "--out", out)
+    assert set(arbo.Result.load(out).mention_table["type"].to_pylist()) == {"Species", "Disease"}
+
+
+def test_demo(run: Run, tmp_path: Path) -> None:
+    shown = run("demo", "--files", tmp_path / "sample")
+    assert shown.code == 0
+    assert "weakest step" in shown.out
+    assert "new-3" in shown.out
+    assert "accuracy" in shown.out
+    assert arbo.read_jsonl(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
+    assert run("demo", "--json").json["linking"] is not None
+
+
+def test_a_path_that_looks_like_markup(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "[b] a :smile: [" / "run"
+    linked = run("link", *linking(folder, docs="test.jsonl"), "--out", out)
+    assert linked.code == 0
+    assert str(out) in linked.out
+    assert run("evaluate", out).code == 0
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
+    names = ["[bold]ghost[/bold]", "[/nothing]", "<script>x</script>", "=cmd()", ":smile:"]
+    documents = []
+    for i, name in enumerate(names):
+        mention = arbo.Mention(f"m{i}", f"[d{i}]", ((0, len(name)),), name)
+        documents.append(arbo.Document(f"[d{i}]", name, (mention,)))
+    write_jsonl(documents, tmp_path / "docs.jsonl")
+    found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
+    assert found.code == 0
+    shown = " ".join(found.out.split())
+    assert all(name in shown for name in names[:2])
+    explained = run("explain", tmp_path / "run", *(f"m{i}" for i in range(len(names))))
+    assert all(f'"{name}" in [d{i}]' in explained.out for i, name in enumerate(names))
+
+
+# What goes wrong
+
+
+def test_wrong_usage_is_2(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = ["--out", tmp_path / "run"]
+    wrong: list[list[object]] = [
+        [],
+        ["nothing"],
+        ["link"],
+        ["link", *linking(folder)],
+        ["link", *linking(folder), *out, "--bogus"],
+        ["link", *linking(folder), *out, "--k", -1],
+        ["link", *linking(folder), *out, "--k", "many"],
+        ["link", *linking(folder), *out, "--method", "kmeans"],
+        ["link", *linking(folder), *out, "--threshold", "low"],
+        ["link", *linking(folder), *out, "--threshold", "0.1,0.2,0.3"],
+        ["link", *linking(folder), *out, "--threshold", "nan"],
+        ["link", *linking(folder), *out, "--threshold=-inf"],
+        ["link", *linking(folder), *out, "--types", "Nonsense"],
+        ["link", folder / "all.jsonl", "--format", "word", *linking(folder)[3:], *out],
+        ["discover", folder / "all.jsonl", "--format", "jsonl", *out, "--kb", folder / "kb.jsonl"],
+        ["tune", folder / "all.jsonl", "--format", "jsonl", "--kb", folder / "kb.jsonl", *out],
+        ["tune", *linking(folder), "--out", tmp_path],
+        ["tune", *linking(folder), "--out", folder / "all.jsonl" / "tuned.json"],
+        ["evaluate"],
+    ]
+    for arguments in wrong:
+        outcome = run(*arguments)
+        assert outcome.code == 2, arguments
+        assert outcome.out == "" or not arguments
+        assert outcome.err or not arguments
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_mention_is_2(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "run")
+    outcome = run("explain", tmp_path / "run", "nobody")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "'nobody'" in outcome.err
+    assert run("evaluate", tmp_path / "run", "--format", "jsonl").code == 2
+
+
+def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(
+    run: Run, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    for place in (tmp_path, tmp_path / "thesis.txt", tmp_path / "thesis.txt" / "run"):
+        outcome = run("link", "absent.jsonl", *linking(folder)[1:], "--out", place)
+        assert outcome.code == 2
+        assert str(tmp_path) in outcome.err
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+def test_bad_data_is_3_and_names_the_place(run: Run, folder: Path, tmp_path: Path) -> None:
+    good = (folder / "all.jsonl").read_text("utf-8").splitlines()
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("\n".join([*good[:2], '{"id": "D99", "text": 5}', good[3]]), "utf-8")
+    outcome = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run")
+    assert (outcome.code, outcome.out) == (3, "")
+    assert f"{bad}, line 3, 'D99'" in outcome.err
+    assert not (tmp_path / "run").exists()
+
+    skipped = run(
+        "link", bad, *linking(folder)[1:], "--out", tmp_path / "run", "--on-error", "skip", "--json"
+    )
+    assert skipped.code == 0
+    assert "1 malformed documents skipped" in skipped.err
+    assert arbo.Result.load(tmp_path / "run").manifest["notes"]["documents"] == {
+        "malformed documents skipped": 1
+    }
+
+
+def test_more_bad_data_is_3(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.json").write_text('{"config": {"q": 1}}')
+    (tmp_path / "kb.jsonl").write_text('{"id": "E1", "name": " "}\n')
+    (tmp_path / "nogold.jsonl").write_text('{"id": "d", "text": "abc", "mentions": [{"spans": [[0, 3]]}]}\n')
+    kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
+    out = ["--out", tmp_path / "run"]
+    bad: list[tuple[list[object], str]] = [
+        (["link", folder / "absent.jsonl", "--format", "jsonl", *kb, *out], "absent.jsonl"),
+        (["link", folder / "all.jsonl", "--format", "pubtator", *kb, *out], "all.jsonl"),
+        (
+            ["link", *linking(folder)[:3], "--kb", folder / "absent.obo", "--kb-format", "obo", *out],
+            "absent.obo",
+        ),
+        (
+            ["link", *linking(folder)[:3], "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl", *out],
+            "kb.jsonl, line 1",
+        ),
+        (["link", *linking(folder), *out, "--config", tmp_path / "broken.json"], "broken.json"),
+        (["link", *linking(folder), *out, "--config", tmp_path / "absent.json"], "absent.json"),
+        (["tune", tmp_path / "nogold.jsonl", "--format", "jsonl", *kb, *out], "gold"),
+        (["evaluate", tmp_path / "absent"], "absent"),
+        (["explain", tmp_path, "m"], "no run folder"),
+    ]
+    for arguments, message in bad:
+        outcome = run(*arguments)
+        assert (outcome.code, outcome.out) == (3, ""), arguments
+        assert message in outcome.err
+        assert "Traceback" not in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_spoiled_run_is_3(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "run")
+    (tmp_path / "run" / "links.parquet").write_bytes(b"PAR1")
+    outcome = run("evaluate", tmp_path / "run")
+    assert outcome.code == 3
+    assert "links.parquet" in outcome.err
+
+
+def test_documents_without_mentions(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"id": "d", "text": "no mention"}\n')
+    for docs in ([tmp_path / "docs.jsonl", *linking(folder)[1:]],):
+        assert run("link", *docs, "--out", tmp_path / "run").code == 0
+    assert run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run").code == 0
+    assert run("evaluate", tmp_path / "run", "--json").json["clustering"] is None
+    assert "nothing to score" in run("evaluate", tmp_path / "run").out
+
+
+def test_every_option_is_explained() -> None:
+    command = typer.main.get_command(app)
+    verbs = command.commands  # type: ignore[attr-defined]
+    assert {"demo", "link", "discover", "tune", "evaluate", "explain"} <= set(verbs)
+    for verb in verbs.values():
+        assert verb.help, verb.name
+        for parameter in verb.params:
+            assert parameter.help, (verb.name, parameter.name)
+        assert any("--json" in parameter.opts for parameter in verb.params), verb.name
+
+
+# As a process
+
+
+def arbo_process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "arbo", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_exit_codes_of_the_process(folder: Path, tmp_path: Path) -> None:
+    done = arbo_process(
+        "discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json"
+    )
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["mentions"] > 0
+    usage = arbo_process("discover", folder / "test.jsonl", "--format", "word", "--out", tmp_path / "run")
+    assert (usage.returncode, usage.stdout) == (2, "")
+    data = arbo_process("evaluate", tmp_path / "absent")
+    assert (data.returncode, data.stdout) == (3, "")
+    assert "Traceback" not in usage.stderr + data.stderr
+
+
+def test_the_installed_command(tmp_path: Path) -> None:
+    command = shutil.which("arbo", path=os.pathsep.join([str(Path(sys.executable).parent), os.defpath]))
+    assert command is not None
+    done = subprocess.run([command, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "discover" in done.stdout
+
+
+_HANG = """
+import sys, time
+import pyarrow.parquet as pq
+import arbo.linker
+from arbo.cli import main
+
+def hang(*args, **settings):
+    print("hanging", file=sys.stderr, flush=True)
+    time.sleep(60)
+
+if sys.argv.pop(1) == "searching":
+    arbo.linker.retrieve = hang
+else:
+    write = pq.write_table
+    pq.write_table = lambda table, file: hang() if "links" in file.name else write(table, file)
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
+@pytest.mark.parametrize("stage", ["searching", "saving"])
+def test_an_interrupt_is_130_and_leaves_nothing(folder: Path, tmp_path: Path, stage: str) -> None:
+    arguments = ["link", *map(str, linking(folder)), "--out", str(tmp_path / "out" / "run"), "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _HANG, stage, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        while (line := process.stderr.readline()) not in ("hanging\n", ""):
+            pass
+        assert line == "hanging\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []

@@ -1,0 +1,63 @@
+"""What is heavy is loaded when it is needed: `import arbo` and the help texts stay light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "transformers", "numba", "sklearn", "faiss", "pyarrow", "scipy", "networkx", "obonet")
+
+
+def loaded(code: str) -> set[str]:
+    """Names of the heavy packages that a fresh interpreter has loaded after `code`."""
+    script = f"import sys\n{code}\nprint('LOADED', *(name for name in {HEAVY!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("LOADED"))
+    return set(line.split()[1:])
+
+
+def command(*arguments: str) -> str:
+    return (
+        f"sys.argv = ['arbo', *{arguments!r}]\n"
+        "from arbo.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as done:\n    assert done.code in (0, 2), done.code"
+    )
+
+
+def test_importing_arbo_loads_nothing_heavy() -> None:
+    assert loaded("import arbo") == set()
+
+
+def test_reading_documents_loads_nothing_heavy() -> None:
+    assert loaded("import arbo\narbo.load_sample()\narbo.Document, arbo.KnowledgeBase") == set()
+
+
+@pytest.mark.parametrize(
+    "verb", [(), ("link",), ("discover",), ("tune",), ("evaluate",), ("demo",), ("explain",)]
+)
+def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
+    assert loaded(command(*verb, "--help")) == set()
+
+
+def test_wrong_usage_loads_nothing_heavy() -> None:
+    assert loaded(command("link", "--bogus")) == set()
+
+
+def test_linking_loads_no_torch() -> None:
+    code = (
+        "import arbo\ndocuments, kb = arbo.load_sample()\nassert arbo.Linker(kb).link(documents).evaluate()"
+    )
+    assert not loaded(code) & {"torch", "transformers", "networkx", "obonet"}
+
+
+def test_every_public_name_is_there() -> None:
+    import arbo
+
+    assert set(arbo.__all__) == set(arbo._HOME)
+    for name in arbo.__all__:
+        assert getattr(arbo, name) is not None
+    assert set(dir(arbo)) == set(arbo.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Nobody'"):
+        arbo.Nobody  # noqa: B018

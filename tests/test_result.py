@@ -1,0 +1,293 @@
+"""What a newcomer types, and what a result says: links, clusters, reasons, and the same from its folder."""
+
+# ruff: noqa: T201  what a newcomer types prints
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import arbo
+from clustering import Graph, partition
+from eval import coreference_scores
+
+
+@pytest.fixture(scope="module")
+def result() -> arbo.Result:
+    documents, kb = arbo.load_sample()
+    return arbo.Linker(kb).link(documents)
+
+
+def as_obo(kb: arbo.KnowledgeBase) -> str:
+    terms = []
+    for entity in kb:
+        lines = ["[Term]", f"id: {entity.id}", f"name: {entity.name}"]
+        lines += [f'synonym: "{alias}" EXACT []' for alias in entity.aliases]
+        lines += [f"alt_id: {id_}" for id_ in entity.alternative_ids]
+        terms.append("\n".join(lines))
+    return "format-version: 1.2\n\n" + "\n\n".join(terms) + "\n"
+
+
+def as_pubtator(documents: arbo.Corpus) -> str:
+    blocks = []
+    for number, document in enumerate(documents, start=1):
+        cut = document.text.index(" ")
+        lines = [f"{number}|t|{document.text[:cut]}", f"{number}|a|{document.text[cut + 1 :]}"]
+        lines += [
+            f"{number}\t{m.start}\t{m.end}\t{m.text}\t{m.type}\t{'|'.join(m.gold)}"
+            for m in document.mentions
+            if len(m.spans) == 1 and m.gold
+        ]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def test_what_a_newcomer_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sample, entities = arbo.load_sample()
+    Path("doid.obo").write_text(as_obo(entities), "utf-8")
+    Path("corpus.txt").write_text(as_pubtator(sample[:60]), "utf-8")
+    Path("dev.txt").write_text(as_pubtator(sample[60:]), "utf-8")
+    dev_docs = arbo.read_pubtator("dev.txt")
+
+    kb = arbo.KnowledgeBase.from_obo("doid.obo")
+    docs = arbo.read_pubtator("corpus.txt")
+    linker = arbo.Linker(kb)
+    linker = linker.tune(dev_docs)
+    result = linker.link(docs)
+
+    for link in result.links[:5]:
+        print(link.mention.text, link.entity or "NIL", link.cluster, link.score)
+    print(result.explain(result.links[0]))
+    print(result.discovered)
+    print(result.evaluate())
+    result.save("run/")
+
+    printed = capsys.readouterr().out
+    assert docs.mentions[0].text in printed
+    assert "accuracy" in printed
+    assert linker.tuning is not None
+    assert len(linker.tuning.trials) > 100
+    assert result.evaluate().linking is not None
+    assert result.evaluate().linking.accuracy > 0.6  # type: ignore[union-attr]
+    assert arbo.Result.load("run").link_table == result.link_table
+
+
+def test_the_engine_and_the_metrics_alone() -> None:
+    p = partition(
+        Graph.from_edges([2, 3, 0], [3, 4, 4], [-1.0, -5.0, -4.0], n_entities=3, n_nodes=5),
+        method="arborescence",
+        threshold=None,
+    )
+    assert p.labels.tolist() == [0, 1, 2, 2, 2]
+    assert p.entity.tolist() == [2, 2]
+    assert p.parent.tolist() == [-1, -1, -1, 2, 3]
+    assert p.bottleneck.tolist() == [-np.inf, -np.inf, -np.inf, -1, -1]
+    assert coreference_scores([["a", "b"], ["c"]], [["a", "b", "c"]])["b3"]["recall"] == 1
+
+
+def test_links_are_a_sequence(result: arbo.Result) -> None:
+    documents, _ = arbo.load_sample()
+    links = result.links
+    assert len(links) == len(documents.mentions)
+    assert [link.mention for link in links] == list(documents.mentions)
+    assert links[-1].mention == documents.mentions[-1]
+    assert [link.mention.id for link in links[:5]] == [mention.id for mention in documents.mentions[:5]]
+    assert links[5:2:-1] == [links[5], links[4], links[3]]
+    with pytest.raises(IndexError):
+        links[len(links)]
+    assert result.link_of(links[7].mention.id) == links[7]
+    with pytest.raises(KeyError):
+        result.link_of("nobody")
+
+
+def test_clusters_partition_the_mentions(result: arbo.Result) -> None:
+    seen = [mention.id for cluster in result.clusters for mention in cluster.mentions]
+    assert sorted(seen) == sorted(link.mention.id for link in result.links)
+    assert len({cluster.id for cluster in result.clusters}) == len(result.clusters)
+    of_mention = {mention.id: cluster for cluster in result.clusters for mention in cluster.mentions}
+    for link in result.links[::7]:
+        assert result.cluster_of(link) == of_mention[link.mention.id]
+    for link in result.links:
+        cluster = of_mention[link.mention.id]
+        assert (cluster.id, cluster.entity) == (link.cluster, link.entity)
+    assert result.cluster_table["size"].to_pylist() == [len(cluster.mentions) for cluster in result.clusters]
+
+
+def test_discovered_clusters_come_last_and_the_largest_first(result: arbo.Result) -> None:
+    _, kb = arbo.load_sample()
+    discovered = list(result.discovered)
+    assert discovered == list(result.clusters)[-len(discovered) :]
+    assert [cluster.id for cluster in discovered] == [f"new-{i + 1}" for i in range(len(discovered))]
+    sizes = [len(cluster.mentions) for cluster in discovered]
+    assert sizes == sorted(sizes, reverse=True)
+    rows = [kb.index(cluster.entity) for cluster in result.clusters if cluster.entity is not None]
+    assert rows == sorted(rows)
+
+
+def test_a_new_cluster_never_takes_the_id_of_an_entity() -> None:
+    kb = arbo.KnowledgeBase(
+        [arbo.Entity("new-1", "marsh fever"), arbo.Entity("A", "kelp blight", alternative_ids=("new-2",))]
+    )
+    mentions = [("marsh fever", (0, 11)), ("zzz qqq", (12, 19))]
+    made = tuple(arbo.Mention(f"m{i}", "d", (span,), text) for i, (text, span) in enumerate(mentions))
+    found = arbo.Linker(kb).link([arbo.Document("d", "marsh fever zzz qqq", made)])
+    assert [(c.id, c.entity, len(c.mentions)) for c in found.clusters] == [
+        ("new-1", "new-1", 1),
+        ("new-3", None, 1),
+    ]
+
+
+def test_the_explanation_of_a_link_is_its_path(result: arbo.Result) -> None:
+    _, kb = arbo.load_sample()
+    longest = max(
+        (link for link in result.links if link.entity), key=lambda link: len(result.explain(link).path)
+    )
+    explanation = result.explain(longest)
+    entity, *steps = explanation.path
+    assert len(steps) >= 2
+    assert longest.entity is not None
+    assert (entity.id, entity.name, entity.document_id) == (longest.entity, kb[longest.entity].name, None)
+    assert steps[-1].id == longest.mention.id
+    assert explanation.weakest is not None
+    weakest = explanation.path[explanation.weakest]
+    assert weakest.dissimilarity == longest.bottleneck == max(step.dissimilarity or 0 for step in steps)
+    for step, before in zip(reversed(steps), list(reversed(explanation.path))[1:], strict=True):
+        link = result.link_of(step.id)
+        assert (link.parent, link.step) == (before.id, step.dissimilarity)
+    text = str(explanation).splitlines()
+    assert len(text) == 2 + len(steps)
+    assert longest.mention.text in text[0]
+    assert longest.entity in text[0]
+    marked = [line for line in text if line.endswith("<- weakest step")]
+    assert marked == [text[1 + explanation.weakest]]
+    assert weakest.name in marked[0]
+
+
+def test_an_abbreviation_is_explained_with_its_expansion(result: arbo.Result) -> None:
+    link = next(link for link in result.links if link.expansion and link.entity)
+    assert f'{link.mention.text}" (= {link.expansion})' in str(result.explain(link))
+    texts = {link.mention.text for link in result.links if link.expansion == link.mention.text}
+    assert not texts
+
+
+def test_the_explanation_of_nil(result: arbo.Result) -> None:
+    cluster = result.discovered[0]
+    link = result.link_of(cluster.mentions[0].id)
+    explanation = result.explain(link)
+    assert (explanation.entity, explanation.weakest, len(explanation.path)) == (None, None, 1)
+    text = str(explanation)
+    assert "NIL" in text
+    assert cluster.id in text
+    assert link.candidates[0][0] in text
+    assert f"{link.candidates[0][1]:.3f}" in text
+    assert all(mention.document_id in text for mention in cluster.mentions[1:3])
+    alone = next(cluster for cluster in result.discovered if len(cluster.mentions) == 1)
+    assert "alone" in str(result.explain(result.link_of(alone.mentions[0].id)))
+
+
+def test_every_mention_can_be_explained(result: arbo.Result) -> None:
+    for link in result.links:
+        explanation = result.explain(link)
+        assert explanation.mention == link.mention.id
+        assert link.mention.text in str(explanation)
+
+
+def test_a_discovery_can_be_explained() -> None:
+    documents, _ = arbo.load_sample()
+    found = arbo.Linker().discover(documents)
+    assert len(found.discovered) == len(found.clusters)
+    text = str(found.explain(found.link_of(found.clusters[0].mentions[0].id)))
+    assert "together with" in text
+    assert "nearest entity" not in text
+
+
+def test_a_saved_result_is_the_same_again(result: arbo.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "run")
+    again = arbo.Result.load(tmp_path / "run")
+    assert again.mention_table == result.mention_table
+    assert again.link_table == result.link_table
+    assert again.cluster_table == result.cluster_table
+    assert again.evaluate().as_dict() == result.evaluate().as_dict()
+    assert list(again.links) == list(result.links)
+    assert list(again.clusters) == list(result.clusters)
+    assert [str(again.explain(link)) for link in again.links] == [
+        str(result.explain(link)) for link in result.links
+    ]
+    assert repr(again) == repr(result)
+
+
+@pytest.mark.parametrize("limit", [None, 0.1])
+def test_a_saved_result_without_limits_is_the_same_again(tmp_path: Path, limit: float | None) -> None:
+    documents, kb = arbo.load_sample()
+    config = arbo.LinkerConfig(entity_threshold=limit, mention_threshold=None)
+    made = arbo.Linker(kb, config=config).link(documents[:20])
+    made.save(tmp_path / "run")
+    again = arbo.Result.load(tmp_path / "run")
+    assert [str(again.explain(link)) for link in again.links] == [
+        str(made.explain(link)) for link in made.links
+    ]
+    assert again.manifest["threshold"] == made.manifest["threshold"]
+
+
+def test_the_columns_are_the_documented_ones(result: arbo.Result) -> None:
+    from arbo import tables
+
+    assert tables.__doc__ is not None
+    for name, table in (
+        ("mentions", result.mention_table),
+        ("links", result.link_table),
+        ("clusters", result.cluster_table),
+    ):
+        about = (
+            tables.__doc__.split(f"``{name}``:")[1]
+            .split("\n\n")[0]
+            .replace("`", " ")
+            .replace(",", " ")
+            .split()
+        )
+        assert set(table.column_names) <= set(about)
+    contract = {"mention_id", "entity_id", "cluster_id", "score", "margin", "parent", "bottleneck"}
+    assert contract <= set(result.link_table.column_names)
+    contract = {"mention_id", "document_id", "spans", "text", "expansion", "type", "gold"}
+    assert contract <= set(result.mention_table.column_names)
+
+
+def test_the_manifest_tells_how(result: arbo.Result) -> None:
+    _, kb = arbo.load_sample()
+    assert result.manifest["config"] == arbo.LinkerConfig().as_dict()
+    assert result.manifest["knowledge_base"] == {"entities": len(kb), "fingerprint": kb.fingerprint}
+    assert result.manifest["encoder"]["encoder"] == "ngram"
+    assert all(seconds >= 0 for seconds in result.manifest["seconds"].values())
+
+
+def test_names_that_look_like_code_survive_as_plain_text(tmp_path: Path) -> None:
+    names = [
+        "<script>alert(1)</script>",
+        "=cmd()",
+        "[red]x[/red]",
+        "[/x]",
+        "%s{0}\\n",
+        "a\tb\r\nc",
+        "\U0001f98a e\u0301",
+    ]
+    kb = arbo.KnowledgeBase(arbo.Entity(name, name) for name in names)
+    text = "\x1f".join(names)
+    mentions = tuple(
+        arbo.Mention(f"<{name}>", "=d()", ((at, at + len(name)),), name)
+        for name, at in ((name, text.index(name)) for name in names)
+    )
+    made = arbo.Linker(kb).link([arbo.Document("=d()", text, mentions)])
+    made.save(tmp_path / "run")
+    again = arbo.Result.load(tmp_path / "run")
+    assert [link.mention.text for link in again.links] == names
+    assert [link.mention.id for link in again.links] == [f"<{name}>" for name in names]
+    for link in again.links:
+        if link.entity is not None:
+            assert link.entity in str(again.explain(link))
+    assert {cluster.entity for cluster in again.clusters} <= {*names, None}
+    assert again.links[0].entity == names[0]

@@ -1,0 +1,389 @@
+"""Run folders: complete or absent, themselves again or an error, and nothing else is ever touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import arbo
+from arbo import store
+from arbo.config import Limit
+
+TABLES = ("mentions", "links", "clusters")
+FILES = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
+
+
+def make(limit: Limit = "default") -> arbo.Result:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
+    mentions = (
+        arbo.Mention("m1", "d", ((0, 11),), "marsh fever"),
+        arbo.Mention("m2", "d", ((12, 15),), "zzz"),
+    )
+    config = arbo.LinkerConfig(entity_threshold=limit)
+    return arbo.Linker(kb, config=config).link([arbo.Document("d", "marsh fever zzz", mentions)])
+
+
+@pytest.fixture(scope="module")
+def result() -> arbo.Result:
+    return make()
+
+
+@pytest.fixture
+def run(result: arbo.Result, tmp_path: Path) -> Path:
+    result.save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def edit_manifest(run: Path, change: Callable[[dict[str, object]], None]) -> None:
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
+    change(manifest)
+    (run / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+# What is written
+
+
+def test_a_run_folder_is_what_the_documentation_says(run: Path) -> None:
+    assert names(run) == FILES
+    assert names(run.parent) == {"run"}
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
+    assert manifest["format"] == "arbo-run"
+    assert set(manifest["files"]) == FILES - {"manifest.json"}
+    for name, digest in manifest["files"].items():
+        assert hashlib.sha256((run / name).read_bytes()).hexdigest() == digest
+    assert {"arbo", "python", "numpy"} <= set(manifest["versions"])
+    assert pq.read_table(run / "links.parquet")["entity_id"].to_pylist() == ["E1", None]
+
+
+def test_infinities_are_null_in_json(tmp_path: Path) -> None:
+    make(float("inf")).save(tmp_path / "run")
+    text = (tmp_path / "run" / "manifest.json").read_text("utf-8")
+    manifest = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert manifest["threshold"]["entity"] is None
+    assert arbo.Result.load(tmp_path / "run").manifest["threshold"]["entity"] == float("inf")
+    value = {"a": [float("nan"), (1.5, -float("inf"))], 1: {"b": float("inf")}}
+    assert store.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}
+
+
+@pytest.mark.parametrize(
+    "name", ["with blank", "ünïcode 病気 \U0001f98a", "a=1", "[b]", "n" * 250, "deep/er/run"]
+)
+def test_any_path(result: arbo.Result, tmp_path: Path, name: str) -> None:
+    result.save(tmp_path / name)
+    result.save(tmp_path / name)
+    assert arbo.Result.load(tmp_path / name).link_table == result.link_table
+    assert list(tmp_path.rglob("*arbo-*")) == []
+
+
+def test_a_relative_path(result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result.save("run/")
+    assert names(tmp_path) == {"run"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are of POSIX")
+def test_others_may_read_a_run_as_they_may_read_any_file(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    assert run.stat().st_mode == (tmp_path / "plain").stat().st_mode
+    store.write_json({}, tmp_path / "one.json")
+    (tmp_path / "two.json").write_text("")
+    assert (tmp_path / "one.json").stat().st_mode == (tmp_path / "two.json").stat().st_mode
+
+
+def test_a_link_to_a_run_folder_is_followed(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run, target_is_directory=True)
+    make(0.01).save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert arbo.Result.load(run).manifest["config"]["entity_threshold"] == 0.01
+
+
+# What is replaced, and what never is
+
+
+def test_an_earlier_run_is_replaced(run: Path) -> None:
+    make(0.01).save(run)
+    assert arbo.Result.load(run).manifest["config"]["entity_threshold"] == 0.01
+    assert names(run) == FILES
+    assert names(run.parent) == {"run"}
+
+
+def test_an_empty_folder_is_filled(result: arbo.Result, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    result.save(tmp_path / "run")
+    assert names(tmp_path / "run") == FILES
+
+
+@pytest.mark.parametrize("content", ["thesis.txt", "manifest.json"])
+def test_a_folder_that_is_no_run_is_refused(result: arbo.Result, tmp_path: Path, content: str) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / content).write_text('{"format": "something else"}')
+    with pytest.raises(arbo.ArboError, match="run"):
+        result.save(folder)
+    assert names(folder) == {content}
+    assert names(tmp_path) == {"run"}
+
+
+def test_a_file_is_refused(result: arbo.Result, tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("precious")
+    with pytest.raises(arbo.UsageError, match="not a run folder"):
+        result.save(tmp_path / "run")
+    assert (tmp_path / "run").read_text() == "precious"
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("precious")
+    for check in (store.check_replaceable, store.check_writable):
+        with pytest.raises(arbo.UsageError, match="cannot write"):
+            check(tmp_path / "file" / "deep" / "run")
+    with pytest.raises(arbo.UsageError, match="cannot write"):
+        make().save(tmp_path / "file" / "run")
+    with pytest.raises(arbo.UsageError, match="cannot write"):
+        store.write_json({}, tmp_path / "file" / "tuned.json")
+    assert names(tmp_path) == {"file"}
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root can write anywhere")
+def test_a_read_only_folder_is_refused(result: arbo.Result, tmp_path: Path) -> None:
+    (tmp_path / "locked").mkdir(mode=0o555)
+    with pytest.raises(arbo.UsageError, match="cannot write"):
+        result.save(tmp_path / "locked" / "run")
+
+
+# Failures on the way
+
+
+class DiskError(OSError):
+    """No space left, as far as a test can tell."""
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+@pytest.mark.parametrize("step", ["first table", "last table", "manifest", "move"])
+@pytest.mark.parametrize("failure", [DiskError(28, "No space left on device"), SystemExit(130)])
+def test_a_failure_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool, step: str, failure: BaseException
+) -> None:
+    if earlier:
+        make(0.01).save(tmp_path / "run")
+    result = make()
+    write_table, write_text, replace = pq.write_table, Path.write_text, os.replace
+
+    def fail_at(place: str) -> None:
+        if place == step:
+            raise failure
+
+    def table(value: object, file: Path) -> None:
+        fail_at({"mentions.parquet": "first table", "clusters.parquet": "last table"}.get(file.name, ""))
+        write_table(value, file)
+
+    def text(path: Path, *args: object) -> int:
+        fail_at("manifest")
+        return write_text(path, *args)  # type: ignore[arg-type]
+
+    def move(source: Path, target: Path) -> None:
+        fail_at("move" if "partial" in source.name else "")
+        replace(source, target)
+
+    monkeypatch.setattr(pq, "write_table", table)
+    monkeypatch.setattr(Path, "write_text", text)
+    monkeypatch.setattr(os, "replace", move)
+    with pytest.raises((arbo.UsageError, SystemExit)):
+        result.save(tmp_path / "run")
+    monkeypatch.undo()
+    assert names(tmp_path) == ({"run"} if earlier else set())
+    if earlier:
+        assert arbo.Result.load(tmp_path / "run").manifest["config"]["entity_threshold"] == 0.01
+    result.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").link_table == result.link_table
+
+
+def test_a_json_file_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.write_json({"a": 1}, tmp_path / "tuned.json")
+    with pytest.raises(TypeError):
+        store.write_json({"a": object()}, tmp_path / "tuned.json")
+
+    def full(source: object, target: object) -> None:
+        raise DiskError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(arbo.UsageError, match="No space"):
+        store.write_json({"a": 2}, tmp_path / "tuned.json")
+    assert names(tmp_path) == {"tuned.json"}
+    assert json.loads((tmp_path / "tuned.json").read_text("utf-8")) == {"a": 1}
+
+
+_SAVE = """
+import os, sys, time
+from pathlib import Path
+import pyarrow.parquet as pq
+import arbo
+
+kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
+mention = arbo.Mention("m1", "d", ((0, 11),), "marsh fever")
+result = arbo.Linker(kb).link([arbo.Document("d", "marsh fever", (mention,))])
+
+def hang(*args):
+    print("hanging", flush=True)
+    time.sleep(60)
+"""
+_HANGS = {
+    "between tables": """
+write = pq.write_table
+pq.write_table = lambda table, file: hang() if "links" in file.name else write(table, file)
+""",
+    "before the manifest": "Path.write_text = hang",
+    "before the move": "os.replace = hang",
+    "between the moves": """
+move = os.replace
+os.replace = lambda source, target: hang() if "partial" in source.name else move(source, target)
+""",
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
+@pytest.mark.parametrize("place", _HANGS)
+def test_kill_while_saving(result: arbo.Result, tmp_path: Path, place: str) -> None:
+    make(0.01).save(tmp_path / "run")
+    script = f"{_SAVE}\n{_HANGS[place]}\nresult.save(sys.argv[1])\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "hanging\n"
+        process.send_signal(signal.SIGKILL)
+    if (tmp_path / "run").exists():
+        assert arbo.Result.load(tmp_path / "run").manifest["config"]["entity_threshold"] == 0.01
+    else:
+        assert place == "between the moves"
+    result.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").link_table == result.link_table
+
+
+def test_two_processes_write_one_folder(tmp_path: Path) -> None:
+    script = f"{_SAVE}\nfor _ in range(30):\n    result.save(sys.argv[1])\n"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for process in processes:
+        _, complaints = process.communicate(timeout=120)
+        assert process.returncode == 0, complaints
+    assert names(tmp_path) == {"run"}
+    assert arbo.Result.load(tmp_path / "run").links[0].entity == "E1"
+
+
+# What is refused when read
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(file.read_bytes()[:-10]),
+        lambda file: file.write_bytes(b""),
+        lambda file: file.write_bytes(file.read_bytes().replace(b"m1", b"m9").replace(b"E1", b"E9") + b" "),
+        lambda file: (file.unlink(), file.mkdir()),
+    ],
+    ids=["missing", "truncated", "empty", "changed", "a folder"],
+)
+def test_a_spoiled_table(run: Path, table: str, spoil: Callable[[Path], object]) -> None:
+    spoil(run / f"{table}.parquet")
+    with pytest.raises(arbo.DataError, match=rf"{table}\.parquet"):
+        arbo.Result.load(run)
+
+
+def test_a_sound_table_that_is_another(run: Path) -> None:
+    pq.write_table(pq.read_table(run / "links.parquet").slice(0, 1), run / "links.parquet")
+    with pytest.raises(arbo.DataError, match=r"links\.parquet"):
+        arbo.Result.load(run)
+
+
+class Bomb:
+    """Leaves a trace where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.trace),)
+
+
+@pytest.mark.parametrize("name", [*(f"{table}.parquet" for table in TABLES), "manifest.json"])
+def test_a_pickle_is_never_unpickled(run: Path, tmp_path: Path, name: str) -> None:
+    pickled = pickle.dumps(Bomb(tmp_path / "exploded"))
+    (run / name).write_bytes(pickled)
+    if name != "manifest.json":  # with the right hash, too
+        edit_manifest(run, lambda m: m["files"].update({name: hashlib.sha256(pickled).hexdigest()}))  # type: ignore[attr-defined]
+    with pytest.raises(arbo.DataError, match=name):
+        arbo.Result.load(run)
+    assert not (tmp_path / "exploded").exists()
+    pickle.loads(pickled)  # noqa: S301  the bomb works
+    assert (tmp_path / "exploded").exists()
+
+
+def test_a_manifest_of_a_newer_version(run: Path) -> None:
+    edit_manifest(run, lambda manifest: manifest.update(format_version=store.FORMAT_VERSION + 1))
+    with pytest.raises(arbo.DataError, match="newer arbo"):
+        arbo.Result.load(run)
+    make().save(run)  # it may be replaced: it is a run
+    arbo.Result.load(run)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        "null",
+        "[" * 100_000,
+        '{"format": "arbo-run"}',
+        '{"format": "arbo-run", "format_version": "1"}',
+        '{"format": "arbo-run", "format_version": 1}',
+        '{"format": "arbo-run", "format_version": 1, "files": [], "threshold": {}, "notes": {}}',
+        '{"format": "arbo-run", "format_version": 1, "files": {}, "threshold": {}, "notes": {}}',
+        '{"format": "else", "format_version": 1}',
+    ],
+)
+def test_a_manifest_that_is_none(run: Path, text: str) -> None:
+    (run / "manifest.json").write_text(text)
+    with pytest.raises(arbo.DataError, match=str(run)):
+        arbo.Result.load(run)
+
+
+def test_a_manifest_in_another_encoding(run: Path) -> None:
+    (run / "manifest.json").write_bytes('{"format": "ünïcode"}'.encode("utf-16"))
+    with pytest.raises(arbo.DataError, match="manifest"):
+        arbo.Result.load(run)
+
+
+@pytest.mark.parametrize("part", ["files", "threshold", "format", "format_version"])
+def test_a_manifest_with_a_part_missing(run: Path, part: str) -> None:
+    edit_manifest(run, lambda manifest: manifest.pop(part))
+    with pytest.raises(arbo.DataError, match="manifest"):
+        arbo.Result.load(run)
+
+
+def test_no_run_at_all(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "file"):
+        with pytest.raises(arbo.DataError, match="no run folder"):
+            arbo.Result.load(path)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from arbo.errors import UsageError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.obo import read_obo
+from arbo.readers.pubtator import read_pubtator
+from arbo.tables import gold_entities
+
+FLU = Entity("DO:1", "flu", xrefs=("MSH:D1", "UMLS_CUI:C1", "no prefix"))
+BIRD_FLU = Entity("DO:2", "bird flu", xrefs=("MSH:D1", "MeSH:D2", "MSH:"))
+COLD = Entity("DO:3", "cold", alternative_ids=("D2",), xrefs=("OMIM:5", "MSH:DO:1", "MSH:D3"))
+KB = KnowledgeBase([FLU, BIRD_FLU, COLD], notes={"seen before": 1})
+
+
+@pytest.mark.parametrize("prefix", ["MSH", "MESH", "MeSH", "mesh"])
+def test_an_entity_answers_to_its_xrefs_in_any_spelling(prefix: str) -> None:
+    view = KB.through_xrefs(prefix)
+    for spelling in ("", "MSH:", "MESH:", "MeSH:"):
+        assert view.rows(f"{spelling}D1") == (0, 1)
+        assert view[f"{spelling}D1"].name == "flu"
+        assert view.rows(f"{spelling}D3") == (2,)
+    assert view.rows("C1") == view.rows("UMLS_CUI:C1") == view.rows("5") == ()
+    assert [entity.name for entity in view] == ["flu", "bird flu", "cold"]
+    assert view["DO:2"].xrefs == BIRD_FLU.xrefs
+
+
+def test_what_an_entity_answered_to_before_it_still_does() -> None:
+    view = KB.through_xrefs("MSH")
+    assert view.rows("DO:1") == (0,)
+    assert view.rows("MSH:DO:1") == (2,)
+    assert view.rows("D2") == (1, 2)
+    assert view.index("D2") == 1
+    assert KB.rows("D2") == (2,)
+
+
+def test_several_prefixes_and_spellings_of_others() -> None:
+    view = KB.through_xrefs("UMLS", "OMIM")
+    assert view.rows("UMLS:C1") == view.rows("UMLS_CUI:C1") == view.rows("C1") == (0,)
+    assert view.rows("5") == view.rows("OMIM:5") == view.rows("MIM:5") == (2,)
+    assert view.rows("D1") == ()
+
+
+def test_the_notes_count_what_is_shared_once() -> None:
+    view = KB.through_xrefs("MSH")
+    assert view.notes == {
+        "seen before": 1,
+        "alternative ids shared with an earlier entity": 5,
+        "alternative ids ignored: an entity's own id": 1,
+    }
+    assert view.through_xrefs("MSH").notes == view.notes
+    assert view.through_xrefs("MSH") == view
+
+
+def test_gold_is_right_for_every_entity_that_carries_the_id() -> None:
+    view = KB.through_xrefs("MSH")
+    assert gold_entities(("D1",), view) == ["DO:1", "DO:2"]
+    assert gold_entities(("MESH:D2", "D1", "D9"), view) == ["DO:2", "DO:1"]
+    assert gold_entities(("D1",), KB) == []
+
+
+def test_a_prefix_that_no_xref_has_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"no xref has the prefix NCI; prefixes here: MSH \(5\), UMLS_CUI \(1\)"):
+        KB.through_xrefs("MSH", "NCI")
+    with pytest.raises(UsageError, match="none named"):
+        KB.through_xrefs()
+    with pytest.raises(UsageError, match="prefixes here: none"):
+        KnowledgeBase().through_xrefs("MSH")
+
+
+def test_the_view_outlives_a_file(tmp_path: Path) -> None:
+    view = KB.through_xrefs("MSH")
+    view.to_jsonl(tmp_path / "kb.jsonl")
+    assert KnowledgeBase.from_jsonl(tmp_path / "kb.jsonl").rows("D1") == (0, 1)
+
+
+def test_an_id_that_thousands_share_is_answered_by_each() -> None:
+    kb = KnowledgeBase(Entity(f"e{i}", "it", alternative_ids=("it", "it")) for i in range(20_000))
+    assert kb.rows("it") == tuple(range(20_000))
+    assert kb.notes == {"alternative ids shared with an earlier entity": 19_999}
+
+
+@pytest.fixture(scope="module")
+def disease_ontology(shared: Callable[[str], Path]) -> KnowledgeBase:
+    return read_obo(shared("data/disease_ontology/HumanDO_2015-11-11.obo.gz"))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "mentions", "wholly", "partly"),
+    [
+        ("ncbi_disease/NCBItestset_corpus.txt", None, 960, 714, 717),
+        ("bc5cdr/CDR_TestSet.PubTator.txt", "Disease", 4424, 2395, 2438),
+    ],
+)
+def test_real_corpora_are_linked_to_the_disease_ontology_through_mesh(
+    shared: Callable[[str], Path],
+    disease_ontology: KnowledgeBase,
+    name: str,
+    kind: str | None,
+    mentions: int,
+    wholly: int,
+    partly: int,
+) -> None:
+    view = disease_ontology.through_xrefs("MSH")
+    corpus = read_pubtator(shared(f"data/{name}"))
+    golds = [m.gold for m in (corpus.of_types(kind) if kind else corpus).mentions]
+    assert len(golds) == mentions
+    # Published: mentions whose ids are all found. A few composite ones have only some.
+    assert sum(bool(gold) and all(concept in view for concept in gold or ()) for gold in golds) == wholly
+    assert sum(bool(gold_entities(gold, view)) for gold in golds) == partly
+
+
+def test_the_disease_ontology_has_its_published_xrefs(disease_ontology: KnowledgeBase) -> None:
+    xrefs = {xref for entity in disease_ontology for xref in entity.xrefs}
+    assert sum(xref.startswith("MSH:") for xref in xrefs) == 2656
+    assert sum(xref.startswith("UMLS_CUI:") for xref in xrefs) == 6418
+    view = disease_ontology.through_xrefs("MSH", "UMLS_CUI")
+    # MeSH ids that several diseases carry: none of them is lost.
+    assert sum(len(view.rows(xref)) > 1 for xref in xrefs if xref.startswith("MSH:")) == 194
+    assert view.notes["alternative ids shared with an earlier entity"] > 0
