@@ -32,6 +32,7 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
     five times its share of it; memory is bounded either way.
     """
     matrix: Floats = corpus.matrix
+    start, by_row = corpus.start, corpus.by_row
     longest = float(lengths(matrix).max())
     fetched = min((2 if corpus.several else 1) * k + _SPARE, len(matrix))
     workers = os.cpu_count() or 1
@@ -40,10 +41,8 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
         import faiss
 
         count = np.zeros(len(vectors), np.int64)
-        owners = corpus.start, corpus.by_row
-        lists = ids, dissimilarity, count
         scores, found = faiss.knn(vectors, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
-        _score_found(vectors, matrix, found, *owners, corpus.several, offset, *lists)
+        _score_found(vectors, matrix, found, start, by_row, corpus.several, offset, ids, dissimilarity, count)
         if fetched == len(matrix):
             return
         left_out = dissimilarities(scores[:, -1] + _rounding(vectors, longest), offset)
@@ -52,7 +51,7 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
         def settle(queries: Ids) -> None:
             for begin in range(0, len(matrix), _BLOCK):
                 columns = np.ascontiguousarray(matrix[begin : begin + _BLOCK].T)
-                _score_all(queries, vectors, columns, begin, *owners, offset, *lists)
+                _score_all(queries, vectors, columns, begin, start, by_row, offset, ids, dissimilarity, count)
 
         if len(unsettled) > 0:
             with ThreadPoolExecutor(workers) as pool:
@@ -68,7 +67,8 @@ def _rounding(vectors: Floats, longest: float) -> Weights:
     Twice what Higham (2002, section 3.1) proves, and something for products too small for float32.
     """
     float32, dim = np.finfo(np.float32), vectors.shape[1] + 2
-    return dim * (float32.eps * lengths(vectors) * longest + float32.tiny)
+    bound: Weights = dim * (float32.eps * lengths(vectors) * longest + float32.tiny)
+    return bound
 
 
 @numba.njit(cache=True, nogil=True)
@@ -86,10 +86,11 @@ def _score_found(
 ) -> None:
     """Offer the owners of the rows found."""
     for q in range(len(vectors)):
+        places, values, taken = ids[q], dissimilarity_[q], count[q]
         for row in found[q]:
             value = dissimilarity(dot(vectors[q], matrix[row]), offset)
-            things = by_row[start[row] : start[row + 1]]
-            count[q] = offer_all(ids[q], dissimilarity_[q], count[q], things, value, several)
+            taken = offer_all(places, values, taken, by_row, start[row], start[row + 1], value, several)
+        count[q] = taken
 
 
 @numba.njit(cache=True, nogil=True)
@@ -113,8 +114,9 @@ def _score_all(
             weight = np.float64(vectors[q, j])
             for i in range(len(score)):
                 score[i] += weight * np.float64(columns[j, i])
+        places, values, taken = ids[q], dissimilarity_[q], count[q]
         for i in range(len(score)):
-            value = dissimilarity(score[i], offset)
-            if value <= dissimilarity_[q, -1]:
-                things = by_row[start[first + i] : start[first + i + 1]]
-                count[q] = offer_all(ids[q], dissimilarity_[q], count[q], things, value, True)
+            value, row = dissimilarity(score[i], offset), first + i
+            if value <= values[-1]:
+                taken = offer_all(places, values, taken, by_row, start[row], start[row + 1], value, True)
+        count[q] = taken

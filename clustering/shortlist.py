@@ -44,10 +44,19 @@ def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.flo
 
 
 @numba.njit(cache=True, nogil=True)
-def offer_all(ids: Ids, dissimilarity: Floats, count: int, things: Ids, value: np.float32, several: bool) -> int:
-    """Offer things at one dissimilarity, in the order of their ids; looks at no more than can be taken."""
-    for thing in things:
-        if refuses(ids, dissimilarity, count, thing, value):
+def offer_all(
+    ids: Ids,
+    dissimilarity: Floats,
+    count: int,
+    things: Ids,
+    begin: int,
+    end: int,
+    value: np.float32,
+    several: bool,
+) -> int:
+    """Offer ``things[begin:end]``, in order and at one dissimilarity; looks at no more than can be taken."""
+    for i in range(begin, end):
+        if refuses(ids, dissimilarity, count, things[i], value):
             break
-        count = offer(ids, dissimilarity, count, thing, value, several)
+        count = offer(ids, dissimilarity, count, things[i], value, several)
     return count

@@ -69,16 +69,15 @@ def _search(
             weight = np.float64(data[f])
             for i in range(post_start[indices[f]], post_start[indices[f] + 1]):
                 score[post_row[i]] += weight * np.float64(post_value[i])
-        list_ids, list_dissimilarity, count = ids[q], dissimilarity_[q], 0
+        places, values, taken = ids[q], dissimilarity_[q], 0
         for row in range(len(score)):
             if score[row] != 0:
                 value = dissimilarity(score[row], offset)
-                if value <= list_dissimilarity[-1]:
-                    things = by_row[start[row] : start[row + 1]]
-                    count = offer_all(list_ids, list_dissimilarity, count, things, value, several)
+                if value <= values[-1]:
+                    taken = offer_all(places, values, taken, by_row, start[row], start[row + 1], value, several)
         for pair in range(len(pair_owner)):
-            if refuses(list_ids, list_dissimilarity, count, pair_owner[pair], nothing):
+            if refuses(places, values, taken, pair_owner[pair], nothing):
                 break
             if score[pair_row[pair]] == 0:
-                count = offer(list_ids, list_dissimilarity, count, pair_owner[pair], nothing, several)
+                taken = offer(places, values, taken, pair_owner[pair], nothing, several)
         score[:] = 0

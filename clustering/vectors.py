@@ -1,7 +1,7 @@
 """The vectors of things: mentions with one vector each, entities with one or several (one a name)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numba
 import numpy as np
@@ -14,7 +14,7 @@ Metric = Literal["cosine", "dot"]
 """Dissimilarity ``1 - cosine``, or minus the inner product."""
 
 Floats = npt.NDArray[np.float32]
-Matrix = Floats | sp.csr_array
+Matrix: TypeAlias = Floats | sp.csr_array
 
 
 @dataclass(frozen=True, eq=False, slots=True)

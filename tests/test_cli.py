@@ -143,8 +143,7 @@ def test_tune_then_link(run: Run, folder: Path, tmp_path: Path) -> None:
     assert arbo.Result.load(tmp_path / "run").manifest["config"] == config.as_dict()
     documents, kb = arbo.load_sample()
     assert (
-        arbo.Result.load(tmp_path / "run").link_table
-        == arbo.Linker(kb, config=config).link(documents[45:]).link_table
+        arbo.Result.load(tmp_path / "run").link_table == arbo.Linker(kb, config=config).link(documents[45:]).link_table
     )
 
     options = ["--k", 1, "--method", "undirected", "--threshold", "0.3,none"]
@@ -254,9 +253,7 @@ def test_an_unknown_mention_is_2(run: Run, folder: Path, tmp_path: Path) -> None
     assert run("evaluate", tmp_path / "run", "--format", "jsonl").code == 2
 
 
-def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(
-    run: Run, folder: Path, tmp_path: Path
-) -> None:
+def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
     for place in (tmp_path, tmp_path / "thesis.txt", tmp_path / "thesis.txt" / "run"):
         outcome = run("link", "absent.jsonl", *linking(folder)[1:], "--out", place)
@@ -274,14 +271,10 @@ def test_bad_data_is_3_and_names_the_place(run: Run, folder: Path, tmp_path: Pat
     assert f"{bad}, line 3, 'D99'" in outcome.err
     assert not (tmp_path / "run").exists()
 
-    skipped = run(
-        "link", bad, *linking(folder)[1:], "--out", tmp_path / "run", "--on-error", "skip", "--json"
-    )
+    skipped = run("link", bad, *linking(folder)[1:], "--out", tmp_path / "run", "--on-error", "skip", "--json")
     assert skipped.code == 0
     assert "1 malformed documents skipped" in skipped.err
-    assert arbo.Result.load(tmp_path / "run").manifest["notes"]["documents"] == {
-        "malformed documents skipped": 1
-    }
+    assert arbo.Result.load(tmp_path / "run").manifest["notes"]["documents"] == {"malformed documents skipped": 1}
 
 
 def test_more_bad_data_is_3(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -352,9 +345,7 @@ def arbo_process(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_exit_codes_of_the_process(folder: Path, tmp_path: Path) -> None:
-    done = arbo_process(
-        "discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json"
-    )
+    done = arbo_process("discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json")
     assert done.returncode == 0
     assert json.loads(done.stdout)["mentions"] > 0
     usage = arbo_process("discover", folder / "test.jsonl", "--format", "word", "--out", tmp_path / "run")

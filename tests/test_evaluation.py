@@ -8,9 +8,7 @@ import pytest
 
 import arbo
 
-KB = arbo.KnowledgeBase(
-    [arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)), arbo.Entity("E2", "kelp blight")]
-)
+KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)), arbo.Entity("E2", "kelp blight")])
 NAMES = ["marsh fever", "marsh fever", "kelp blight", "zzz qqq", "zzz qqq", "kelp blight", "marsh fever"]
 #        right          wrong          right          NIL, right  NIL, wrong  not annotated  NIL in truth
 GOLD = [("E1",), ("E2",), ("E9", "E2"), ("N1",), ("E1",), None, ()]

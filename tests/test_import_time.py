@@ -34,9 +34,7 @@ def test_reading_documents_loads_nothing_heavy() -> None:
     assert loaded("import arbo\narbo.load_sample()\narbo.Document, arbo.KnowledgeBase") == set()
 
 
-@pytest.mark.parametrize(
-    "verb", [(), ("link",), ("discover",), ("tune",), ("evaluate",), ("demo",), ("explain",)]
-)
+@pytest.mark.parametrize("verb", [(), ("link",), ("discover",), ("tune",), ("evaluate",), ("demo",), ("explain",)])
 def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
     assert loaded(command(*verb, "--help")) == set()
 
@@ -46,9 +44,7 @@ def test_wrong_usage_loads_nothing_heavy() -> None:
 
 
 def test_linking_loads_no_torch() -> None:
-    code = (
-        "import arbo\ndocuments, kb = arbo.load_sample()\nassert arbo.Linker(kb).link(documents).evaluate()"
-    )
+    code = "import arbo\ndocuments, kb = arbo.load_sample()\nassert arbo.Linker(kb).link(documents).evaluate()"
     assert not loaded(code) & {"torch", "transformers", "networkx", "obonet"}
 
 

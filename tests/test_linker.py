@@ -54,9 +54,7 @@ def tables(result: arbo.Result) -> tuple[pa.Table, pa.Table, pa.Table]:
 # What it must survive
 
 
-@pytest.mark.parametrize(
-    "documents", [[], [arbo.Document("d", "No mention here.")], [arbo.Document("d", "")]]
-)
+@pytest.mark.parametrize("documents", [[], [arbo.Document("d", "No mention here.")], [arbo.Document("d", "")]])
 def test_nothing_to_link(documents: list[arbo.Document]) -> None:
     for result in (linker().link(documents), arbo.Linker().discover(documents)):
         assert len(result.links) == len(result.clusters) == len(result.discovered) == 0
@@ -350,9 +348,7 @@ def truth(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> Truth:
         encoder.encode_mentions(mention_inputs(documents, expand_abbreviations=True)),
     )
     used = np.unique(np.concatenate([vectors.matrix.indices for vectors in encoded]))
-    names, mentions = (
-        vectors.matrix[:, used].toarray().astype(np.float64)[vectors.row] for vectors in encoded
-    )
+    names, mentions = (vectors.matrix[:, used].toarray().astype(np.float64)[vectors.row] for vectors in encoded)
     names, mentions = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in (names, mentions))
     entity = np.full((len(mentions), len(kb)), -np.inf)
     np.maximum.at(entity.T, encoded[0].owner, names @ mentions.T)
@@ -379,9 +375,7 @@ def test_every_figure_of_a_link_is_what_it_says(
         assert link.margin == pytest.approx(ranked[i, 0] - ranked[i, 1], abs=CLOSE)
         scores = [score for _, score in link.candidates]
         np.testing.assert_allclose(scores, ranked[i, :16], atol=CLOSE)
-        assert [truth.entity[i, kb.index(id_)] for id_, _ in link.candidates] == pytest.approx(
-            scores, abs=CLOSE
-        )
+        assert [truth.entity[i, kb.index(id_)] for id_, _ in link.candidates] == pytest.approx(scores, abs=CLOSE)
         if link.entity is None:
             assert (link.score, link.parent, link.step) == (None, None, None)
             assert link.bottleneck == np.inf
@@ -424,9 +418,7 @@ def test_a_path_leads_to_the_entity_over_its_bottleneck(
     assert (by_mention > 20) == (method != "independent")
 
 
-def test_independent_takes_the_nearest_entity(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], truth: Truth
-) -> None:
+def test_independent_takes_the_nearest_entity(sample: tuple[arbo.Corpus, arbo.KnowledgeBase], truth: Truth) -> None:
     documents, kb = sample
     settings = {"entity_threshold": None, "mention_threshold": None}
     expected = truth.entity.max(axis=1)
@@ -435,9 +427,7 @@ def test_independent_takes_the_nearest_entity(
         np.testing.assert_allclose(scores, expected, atol=CLOSE)  # type: ignore[arg-type]
 
 
-def test_minimax_bottlenecks_are_the_smallest(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], truth: Truth
-) -> None:
+def test_minimax_bottlenecks_are_the_smallest(sample: tuple[arbo.Corpus, arbo.KnowledgeBase], truth: Truth) -> None:
     documents, kb = sample
     k = 3
     settings = {"entity_threshold": None, "mention_threshold": None}

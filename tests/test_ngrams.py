@@ -84,9 +84,7 @@ def test_frequencies_come_from_the_knowledge_base_alone() -> None:
 
 
 def test_a_rare_word_tells_more_than_a_common_one() -> None:
-    names = [
-        arbo.Entity(f"E{i}", f"{word} disease") for i, word in enumerate(["kelp", "root", "wing", "gill"])
-    ]
+    names = [arbo.Entity(f"E{i}", f"{word} disease") for i, word in enumerate(["kelp", "root", "wing", "gill"])]
     kb = arbo.KnowledgeBase(names)
     assert similarity("kelp disease", "kelp", kb=kb) > similarity("kelp disease", "disease", kb=kb)
 

@@ -103,9 +103,7 @@ def test_abbreviations_are_written_out(ncbi: Searched) -> None:
     expanded = [link for link in result.links if link.expansion is not None]
     assert len(expanded) > 100
     assert all(link.expansion != link.mention.text for link in expanded)
-    as_written = ncbi.linker.configured(config=arbo.LinkerConfig(expand_abbreviations=False)).link(
-        ncbi.corpus
-    )
+    as_written = ncbi.linker.configured(config=arbo.LinkerConfig(expand_abbreviations=False)).link(ncbi.corpus)
     assert accuracy(result) > accuracy(as_written) + 0.05
 
 

@@ -144,9 +144,7 @@ def test_a_new_cluster_never_takes_the_id_of_an_entity() -> None:
 
 def test_the_explanation_of_a_link_is_its_path(result: arbo.Result) -> None:
     _, kb = arbo.load_sample()
-    longest = max(
-        (link for link in result.links if link.entity), key=lambda link: len(result.explain(link).path)
-    )
+    longest = max((link for link in result.links if link.entity), key=lambda link: len(result.explain(link).path))
     explanation = result.explain(longest)
     entity, *steps = explanation.path
     assert len(steps) >= 2
@@ -215,9 +213,7 @@ def test_a_saved_result_is_the_same_again(result: arbo.Result, tmp_path: Path) -
     assert again.evaluate().as_dict() == result.evaluate().as_dict()
     assert list(again.links) == list(result.links)
     assert list(again.clusters) == list(result.clusters)
-    assert [str(again.explain(link)) for link in again.links] == [
-        str(result.explain(link)) for link in result.links
-    ]
+    assert [str(again.explain(link)) for link in again.links] == [str(result.explain(link)) for link in result.links]
     assert repr(again) == repr(result)
 
 
@@ -228,9 +224,7 @@ def test_a_saved_result_without_limits_is_the_same_again(tmp_path: Path, limit: 
     made = arbo.Linker(kb, config=config).link(documents[:20])
     made.save(tmp_path / "run")
     again = arbo.Result.load(tmp_path / "run")
-    assert [str(again.explain(link)) for link in again.links] == [
-        str(made.explain(link)) for link in made.links
-    ]
+    assert [str(again.explain(link)) for link in again.links] == [str(made.explain(link)) for link in made.links]
     assert again.manifest["threshold"] == made.manifest["threshold"]
 
 
@@ -243,13 +237,7 @@ def test_the_columns_are_the_documented_ones(result: arbo.Result) -> None:
         ("links", result.link_table),
         ("clusters", result.cluster_table),
     ):
-        about = (
-            tables.__doc__.split(f"``{name}``:")[1]
-            .split("\n\n")[0]
-            .replace("`", " ")
-            .replace(",", " ")
-            .split()
-        )
+        about = tables.__doc__.split(f"``{name}``:")[1].split("\n\n")[0].replace("`", " ").replace(",", " ").split()
         assert set(table.column_names) <= set(about)
     contract = {"mention_id", "entity_id", "cluster_id", "score", "margin", "parent", "bottleneck"}
     assert contract <= set(result.link_table.column_names)

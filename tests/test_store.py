@@ -79,9 +79,7 @@ def test_infinities_are_null_in_json(tmp_path: Path) -> None:
     assert store.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}
 
 
-@pytest.mark.parametrize(
-    "name", ["with blank", "ünïcode 病気 \U0001f98a", "a=1", "[b]", "n" * 250, "deep/er/run"]
-)
+@pytest.mark.parametrize("name", ["with blank", "ünïcode 病気 \U0001f98a", "a=1", "[b]", "n" * 250, "deep/er/run"])
 def test_any_path(result: arbo.Result, tmp_path: Path, name: str) -> None:
     result.save(tmp_path / name)
     result.save(tmp_path / name)
@@ -276,9 +274,7 @@ def test_kill_while_saving(result: arbo.Result, tmp_path: Path, place: str) -> N
 def test_two_processes_write_one_folder(tmp_path: Path) -> None:
     script = f"{_SAVE}\nfor _ in range(30):\n    result.save(sys.argv[1])\n"
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path / "run")], stderr=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     for process in processes:
