@@ -3,7 +3,8 @@
 >>> import arbo
 >>> documents, kb = arbo.load_sample()
 >>> result = arbo.Linker(kb).link(documents)
->>> result.links[0].entity_name
+>>> result.links[0].mention.text, result.links[0].entity_name
+('RV Petrel', 'RV Petrel')
 """
 
 from __future__ import annotations

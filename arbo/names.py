@@ -21,6 +21,8 @@ def normalize_name(name: str) -> str:
     if not folded.isascii():
         folded = "".join(c for c in unicodedata.normalize("NFKD", folded) if not unicodedata.combining(c))
     words = [_singular(word) for word in _NOT_WORD.sub(" ", _POSSESSIVE.sub("", folded)).split()]
+    if not words:  # "+++" is a name too, and equal to itself
+        return " ".join(folded.split())
     return _BRITISH_OUR.sub("or", _LATIN_DIPHTHONG.sub("e", " ".join(words)))
 
 

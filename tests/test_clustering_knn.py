@@ -289,6 +289,16 @@ def test_near_ties_of_things_with_several_vectors() -> None:
     same(nearest(Vectors.of(queries), Vectors.of(corpus, owner, n=120), 10, metric="dot"), expected)
 
 
+def test_near_ties_that_count_as_the_same_direction() -> None:
+    """Directions within rounding of the query's are at zero, and so ordered by id, even those faiss leaves out."""
+    angle = np.sqrt(2 * np.linspace(0, 1.2e-6, 19))
+    corpus = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+    reverse, query = np.arange(19)[::-1], np.float32([[1, 0]])
+    found = nearest(Vectors.of(query), Vectors.of(corpus, owner=reverse), 2)
+    same(found, brute(query, corpus, 2, owner=reverse))
+    assert found.dissimilarity.tolist() == [[0, 0]]
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-15, 1e15])
 def test_products_too_small_for_float32(scale: float) -> None:
     corpus = gaussian(200, 5) * np.float32(scale)

@@ -104,6 +104,7 @@ class NgramEncoder:
             "decay": self.decay,
             "floor": self.floor,
             "alias_weight": self.alias_weight,
+            "normalize": f"{self.normalize.__module__}.{self.normalize.__qualname__}",
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
