@@ -145,12 +145,7 @@ def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Defi
 
 
 def _is_short_form(text: str) -> bool:
-    return (
-        2 <= len(text) <= _MAX_SHORT
-        and len(text.split()) <= 2
-        and text[0].isalnum()
-        and any(map(str.isalpha, text))
-    )
+    return 2 <= len(text) <= _MAX_SHORT and len(text.split()) <= 2 and text[0].isalnum() and any(map(str.isalpha, text))
 
 
 def _max_words(short: str) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 from dataclasses import replace
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 
 
-class DocumentFormat(str, Enum):
+class DocumentFormat(StrEnum):
     """Formats of documents."""
 
     brat = "brat"
@@ -43,7 +43,7 @@ class DocumentFormat(str, Enum):
     pubtator = "pubtator"
 
 
-class KnowledgeBaseFormat(str, Enum):
+class KnowledgeBaseFormat(StrEnum):
     """Formats of knowledge bases."""
 
     jsonl = "jsonl"
@@ -52,7 +52,7 @@ class KnowledgeBaseFormat(str, Enum):
     tsv = "tsv"
 
 
-class MethodName(str, Enum):
+class MethodName(StrEnum):
     """Ways to cluster the graph."""
 
     arborescence = "arborescence"
@@ -61,7 +61,7 @@ class MethodName(str, Enum):
     independent = "independent"
 
 
-class OnError(str, Enum):
+class OnError(StrEnum):
     """What to do about a malformed record."""
 
     fail = "fail"
@@ -69,15 +69,19 @@ class OnError(str, Enum):
 
 
 Documents = Annotated[Path, typer.Argument(metavar="DOCS", help="A file or a folder of files.")]
-Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `discover`.")
-]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `discover`.")]
 Format = Annotated[DocumentFormat, typer.Option("--format", help="Format of DOCS.")]
-Types = Annotated[
-    list[str] | None, typer.Option("--types", help="Keep mentions of this type alone; may be repeated.")
-]
+Types = Annotated[list[str] | None, typer.Option("--types", help="Keep mentions of this type alone; may be repeated.")]
 Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base.")]
 KbFormat = Annotated[KnowledgeBaseFormat, typer.Option("--kb-format", help="Format of the knowledge base.")]
+KbXrefs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kb-xrefs",
+        metavar="PREFIX",
+        help="Let entities answer to their cross-references of this prefix, e.g. MSH for MeSH ids; may be repeated.",
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[
     Path | None,
@@ -98,10 +102,19 @@ Threshold = Annotated[
         "no limit. [default: the encoder's]",
     ),
 ]
-OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", help="Stop at a malformed record, or skip and count it.")
-]
+OnErrorOption = Annotated[OnError, typer.Option("--on-error", help="Stop at a malformed record, or skip and count it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(f"arbo {version_of('arbo')}")
+        raise typer.Exit
 
 
 @app.command()
@@ -151,6 +164,7 @@ def link(
     kb: Kb,
     kb_format: KbFormat,
     out: Out,
+    kb_xrefs: KbXrefs = None,
     types: Types = None,
     config: Config = None,
     method: MethodOption = None,
@@ -166,7 +180,7 @@ def link(
 
     settings = _settings(config, method, k, threshold)
     check_replaceable(out)
-    base = _read_kb(kb, kb_format)
+    base = _read_kb(kb, kb_format, kb_xrefs)
     documents = _read_documents(docs, format_, types, on_error)
     result = Linker(base, config=settings, announce=bars).link(documents)
     _finish(result, out, as_json)
@@ -200,13 +214,10 @@ def discover(
 def tune(
     docs: Documents,
     format_: Format,
-    out: Annotated[
-        Path, typer.Option("--out", help="JSON file to write; `--config` of link and discover reads it.")
-    ],
-    kb: Annotated[
-        Path | None, typer.Option("--kb", help="The knowledge base; without one, tune discovery.")
-    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="JSON file to write; `--config` of link and discover reads it.")],
+    kb: Annotated[Path | None, typer.Option("--kb", help="The knowledge base; without one, tune discovery.")] = None,
     kb_format: Annotated[KnowledgeBaseFormat | None, typer.Option("--kb-format", help="Its format.")] = None,
+    kb_xrefs: KbXrefs = None,
     types: Types = None,
     on_error: OnErrorOption = OnError.fail,
     as_json: Json = False,
@@ -215,7 +226,7 @@ def tune(
 
     With a knowledge base the best accuracy is sought, NIL decisions included; without one the best ARI.
     """
-    from arbo import Linker, UsageError, console
+    from arbo import Linker, LinkerConfig, UsageError, console
     from arbo.progress import bars
     from arbo.store import check_writable, write_json
 
@@ -223,8 +234,10 @@ def tune(
         raise UsageError("--kb and --kb-format go together")
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file")
+    if out.exists():
+        LinkerConfig.from_json(out)  # an earlier tuning is replaced, nothing else is
     check_writable(out)
-    base = None if kb is None or kb_format is None else _read_kb(kb, kb_format)
+    base = None if kb is None or kb_format is None else _read_kb(kb, kb_format, kb_xrefs)
     linker = Linker(base, announce=bars).tune(_read_documents(docs, format_, types, on_error))
     if linker.tuning is None:
         raise RuntimeError("tuning left no record")
@@ -232,9 +245,7 @@ def tune(
     write_json(content, out)
     best = linker.tuning.best
     if as_json:
-        console.print_json(
-            {"config": content["config"], "objective": linker.tuning.objective, "score": best.score}
-        )
+        console.print_json({"config": content["config"], "objective": linker.tuning.objective, "score": best.score})
         return
     limits = ", ".join(
         f"{kind} edges up to {'any' if limit is None else f'{limit:.3f}'}"
@@ -294,7 +305,7 @@ def explain(
 
 def main() -> None:
     """Run the command line and exit with the codes that `arbo --help` names."""
-    signal.signal(signal.SIGINT, lambda *_: sys.exit(130))
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
     except Exception as error:
@@ -308,9 +319,12 @@ def main() -> None:
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
 
 
-def _settings(
-    config: Path | None, method: MethodName | None, k: int | None, threshold: str | None
-) -> LinkerConfig:
+def _interrupted(*_: object) -> NoReturn:
+    sys.stderr.write("interrupted\n")
+    sys.exit(130)
+
+
+def _settings(config: Path | None, method: MethodName | None, k: int | None, threshold: str | None) -> LinkerConfig:
     from arbo.config import LinkerConfig
 
     settings = LinkerConfig() if config is None else LinkerConfig.from_json(config)
@@ -333,25 +347,23 @@ def _limits(text: str) -> tuple[float | None, float | None]:
     except ValueError:
         values = []
     if len(values) not in (1, 2):
-        raise UsageError(
-            f"--threshold {text!r}: expected a number or `none`, or two of them joined by a comma"
-        )
+        raise UsageError(f"--threshold {text!r}: expected a number or `none`, or two of them joined by a comma")
     return values[0], values[-1]
 
 
-def _read_kb(path: Path, format_: KnowledgeBaseFormat) -> KnowledgeBase:
+def _read_kb(path: Path, format_: KnowledgeBaseFormat, xrefs: list[str] | None) -> KnowledgeBase:
     from arbo import console
     from arbo.readers import read_knowledge_base
 
     kb = read_knowledge_base(path, format_.value)
+    if xrefs:
+        kb = kb.through_xrefs(*xrefs)
     for note, count in kb.notes.items():
         console.say(f"{path.name}: {count:,} {note}")
     return kb
 
 
-def _read_documents(
-    path: Path, format_: DocumentFormat, types: list[str] | None, on_error: OnError
-) -> Corpus:
+def _read_documents(path: Path, format_: DocumentFormat, types: list[str] | None, on_error: OnError) -> Corpus:
     from arbo import console
     from arbo.readers import read_documents
 
@@ -367,6 +379,8 @@ def _finish(result: Result, out: Path, as_json: bool) -> None:
     result.save(out)
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")
+        if count == result.link_table.num_rows - result.mention_table["gold"].null_count:
+            console.say("that is all of them: do the ids match? --kb-xrefs MSH, say, lets entities answer to MeSH ids")
     if as_json:
         nil = result.link_table["entity_id"].null_count
         console.print_json(

@@ -41,16 +41,10 @@ class LinkerConfig:
                 raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}")
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
-            if (
-                value is not None
-                and value != "default"
-                and (type(value) not in (int, float) or value != value)
-            ):
+            if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
             if value == float("-inf"):
-                raise UsageError(
-                    f"{name} is -inf, which JSON cannot hold; any number below all edges does the same"
-                )
+                raise UsageError(f"{name} is -inf, which JSON cannot hold; any number below all edges does the same")
         if type(self.expand_abbreviations) is not bool:
             raise UsageError(f"expand_abbreviations must be true or false, not {self.expand_abbreviations!r}")
 
@@ -69,9 +63,7 @@ class LinkerConfig:
         known = [field.name for field in fields(cls)]
         unknown = sorted(set(values) - set(known))
         if unknown:
-            raise DataError(
-                f"unknown setting {', '.join(map(repr, unknown))}; known are {', '.join(known)}", file=file
-            )
+            raise DataError(f"unknown setting {', '.join(map(repr, unknown))}; known are {', '.join(known)}", file=file)
         try:
             return cls(**values)
         except UsageError as error:

@@ -6,12 +6,14 @@ never normalised, so that an offset means the same in the file, in memory and in
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Self, overload
 
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.text import check_name, check_text, check_texts
 
 Span = tuple[int, int]
@@ -65,9 +67,7 @@ class Document:
         check_name(self.id, "the document id")
         check_text(self.text, "the text of the document", of=self.id)
         if not isinstance(self.mentions, tuple):
-            raise DataError(
-                f"mentions must be a tuple of Mention, not {type(self.mentions).__name__}", id=self.id
-            )
+            raise DataError(f"mentions must be a tuple of Mention, not {type(self.mentions).__name__}", id=self.id)
         seen: set[str] = set()
         for mention in self.mentions:
             self._check(mention)
@@ -122,6 +122,11 @@ class Corpus(Sequence[Document]):
     @classmethod
     def of(cls, documents: Iterable[Document]) -> Corpus:
         """Return the documents as a corpus; one that is a corpus already stays itself."""
+        if isinstance(documents, (Document, str)) or not isinstance(documents, Iterable):
+            raise UsageError(
+                f"expected documents, not {type(documents).__name__}; put one document into a list, "
+                "read files with arbo.read_documents(path, format)"
+            )
         return documents if isinstance(documents, Corpus) else cls(documents)
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:
@@ -131,6 +136,14 @@ class Corpus(Sequence[Document]):
             (replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents),
             self.notes,
         )
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of ids, texts and mentions, in order."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            digest.update(json.dumps(astuple(document)).encode("ascii") + b"\n")
+        return digest.hexdigest()
 
     @overload
     def __getitem__(self, index: int) -> Document: ...

@@ -56,6 +56,8 @@ class Evaluation:
     clustering: ClusteringScores | None
     """Agreement of the clusters with the sets of gold ids, over the mentions that have one."""
     coreference: CoreferenceScores | None
+    accuracy_with_nil: float | None
+    """Share of the annotated mentions that are linked to a gold entity, or are NIL and called so."""
     clustered: int
     """Mentions that clustering and coreference are over."""
 
@@ -63,6 +65,7 @@ class Evaluation:
         """Return all figures by name, ready for JSON."""
         return {
             "mentions": self.mentions,
+            "accuracy_with_nil": self.accuracy_with_nil,
             "linking": self.linking.as_dict() if self.linking else None,
             "nil": self.nil.as_dict() if self.nil else None,
             "clustering": dict(self.clustering) if self.clustering else None,
@@ -75,17 +78,16 @@ class Evaluation:
         rows = []
         if self.linking:
             counts = self.linking.overall
-            rows.append(
-                ("accuracy", counts.accuracy, f"{counts.correct} of {counts.mentions} with a concept")
-            )
-            rows.append(
-                ("accuracy in KB", counts.accuracy_in_kb, f"{counts.correct} of {counts.in_kb} in the KB")
-            )
+            rows.append(("accuracy", counts.accuracy, f"{counts.correct} of {counts.mentions} with a concept"))
+            rows.append(("accuracy in KB", counts.accuracy_in_kb, f"{counts.correct} of {counts.in_kb} in the KB"))
             rows += [(f"recall@{k}", value, "") for k, value in counts.recall.items() if k in (4, 16, 64)]
             for name, part in (("seen", self.linking.seen), ("unseen", self.linking.unseen)):
                 if part:
                     rows.append((f"accuracy, {name}", part.accuracy, f"{part.correct} of {part.mentions}"))
-        if self.nil:
+        if self.nil and self.accuracy_with_nil is not None and (self.nil.gold or self.nil.predicted):
+            rows.append(
+                ("accuracy with NIL", self.accuracy_with_nil, f"of {self.nil.mentions} links and NIL decisions")
+            )
             rows.append(
                 (
                     "NIL precision",
@@ -93,9 +95,7 @@ class Evaluation:
                     f"{self.nil.correct} of {self.nil.predicted} called NIL",
                 )
             )
-            rows.append(
-                ("NIL recall", self.nil.recall, f"{self.nil.correct} of {self.nil.gold} that are NIL")
-            )
+            rows.append(("NIL recall", self.nil.recall, f"{self.nil.correct} of {self.nil.gold} that are NIL"))
             rows.append(("NIL F1", self.nil.f1, ""))
         if self.clustering and self.coreference:
             rows.append(("ARI", self.clustering["ari"], f"{self.clustered} mentions with gold ids"))
@@ -114,7 +114,7 @@ def evaluate(result: Result, *, train: Iterable[Document] | None = None) -> Eval
     gold = gold_of(result)
     has_kb = result.manifest["knowledge_base"] is not None
     predicted = _numbers(gold.entity, result.link_table["entity_id"])
-    linking = nil = None
+    linking = nil = with_nil = None
     if has_kb and gold.annotated.any():
         candidates = _candidates(gold.entity, result.link_table["candidates"])
         linking = linking_scores(
@@ -124,21 +124,20 @@ def evaluate(result: Result, *, train: Iterable[Document] | None = None) -> Eval
             annotated=gold.annotated,
             candidates=candidates,
             k=[k for k in RECALL_AT if k <= candidates.shape[1]],
-            seen=None if train is None else _seen(gold, train),
+            seen=None if train is None else _seen(result, gold, train),
         )
         is_nil = gold_is_nil(gold.indptr, gold.indices, annotated=gold.annotated)
         nil = nil_scores(is_nil, predicted < 0, annotated=gold.annotated)
+        with_nil = (linking.overall.correct + nil.correct) / nil.mentions
     clustering = coreference = None
     known = np.array([ids is not None for ids in gold.classes], np.bool_)
     if known.any():
-        cluster = (
-            result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices.to_numpy()[known]
-        )
+        cluster = result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices.to_numpy()[known]
         number: dict[frozenset[str], int] = {}
         truth = np.array([number.setdefault(ids, len(number)) for ids in gold.classes if ids is not None])
         clustering = clustering_scores(truth, cluster)
         coreference = scores_from_counts(counts_from_contingency(Contingency.from_labels(truth, cluster)))
-    return Evaluation(len(gold.classes), linking, nil, clustering, coreference, int(known.sum()))
+    return Evaluation(len(gold.classes), linking, nil, clustering, coreference, with_nil, int(known.sum()))
 
 
 def gold_of(result: Result) -> Gold:
@@ -180,7 +179,17 @@ def _candidates(entity: dict[str, int], lists: pa.ChunkedArray) -> npt.NDArray[n
     return table
 
 
-def _seen(gold: Gold, train: Iterable[Document]) -> npt.NDArray[np.bool_]:
-    """Mentions with a gold id that some training mention has."""
+def _seen(result: Result, gold: Gold, train: Iterable[Document]) -> npt.NDArray[np.bool_]:
+    """Mentions with a gold id that some training mention has, be it under an alternative id."""
+    as_annotated = result.mention_table["gold"].to_pylist()
+    in_kb = result.mention_table["gold_entities"].to_pylist()
+    own_id = {ids[0]: inside[0] for ids, inside in zip(as_annotated, in_kb, strict=True) if ids and len(inside) == 1}
     trained = {id_ for document in train for mention in document.mentions for id_ in mention.gold or ()}
-    return np.array([ids is not None and not ids.isdisjoint(trained) for ids in gold.classes], np.bool_)
+    trained |= {own_id[id_] for id_ in trained if id_ in own_id}
+    return np.array(
+        [
+            not trained.isdisjoint(ids or ()) or not trained.isdisjoint(own or ())
+            for ids, own in zip(as_annotated, gold.classes, strict=True)
+        ],
+        np.bool_,
+    )

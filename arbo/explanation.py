@@ -48,26 +48,27 @@ def _explain_link(result: Result, link: Link) -> Explanation:
         chain.append(result.link_of(str(chain[-1].parent)))
     steps = [Step(str(link.entity), str(link.entity_name), None, None)]
     steps += [
-        Step(at.mention.id, at.expansion or at.mention.text, at.mention.document_id, at.step)
-        for at in reversed(chain)
+        Step(at.mention.id, at.expansion or at.mention.text, at.mention.document_id, at.step) for at in reversed(chain)
     ]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
     lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_similarity(link)}:"]
     lines.append(f"    {link.entity_name} ({link.entity})")
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
-        lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id}{mark}')
+        lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
     return Explanation(link.mention.id, link.entity, tuple(steps), weakest, "\n".join(lines))
 
 
 def _explain_nil(result: Result, link: Link) -> Explanation:
     entity_limit, mention_limit = (result.manifest["threshold"][kind] for kind in ("entity", "mention"))
     lines = [f"{_called(link)} is NIL, in cluster {link.cluster}:"]
+    method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
+    by_mentions = "" if method == "independent" or k == 0 else f", and none of its {k} nearest mentions leads to one"
     if link.candidates:
         id_, score = link.candidates[0]
         lines.append(
             f"    the nearest entity, {id_}, has similarity {score:.3f}; entity edges go up to "
-            f"dissimilarity {_number(entity_limit)}, and no linked mention reaches it either"
+            f"dissimilarity {_number(entity_limit)}{by_mentions}"
         )
     cluster = result.cluster_of(link)
     others = [m for m in cluster.mentions if m.id != link.mention.id]
@@ -79,7 +80,10 @@ def _explain_nil(result: Result, link: Link) -> Explanation:
             f"mention edges go up to {_number(mention_limit)}"
         )
     else:
-        lines.append(f"    alone: no other such mention within {_number(mention_limit)}")
+        why = (
+            "mentions are not compared with k=0" if k == 0 else f"no other NIL mention within {_number(mention_limit)}"
+        )
+        lines.append(f"    alone: {why}")
     step = Step(link.mention.id, link.expansion or link.mention.text, link.mention.document_id, None)
     return Explanation(link.mention.id, None, (step,), None, "\n".join(lines))
 

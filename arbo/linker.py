@@ -49,15 +49,22 @@ class Linker:
     announce: Announce = quiet
     tuning: Tuning | None = None
 
+    def __post_init__(self) -> None:
+        if self.kb is not None and not isinstance(self.kb, KnowledgeBase):
+            raise UsageError(
+                f"the knowledge base must be a KnowledgeBase, not {type(self.kb).__name__}; "
+                "make one with KnowledgeBase(entities) or KnowledgeBase.from_obo(path)"
+            )
+
     def link(self, documents: Iterable[Document]) -> Result:
         """Decide for every mention: an entity of the knowledge base, or NIL and a cluster of its like."""
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: Linker(kb), or use discover() to do without")
-        return self._decide(Corpus.of(documents), self.kb)
+        return self._decide(Corpus.of(documents), discover=False)
 
     def discover(self, documents: Iterable[Document]) -> Result:
         """Cluster the mentions without a knowledge base: every cluster is a discovered entity."""
-        return self._decide(Corpus.of(documents), None)
+        return self._decide(Corpus.of(documents), discover=True)
 
     def tune(self, documents: Iterable[Document]) -> Linker:
         """Return a linker whose k, method and thresholds are the best on documents with gold annotations.
@@ -69,16 +76,14 @@ class Linker:
 
         return tune(self, Corpus.of(documents))
 
-    def retrieve(self, corpus: Corpus, kb: KnowledgeBase | None, *, k: int) -> Retrieval:
-        """Encode the mentions and find their neighbours: all the work that takes long."""
+    def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
+        """Encode the mentions and find their neighbours, among entities too unless to discover: what takes long."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        if not kb:
+        if discover or not self.kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
         else:
             encoder, entities = self._entities
-        return retrieve(
-            encoder, inputs, entities, k=k, candidates=self.config.candidates, announce=self.announce
-        )
+        return retrieve(encoder, inputs, entities, k=k, candidates=self.config.candidates, announce=self.announce)
 
     def configured(self, **changes: Any) -> Self:
         """Return the same linker with other fields; what was encoded of the knowledge base is kept."""
@@ -94,13 +99,13 @@ class Linker:
         encoder = self.encoder.fit(self.kb.names().names)
         return encoder, encoder.encode_entities(self.kb)
 
-    def _decide(self, corpus: Corpus, kb: KnowledgeBase | None) -> Result:
+    def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()
         with clock("encode and search"):
-            retrieval = self.retrieve(corpus, kb, k=self.config.k)
+            retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
             threshold = self.config.limits(self.encoder.threshold)
             clusters = partition(retrieval.graph(self.config.k), self.config.method, threshold)
         with clock("describe"):
-            result = describe(corpus, kb, retrieval, clusters, self.config)
+            result = describe(corpus, None if discover else self.kb, retrieval, clusters, self.config)
         return result.with_seconds(clock.seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import eq
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -88,6 +89,15 @@ class Rows(Sequence[Item], Generic[Item]):
 
     def __iter__(self) -> Iterator[Item]:
         return map(self._make, self._places)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)
+        return f"[{', '.join(shown)}] ({len(self):,} in all)"
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
@@ -212,9 +222,7 @@ class Result:
         values = _row(self.cluster_table, place)
         order, start = self._rows_of_cluster
         mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
-        return Cluster(
-            values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"]
-        )
+        return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:
@@ -238,6 +246,7 @@ def describe(
         "config": config.as_dict(),
         "threshold": {"entity": entity_limit, "mention": mention_limit},
         "encoder": retrieval.encoder.settings,
+        "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "notes": {
             "documents": corpus.notes,
@@ -254,8 +263,4 @@ def _gold_notes(corpus: Corpus, mentions: pa.Table, kb: KnowledgeBase | None) ->
     has_id = np.array([bool(mention.gold) for mention in corpus.mentions], np.bool_)
     is_inside = pc.list_value_length(mentions["gold_entities"]).to_numpy() > 0
     outside = int((has_id & ~is_inside).sum())
-    return (
-        {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside}
-        if outside
-        else {}
-    )
+    return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}

@@ -73,9 +73,7 @@ def retrieve(
 ) -> Retrieval:
     """Encode mentions and find the ``candidates`` nearest entities and ``k`` nearest other mentions of each."""
     vectors = encoder.encode_mentions(inputs)
-    entities = mentions = Neighbors(
-        np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32)
-    )
+    entities = mentions = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     if entity_vectors is not None and inputs:
         entities = nearest(
             vectors,

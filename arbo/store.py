@@ -9,7 +9,7 @@ import os
 import platform
 import shutil
 from contextlib import suppress
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +53,7 @@ def save_run(result: Result, folder: str | PathLike[str]) -> None:
         manifest = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "versions": {name: version(name) for name in _VERSIONS} | {"python": platform.python_version()},
+            "versions": {name: _version(name) for name in _VERSIONS} | {"python": platform.python_version()},
             **result.manifest,
             "files": hashes,
         }
@@ -85,9 +85,7 @@ def load_run(folder: str | PathLike[str]) -> tuple[pa.Table, pa.Table, pa.Table,
             raise DataError(
                 f"the file is missing or cannot be read ({error}); run the job again", file=str(file)
             ) from None
-    threshold = {
-        kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()
-    }
+    threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
     return tables[0], tables[1], tables[2], {**manifest, "threshold": threshold}
 
 
@@ -96,6 +94,12 @@ def check_replaceable(target: Path) -> None:
     check_writable(target)
     if (target / MANIFEST).is_file():
         _read_format(target)
+        foreign = sorted({file.name for file in target.iterdir()} - {MANIFEST, *(f"{name}.parquet" for name in TABLES)})
+        if foreign:
+            raise UsageError(
+                f"{target} is a run folder that holds other files too ({', '.join(foreign[:3])}); "
+                "writing a run would delete them: move them, or name another folder"
+            )
         return
     try:
         content = os.listdir(target)
@@ -148,7 +152,7 @@ def _read_format(path: Path) -> dict[str, Any]:
 
 def _move_into_place(partial: Path, target: Path) -> None:
     for file in partial.iterdir():
-        with open(file, "rb") as stream:
+        with open(file, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
             os.fsync(stream.fileno())
     aside = _beside(target, "old")
     try:
@@ -168,13 +172,20 @@ def _place(partial: Path, target: Path) -> None:
     try:
         os.replace(partial, target)
     except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EACCES):
             raise
 
 
 def _beside(target: Path, kind: str) -> Path:
     """Return a hidden path of its own in the folder of `target`: moving from there is one step."""
     return target.with_name(f".arbo-{kind}-{uuid4().hex}")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
 
 
 def _sha256(file: Path) -> str:
@@ -188,7 +199,11 @@ def write_json(value: dict[str, Any], file: str | PathLike[str]) -> None:
     partial = _beside(target, "partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(json_ready(value), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        # One line a top-level key: what people edit stays in sight, what machines read stays small.
+        lines = (
+            f"  {json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in json_ready(value).items()
+        )
+        partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
         os.replace(partial, target)
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error

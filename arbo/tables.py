@@ -42,9 +42,7 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], kb: KnowledgeB
             "document_id": pa.array([m.document_id for m in mentions], pa.string()),
             "spans": pa.array([[{"start": s, "end": e} for s, e in m.spans] for m in mentions], _SPANS),
             "text": pa.array([m.text for m in mentions], pa.string()),
-            "expansion": pa.array(
-                [i.name if i.name != i.mention.text else None for i in inputs], pa.string()
-            ),
+            "expansion": pa.array([i.name if i.name != i.mention.text else None for i in inputs], pa.string()),
             "type": pa.array([m.type for m in mentions], pa.string()),
             "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
             "gold_entities": pa.array([gold_entities(m.gold, kb) for m in mentions], _STRINGS),
@@ -98,9 +96,7 @@ def link_table(
     )
 
 
-def cluster_table(
-    kb: KnowledgeBase | None, names: Sequence[str], clusters: Partition
-) -> tuple[pa.Table, pa.Array]:
+def cluster_table(kb: KnowledgeBase | None, names: Sequence[str], clusters: Partition) -> tuple[pa.Table, pa.Array]:
     """Describe the clusters that hold mentions, and give the cluster id of each mention.
 
     Args:
@@ -125,9 +121,7 @@ def cluster_table(
         {
             "cluster_id": pa.array(ids, pa.string()),
             "entity_id": pa.array([entity.id for entity in known] + [None] * int(is_new.sum()), pa.string()),
-            "name": pa.array(
-                [entity.name for entity in known] + _usual_names(names, place, len(known), len(ids))
-            ),
+            "name": pa.array([entity.name for entity in known] + _usual_names(names, place, len(known), len(ids))),
             "size": pa.array(size, pa.int32()),
             "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,24 +42,25 @@ class Tuning:
     """How a configuration was chosen."""
 
     objective: str
-    """What ``score`` is: ``accuracy`` over links and NIL decisions, or ``ari`` of discovered clusters."""
+    """What ``score`` is: ``accuracy_with_nil`` over links and NIL decisions, or ``ari`` of discovered clusters."""
     best: Trial
     trials: tuple[Trial, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, ready for JSON."""
-        return asdict(self)
+        """Return everything by name, ready for JSON; the trials as columns."""
+        columns = {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)}
+        return {"objective": self.objective, "best": asdict(self.best), "trials": columns}
 
 
 def tune(linker: Linker, corpus: Corpus) -> Linker:
     """Return the linker with the best configuration on a corpus; see `Linker.tune`."""
     ks = sorted({*_K, linker.config.k})
-    retrieval = linker.retrieve(corpus, linker.kb, k=max(ks))
+    retrieval = linker.retrieve(corpus, k=max(ks), discover=linker.kb is None)
     own = linker.config.limits(retrieval.encoder.threshold)
     if linker.kb is None:
         objective, n_trials, trials = "ari", len(ks), _discovery_trials(retrieval, corpus, ks, own[1])
     else:
-        objective = "accuracy"
+        objective = "accuracy_with_nil"
         n_trials, trials = _linking_trials(retrieval, _linking_score(corpus, linker.kb), ks, own)
     tried = tuple(linker.announce("tuning")(trials, n_trials))
     best = max(tried, key=lambda trial: trial.score)  # of equals the first
@@ -79,12 +80,14 @@ def _linking_trials(
     ks: list[int],
     own: tuple[float, float],
 ) -> tuple[int, Iterator[Trial]]:
-    """Try every method, k and pair of thresholds; no threshold and small k first, so that they win ties.
+    """Try every method, k and pair of thresholds; the first of equals wins.
 
-    The thresholds ``own`` that the linker has are among them: tuning never chooses worse than what it starts from.
+    First come no threshold for entities, the linker's own between mentions and then the smallest, and a small k. The
+    linker's ``own`` thresholds are among them: tuning never chooses worse than what it starts from.
     """
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
+    mention_limits.sort(key=lambda limit: (limit != own[1], np.inf if limit is None else limit))
     plan: list[tuple[Method, int, float | None]] = [("independent", max(ks), _finite(own[1]))]
     methods: tuple[Method, ...] = ("arborescence", "minimax", "undirected")
     plan += [(method, k, limit) for k in ks for method in methods for limit in mention_limits]
@@ -122,9 +125,7 @@ def _linking_score(corpus: Corpus, kb: KnowledgeBase) -> Callable[[npt.NDArray[n
     annotated = np.array([m.gold is not None for m in corpus.mentions], np.bool_)
     if not annotated.any():
         raise DataError("tuning needs mentions with gold annotations, and these documents have none")
-    accepted = [
-        (row, kb.row_of[id_]) for row, m in enumerate(corpus.mentions) for id_ in gold_entities(m.gold, kb)
-    ]
+    accepted = [(row, kb.row_of[id_]) for row, m in enumerate(corpus.mentions) for id_ in gold_entities(m.gold, kb)]
     mention, entity = np.array(accepted, np.int64).reshape(-1, 2).T
     is_nil = annotated.copy()
     is_nil[mention] = False

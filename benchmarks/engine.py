@@ -90,15 +90,11 @@ def line_graph(n_mentions: int, entity_extra: float, seed: int = 0) -> Raw:
     source[n_inner:] = rng.integers(0, n_entities, n_mentions, np.int32)
     weight[n_inner:] += np.float32(entity_extra)
     order = rng.permutation(len(source))
-    target = (order % n_mentions).astype(np.int32) + np.int32(
-        n_entities
-    )  # each block lists all mentions in order
+    target = (order % n_mentions).astype(np.int32) + np.int32(n_entities)  # each block lists all mentions in order
     return Raw(source[order], target, weight[order], n_entities, n_entities + n_mentions)
 
 
-def _distinct(
-    rng: np.random.Generator, n_rows: int, n_places: int, n_values: int
-) -> list[npt.NDArray[np.int32]]:
+def _distinct(rng: np.random.Generator, n_rows: int, n_places: int, n_values: int) -> list[npt.NDArray[np.int32]]:
     """Draw `n_places` different values below `n_values` for each row, all sets alike (Floyd's way)."""
     columns: list[npt.NDArray[np.int32]] = []
     for highest in range(n_values - n_places, n_values):
@@ -115,9 +111,7 @@ def link(raw: Raw, method: "Method") -> "Partition":
     """Do what is measured: from unsorted arrays to the finished partition."""
     from clustering import Graph, partition
 
-    graph = Graph.from_edges(
-        raw.source, raw.target, raw.weight, n_entities=raw.n_entities, n_nodes=raw.n_nodes
-    )
+    graph = Graph.from_edges(raw.source, raw.target, raw.weight, n_entities=raw.n_entities, n_nodes=raw.n_nodes)
     return partition(graph, method)
 
 
@@ -153,9 +147,7 @@ def say(text: str) -> None:
 def check_bottlenecks(partitions: dict[str, "Partition"]) -> None:
     """Every mention is linked, and more freedom never makes a worse bottleneck."""
     for method, found in partitions.items():
-        assert (found.entity >= 0).all(), (
-            f"{method} leaves {(found.entity < 0).sum()} mentions without an entity"
-        )
+        assert (found.entity >= 0).all(), f"{method} leaves {(found.entity < 0).sum()} mentions without an entity"
     for better, worse in (("minimax", "arborescence"), ("minimax", "independent"), ("undirected", "minimax")):
         n_wrong = int((partitions[better].bottleneck > partitions[worse].bottleneck).sum())
         assert n_wrong == 0, f"{better} has a heavier bottleneck than {worse} at {n_wrong} nodes"
@@ -312,9 +304,7 @@ def _power(n: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--quick", action="store_true", help="10^4 and 10^5 mentions only, results left alone"
-    )
+    parser.add_argument("--quick", action="store_true", help="10^4 and 10^5 mentions only, results left alone")
     parser.add_argument("--only-start", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--only-memory", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,10 +1,13 @@
-"""Linking real documents with the untrained n-gram encoder: accuracy, NIL, clusters, time and memory.
+r"""Linking real documents with the untrained n-gram encoder: accuracy, NIL, clusters, time and memory.
 
 **ncbi_disease**, **bc5cdr_disease**: the test parts against MEDIC, every gold concept counted (any gold id of a mention
 is right, ids outside MEDIC are wrong). `accuracy`, `nil_f1`, `ari`, `recall_at_16` are those of the default
 configuration; `tuned` is chosen on the development part; `no_threshold` gives the four methods and k without
 thresholds. `differ` counts the mentions that `arborescence` and `minimax` link differently (k = 8), and how many each
 gets right.
+
+**\\*_dev**: independent linking without thresholds by encoder; `tfidf` is scikit-learn's, character 1-3-grams;
+`expanded` writes out the abbreviations that documents define.
 
 **\\*_train.threshold_\\***: what the default thresholds were chosen from, on the training parts: `links_and_nil` is the
 share of mentions linked rightly or rightly called NIL. `bc5cdr_do_train` is BC5CDR against the Disease Ontology through
@@ -23,17 +26,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from report import ROOT, record
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 import arbo
 from arbo.documents import Corpus
+from arbo.encoders import MentionInput
 from arbo.readers import read_documents
 from clustering import METHODS
+from clustering.vectors import Metric, Vectors
 
 DATA = Path(os.environ.get("ARBO_DATA", ROOT.parent / "shared" / "data"))
 MEDIC = DATA / "medic" / "medic_06Jul2012.txt"
@@ -55,7 +63,9 @@ def quality(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     """Figures of one test part."""
     test = corpus(name, 2)
     scores = linker.link(test).evaluate()
-    assert scores.linking is not None and scores.nil is not None and scores.clustering is not None
+    assert scores.linking is not None
+    assert scores.nil is not None
+    assert scores.clustering is not None
     yield "mentions_with_concept", scores.linking.overall.mentions
     yield "accuracy", scores.linking.accuracy
     yield "accuracy_in_kb", scores.linking.accuracy_in_kb
@@ -76,7 +86,8 @@ def quality(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
             config = arbo.LinkerConfig(method=method, k=k, entity_threshold=None, mention_threshold=None)
             result = linker.configured(config=config).link(test)
             scores = result.evaluate()
-            assert scores.linking is not None and scores.clustering is not None
+            assert scores.linking is not None
+            assert scores.clustering is not None
             yield f"no_threshold.{method}.k{k}.accuracy", scores.linking.accuracy
             yield f"no_threshold.{method}.k{k}.ari", scores.clustering["ari"]
             linked[method] = result.link_table["entity_id"].to_pylist()
@@ -88,11 +99,54 @@ def quality(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
         yield f"differ.{method}_right", int((differ & np.array(right[method])).sum())
 
 
+class TfidfEncoder:
+    """scikit-learn's TF-IDF of character 1-3-grams: the baseline that the n-gram encoder is measured against."""
+
+    metric: Metric = "cosine"
+    threshold = (1.0, 1.0)
+    settings: Mapping[str, Any] = MappingProxyType({"encoder": "tfidf"})
+
+    def __init__(self) -> None:
+        self.vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(1, 3))
+
+    def fit(self, names: Sequence[str]) -> "TfidfEncoder":
+        """Learn the frequencies."""
+        self.vectorizer.fit(names)
+        return self
+
+    def encode_entities(self, kb: arbo.KnowledgeBase) -> Vectors:
+        """Encode each name."""
+        names, rows = kb.names()
+        return Vectors.of(self.vectorizer.transform(names), rows, n=len(kb))
+
+    def encode_mentions(self, mentions: Sequence[MentionInput]) -> Vectors:
+        """Encode each name."""
+        return Vectors.of(self.vectorizer.transform([mention.name for mention in mentions]))
+
+
+def encoders(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
+    """Accuracy of independent linking without thresholds on a dev part, by encoder."""
+    dev = corpus(name, 1)
+    bare = arbo.LinkerConfig("independent", 0, None, None, expand_abbreviations=False)
+    expanded = replace(bare, expand_abbreviations=True)
+    tfidf = arbo.Linker(linker.kb, TfidfEncoder())
+    for key, chosen, config in (
+        ("tfidf", tfidf, bare),
+        ("tfidf_expanded", tfidf, expanded),
+        ("ngram", linker, bare),
+        ("ngram_expanded", linker, expanded),
+    ):
+        scores = chosen.configured(config=config).link(dev).evaluate()
+        assert scores.linking is not None
+        yield f"{key}.accuracy", scores.linking.accuracy
+
+
 def thresholds(linker: arbo.Linker, train: Corpus) -> Iterator[tuple[str, float]]:
     """Figures by entity threshold, the others as by default."""
     for limit in THRESHOLDS:
         scores = linker.configured(config=arbo.LinkerConfig(entity_threshold=limit)).link(train).evaluate()
-        assert scores.linking is not None and scores.nil is not None
+        assert scores.linking is not None
+        assert scores.nil is not None
         right = scores.linking.overall.correct + scores.nil.correct
         yield f"threshold_{limit}.links_and_nil", right / scores.nil.mentions
         yield f"threshold_{limit}.nil_f1", scores.nil.f1
@@ -142,6 +196,7 @@ def main() -> None:
     linker = arbo.Linker(arbo.KnowledgeBase.from_medic(MEDIC))
     for name in FILES:
         add(name, quality(name, linker))
+        add(f"{name}_dev", encoders(name, linker))
         add(f"{name}_train", thresholds(linker, corpus(name, 0)))
     add("bc5cdr_do_train", thresholds(arbo.Linker(disease_ontology()), corpus("bc5cdr_disease", 0)))
     record("linking", "python benchmarks/linking.py", figures)

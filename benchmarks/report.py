@@ -58,9 +58,7 @@ class Target:
         """Read `{ at_most = 1 }` or `{ at_least = 1 }`, with `aim` if you like."""
         direction = sorted(given.keys() - {"aim"})
         if direction not in (["at_least"], ["at_most"]):
-            raise ValueError(
-                f"target of {key}: {dict(given)} must hold either at_most or at_least, and may hold aim"
-            )
+            raise ValueError(f"target of {key}: {dict(given)} must hold either at_most or at_least, and may hold aim")
         return cls(given[direction[0]], direction == ["at_least"], given.get("aim"))
 
     def __str__(self) -> str:

@@ -124,9 +124,7 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
         while depth > 0:
             v = path[depth - 1]
             state[v] = _ON_PATH
-            m = heap[v] = _lightest_from_outside(
-                lists, heaps, heap[v], v, entrances.weight[door[v]], sets, state
-            )
+            m = heap[v] = _lightest_from_outside(lists, heaps, heap[v], v, entrances.weight[door[v]], sets, state)
             if m != _NONE:
                 leaf[node[v]], place[node[v]] = m, heaps.current[m]
                 origin = find(sets, lists.source[heaps.current[m]])

@@ -33,9 +33,7 @@ def doors(graph: Graph, limit: float, *, directed: bool) -> Doors:
 
 def no_doors(graph: Graph) -> Doors:
     """Return doors that are all closed."""
-    return Doors(
-        np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
-    )
+    return Doors(np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype))
 
 
 @numba.njit(cache=True)
@@ -63,6 +61,7 @@ def _doors(
         u, v = source[i] - n_entities, target[i] - n_entities
         if not directed and v < 0:
             u, v = v, u
-        if u < 0 <= v and weight[i] <= limit:
-            if weight[i] < lightest[v] or (weight[i] == lightest[v] and u < entity[v]):
-                entity[v], lightest[v] = u, weight[i]
+        if not u < 0 <= v or weight[i] > limit:
+            continue
+        if weight[i] < lightest[v] or (weight[i] == lightest[v] and u < entity[v]):
+            entity[v], lightest[v] = u, weight[i]

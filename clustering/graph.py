@@ -103,7 +103,10 @@ class Graph:
         shifted = np.where(mentions[0] >= 0, mentions[0] + n_entities, -1)
         source = np.concatenate([entities[0], shifted], axis=1)
         weight = np.concatenate([entities[1], mentions[1]], axis=1)
-        target = np.broadcast_to(np.arange(n_entities, n_entities + n_mentions)[:, None], source.shape)
+        target = np.broadcast_to(
+            np.arange(n_entities, n_entities + n_mentions, dtype=id_dtype(n_entities + n_mentions))[:, None],
+            source.shape,
+        )
         present = source >= 0
         return cls.from_edges(
             source[present],
@@ -161,20 +164,21 @@ def _in_blocks(source: Ids, target: Ids, weight: Weights, n_nodes: int) -> tuple
 def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
     given = np.asarray(values)
     if given.size == 0:
-        return np.empty(0, id_dtype(n_nodes))
+        return _read_only(np.empty(0, id_dtype(2 * n_nodes)))
     if given.ndim != 1 or given.dtype.kind not in "iu":
         raise ValueError(f"{name} must be a flat array of integers, not {given.dtype} of shape {given.shape}")
     smallest, largest = given.min(), given.max()
     if smallest < 0 or largest >= n_nodes:
         row = int(np.argmax((given < 0) | (given >= n_nodes)))
         raise ValueError(f"{name}[{row}]={given[row]} is outside the nodes 0 .. {n_nodes - 1}")
-    return _read_only(given.astype(id_dtype(n_nodes), copy=False))
+    # Twice as many, because the contraction tree has up to two nodes a mention.
+    return _read_only(given.astype(id_dtype(2 * n_nodes), copy=False))
 
 
 def _finite_weights(values: npt.ArrayLike) -> Weights:
     given = np.asarray(values)
     if given.size == 0:
-        return np.empty(0, np.float32 if given.dtype == np.float32 else np.float64)
+        return _read_only(np.empty(0, np.float32 if given.dtype == np.float32 else np.float64))
     if given.ndim != 1 or given.dtype.kind not in "iuf":
         raise ValueError(f"weight must be a flat array of numbers, not {given.dtype} of shape {given.shape}")
     if given.dtype == np.float16:

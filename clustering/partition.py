@@ -125,6 +125,7 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
     ([2, 2], [2, 0])
     >>> partition(graph).path(4)
     [2, 3, 4]
+
     """
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")

@@ -255,9 +255,7 @@ def normalized_mutual_information(
     >>> [round(normalized_mutual_information(*labels, average=a), 6) for a in ("min", "geometric", "max")]
     [1.0, 0.816497, 0.666667]
     """
-    return _normalized_mutual_information(
-        _information(Contingency.from_labels(labels_true, labels_pred)), average
-    )
+    return _normalized_mutual_information(_information(Contingency.from_labels(labels_true, labels_pred)), average)
 
 
 def _normalized_mutual_information(info: _Information, average: Average) -> float:

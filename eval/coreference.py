@@ -56,9 +56,7 @@ class CoreferenceCounts(dict[str, Counts]):
     """
 
     def __add__(self, other: Mapping[str, Counts]) -> "CoreferenceCounts":
-        return CoreferenceCounts(
-            {name: [a + b for a, b in zip(self[name], other[name], strict=True)] for name in self}
-        )
+        return CoreferenceCounts({name: [a + b for a, b in zip(self[name], other[name], strict=True)] for name in self})
 
     def __radd__(self, start: Literal[0]) -> "CoreferenceCounts":
         return self if start == 0 else NotImplemented  # sum() starts at 0

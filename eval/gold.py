@@ -69,9 +69,7 @@ class Gold:
         flags = boolean_array(annotated, name="annotated", length=len(lengths))
         odd = np.flatnonzero(~flags & (lengths > 0))
         if len(odd):
-            raise ValueError(
-                f"{len(odd)} mentions have gold ids but are not annotated, first mention {odd[0]}"
-            )
+            raise ValueError(f"{len(odd)} mentions have gold ids but are not annotated, first mention {odd[0]}")
         return cls(pointers, ids, flags)
 
     def __len__(self) -> int:

@@ -102,7 +102,5 @@ def _unhashable(name: str, values: Iterable[Any]) -> TypeError:
         try:
             hash(value)
         except TypeError:
-            return TypeError(
-                f"{name}[{position}] is {value!r}, a {type(value).__name__}, which cannot be hashed"
-            )
+            return TypeError(f"{name}[{position}] is {value!r}, a {type(value).__name__}, which cannot be hashed")
     raise AssertionError("no value is unhashable")

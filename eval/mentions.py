@@ -82,9 +82,7 @@ def _repeated(members: list[Collection[Hashable]], side: str) -> ValueError:
     for i, cluster in enumerate(members):
         for mention in cluster:
             if mention in first:
-                return ValueError(
-                    f"mention {mention!r} is twice in the {side}: in clusters {first[mention]} and {i}"
-                )
+                return ValueError(f"mention {mention!r} is twice in the {side}: in clusters {first[mention]} and {i}")
             first[mention] = i
     raise AssertionError("no mention is repeated")
 

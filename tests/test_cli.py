@@ -137,7 +137,7 @@ def test_tune_then_link(run: Run, folder: Path, tmp_path: Path) -> None:
     assert tuned.code == 0
     content = json.loads(file.read_text("utf-8"))
     assert content["config"] == tuned.json["config"]
-    assert content["tuning"]["objective"] == tuned.json["objective"] == "accuracy"
+    assert content["tuning"]["objective"] == tuned.json["objective"] == "accuracy_with_nil"
     run("link", *linking(folder, docs="test.jsonl"), "--config", file, "--out", tmp_path / "run")
     config = arbo.LinkerConfig.from_json(file)
     assert arbo.Result.load(tmp_path / "run").manifest["config"] == config.as_dict()
@@ -401,3 +401,33 @@ def test_an_interrupt_is_130_and_leaves_nothing(folder: Path, tmp_path: Path, st
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists() or list((tmp_path / "out").iterdir()) == []
+
+
+# What a first user ran into
+
+
+def test_the_version(run: Run) -> None:
+    shown = run("--version")
+    assert (shown.code, shown.out.split()[0]) == (0, "arbo")
+
+
+def test_tune_replaces_an_earlier_tuning_and_nothing_else(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine", "utf-8")
+    refused = run("tune", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "thesis.txt")
+    assert refused.code == 3
+    assert (tmp_path / "thesis.txt").read_text("utf-8") == "mine"
+    for _ in range(2):
+        assert run("tune", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "tuned.json").code == 0
+
+
+def test_ids_that_do_not_match_are_told_and_xrefs_mend_it(run: Run, tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("DOID:8", "marsh fever", xrefs=("MSH:D1",))])
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    mention = arbo.Mention("m", "d", ((0, 11),), "marsh fever", gold=("D1",))
+    write_jsonl([arbo.Document("d", "marsh fever", (mention,))], tmp_path / "docs.jsonl")
+    command = ["link", tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl"]
+    command += ["--kb-format", "jsonl", "--out", tmp_path / "run"]
+    assert "--kb-xrefs" in run(*command).err
+    assert "--kb-xrefs" not in run(*command, "--kb-xrefs", "MSH").err
+    assert run("evaluate", tmp_path / "run", "--json").json["linking"]["accuracy"] == 1  # type: ignore[index]
+    assert run(*command, "--kb-xrefs", "UMLS").code == 2

@@ -99,9 +99,7 @@ def test_weights_that_are_no_flat_array_of_numbers_are_refused(bad):
 
 @pytest.mark.parametrize("method", ["", "Arborescence", "mst", None])
 def test_an_unknown_method_is_refused_and_the_known_ones_named(method):
-    with pytest.raises(
-        ValueError, match=rf"method={method!r}.*arborescence, minimax, undirected, independent"
-    ):
+    with pytest.raises(ValueError, match=rf"method={method!r}.*arborescence, minimax, undirected, independent"):
         partition(make([0], [1], [1.0]), method)
 
 
@@ -430,9 +428,7 @@ def test_many_equal_weights(method):
     source = rng.integers(0, target)  # of smaller id: no cycles, so that all mentions are reached
     order = rng.permutation(len(source))
     result = partition(make(source, target, np.ones(len(source)), 10, n + 10), method)
-    assert_same(
-        result, partition(make(source[order], target[order], np.ones(len(source)), 10, n + 10), method)
-    )
+    assert_same(result, partition(make(source[order], target[order], np.ones(len(source)), 10, n + 10), method))
     if method == "arborescence":
         np.testing.assert_array_equal(result.parent[10:], source.reshape(n, 10).min(axis=1))
     if method != "independent":
@@ -445,21 +441,15 @@ def test_a_large_undirected_forest_weighs_what_scipy_finds():
     source, target = rng.integers(0, n_nodes, (2, n_edges))
     weight = rng.permutation(n_edges) + 1.0
     result = partition(make(source, target, weight, n_entities, n_nodes), "undirected")
-    both = make(
-        np.append(source, target), np.append(target, source), np.append(weight, weight), n_entities, n_nodes
-    )
+    both = make(np.append(source, target), np.append(target, source), np.append(weight, weight), n_entities, n_nodes)
     assert_same(result, partition(both, "arborescence"))
     assert_same(result, partition(both, "minimax"))
-    low, high = np.sort(
-        [np.maximum(source - n_entities + 1, 0), np.maximum(target - n_entities + 1, 0)], axis=0
-    )
+    low, high = np.sort([np.maximum(source - n_entities + 1, 0), np.maximum(target - n_entities + 1, 0)], axis=0)
     order = np.argsort(weight)
     order = order[low[order] != high[order]]
     order = order[np.unique(low[order] * n_nodes + high[order], return_index=True)[1]]  # the lightest copies
     one_root = coo_array((weight[order], (low[order], high[order])), shape=(n_nodes, n_nodes))
-    np.testing.assert_array_equal(
-        np.sort(result.edges().weight), np.sort(minimum_spanning_tree(one_root.tocsr()).data)
-    )
+    np.testing.assert_array_equal(np.sort(result.edges().weight), np.sort(minimum_spanning_tree(one_root.tocsr()).data))
 
 
 # More than 2^31 edges.

@@ -124,9 +124,7 @@ def test_the_order_of_the_edges_changes_no_bit_of_the_merge_tree(graph, seed):
 def test_relabelling_the_mentions_permutes_the_result(method, graph, threshold, seed):
     pairs, weights, n_entities, n_nodes = graph
     rng = np.random.default_rng(seed)
-    new = np.concatenate([np.arange(n_entities), n_entities + rng.permutation(n_nodes - n_entities)]).astype(
-        int
-    )
+    new = np.concatenate([np.arange(n_entities), n_entities + rng.permutation(n_nodes - n_entities)]).astype(int)
     renamed = [(new[u], new[v]) for u, v in pairs]
     before = solve(graph, method, threshold)
     after = solve((renamed, weights, n_entities, n_nodes), method, threshold)
@@ -240,9 +238,7 @@ def test_a_threshold_does_what_leaving_out_the_heavier_edges_does(method, graph,
     bounds = threshold if isinstance(threshold, tuple) else (threshold, threshold)
     entity_limit, mention_limit = (INF if bound is None else bound for bound in bounds)
     light = [
-        i
-        for i, (u, v) in enumerate(pairs)
-        if weights[i] <= (entity_limit if min(u, v) < n_entities else mention_limit)
+        i for i, (u, v) in enumerate(pairs) if weights[i] <= (entity_limit if min(u, v) < n_entities else mention_limit)
     ]
     rest = [pairs[i] for i in light], [weights[i] for i in light], n_entities, n_nodes
     assert_identical(solve(graph, method, threshold), solve(rest, method))

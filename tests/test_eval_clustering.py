@@ -71,13 +71,10 @@ def test_golden_values(shared):
         if expected is None:
             continue
         true, pred = (
-            {mention: i for i, cluster in enumerate(case[side]) for mention in cluster}
-            for side in ("key", "response")
+            {mention: i for i, cluster in enumerate(case[side]) for mention in cluster} for side in ("key", "response")
         )
         pairs = expected.pop("pairwise")
-        expected |= {
-            f"pairwise_{k}": pairs[v] for k, v in [("precision", "p"), ("recall", "r"), ("f1", "f1")]
-        }
+        expected |= {f"pairwise_{k}": pairs[v] for k, v in [("precision", "p"), ("recall", "r"), ("f1", "f1")]}
         labels = list(true.values()), [pred[mention] for mention in true]
         assert flat(clustering_scores(*labels)) == pytest.approx(expected, abs=1e-9), case["name"]
         assert pair_counts(*labels) == PairCounts(*(pairs[name] for name in PairCounts._fields)), case["name"]

@@ -100,9 +100,7 @@ def test_blanc_by_brute_force(pair):
         return linked, pairs - linked
 
     expected = [
-        count
-        for k, r in zip(*map(links, pair), strict=True)
-        for count in (len(k & r), len(k), len(k & r), len(r))
+        count for k, r in zip(*map(links, pair), strict=True) for count in (len(k & r), len(k), len(k & r), len(r))
     ]
     assert coreference_counts(*pair)["blanc"] == expected
 
@@ -149,9 +147,7 @@ def test_identity_is_1_but_where_nothing_is_counted(pair):
 @given(sides())
 def test_each_function_is_its_line_of_the_scores(pair):
     scores = coreference_scores(*pair)
-    assert {name: function(*pair) for name, function in FUNCTIONS.items()} == {
-        name: scores[name] for name in FUNCTIONS
-    }
+    assert {name: function(*pair) for name, function in FUNCTIONS.items()} == {name: scores[name] for name in FUNCTIONS}
 
 
 @given(st.lists(sides(), min_size=1, max_size=3))

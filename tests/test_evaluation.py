@@ -90,6 +90,7 @@ def test_all_figures_are_json() -> None:
         figures = json.loads(json.dumps(result.evaluate().as_dict()))
         assert set(figures) == {
             "mentions",
+            "accuracy_with_nil",
             "linking",
             "nil",
             "clustering",
@@ -105,3 +106,16 @@ def test_the_text_shows_the_headline_figures() -> None:
     assert "accuracy" in text
     assert "2 of 5 with a concept" in text
     assert "CoNLL F1" in text
+
+
+def test_seen_looks_through_alternative_ids() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("OLD:1",))])
+    mention = arbo.Mention("m", "d", ((0, 11),), "marsh fever", gold=("OLD:1",))
+    trained = arbo.Mention("t", "t", ((0, 11),), "marsh fever", gold=("E1",))
+    result = arbo.Linker(kb).link([arbo.Document("d", "marsh fever", (mention,))])
+    for train in (mention, trained):
+        documents = [arbo.Document(train.document_id, "marsh fever", (train,))]
+        linking = result.evaluate(train=documents).linking
+        assert linking is not None
+        assert linking.seen is not None
+        assert linking.seen.mentions == 1

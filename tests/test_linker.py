@@ -118,9 +118,15 @@ def test_a_mention_without_letters_is_nil(name: str, method: Method) -> None:
     assert "NIL" in str(result.explain(result.links[0]))
 
 
-def test_an_entity_without_letters_attracts_nothing() -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("E0", "??", aliases=("!!",)), *KB])
-    assert entities(linker(kb).link([document("d", "??", "zzz", "marsh fever")])) == [None, None, "E1"]
+def test_an_entity_without_letters_attracts_its_like_alone() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E0", "+++", aliases=("!!",)), *KB])
+    result = linker(kb).link([document("d", "+++", "zzz", "---", "marsh fever", " ")])
+    assert entities(result) == ["E0", None, None, "E1", None]
+
+
+def test_equal_mentions_without_letters_are_one_discovery() -> None:
+    result = linker().link([document("d", "+++", "---"), document("e", "+++")])
+    assert [len(cluster.mentions) for cluster in result.discovered] == [2, 1]
 
 
 def test_unheard_words_keep_a_mention_from_what_it_is_not() -> None:
@@ -476,7 +482,7 @@ def test_discovery_is_single_linkage(sample: tuple[arbo.Corpus, arbo.KnowledgeBa
     """Of discovery without a knowledge base: the connected components of the lists within the threshold."""
     documents, _ = sample
     result = arbo.Linker(config=arbo.LinkerConfig(k=k)).discover(documents)
-    retrieval = arbo.Linker().retrieve(documents, None, k=k)
+    retrieval = arbo.Linker().retrieve(documents, k=k, discover=True)
     near = retrieval.mentions.dissimilarity <= result.manifest["threshold"]["mention"]
     parent = list(range(len(near)))
 
@@ -492,3 +498,19 @@ def test_discovery_is_single_linkage(sample: tuple[arbo.Corpus, arbo.KnowledgeBa
         expected.setdefault(root(i), set()).add(mention.id)
     found = {frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters}
     assert found == set(map(frozenset, expected.values()))
+
+
+def test_wrong_arguments_are_told_the_mend() -> None:
+    with pytest.raises(arbo.UsageError, match=r"not list.*KnowledgeBase\(entities\)"):
+        arbo.Linker([arbo.Entity("E1", "fever")])  # type: ignore[arg-type]
+    for wrong in (document("d", "fever"), "docs.txt", 7):
+        with pytest.raises(arbo.UsageError, match=r"expected documents, not .*put one document into a list"):
+            linker().link(wrong)  # type: ignore[arg-type]
+
+
+def test_links_compare_and_print_as_sequences() -> None:
+    one, two = (linker().link([document("d", "marsh fever", "zzz")]) for _ in range(2))
+    assert one.links == two.links
+    assert one.links != one.links[:1]
+    assert "marsh fever" in repr(one.links)
+    assert "(2 in all)" in repr(one.links)

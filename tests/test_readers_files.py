@@ -40,9 +40,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, inner: str) -> None:
         (b"a\0b", "line 2: a NUL at character 2"),
     ],
 )
-def test_text_that_is_not_utf8_is_refused_by_line_and_byte(
-    tmp_path: Path, content: bytes, problem: str
-) -> None:
+def test_text_that_is_not_utf8_is_refused_by_line_and_byte(tmp_path: Path, content: bytes, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
         lines(tmp_path / "a.txt", b"fine\n" + content)
     assert caught.value.file == str(tmp_path / "a.txt")

@@ -125,9 +125,7 @@ def test_a_malformed_document_fails_by_place_or_is_skipped(
         ({"id": "", "spans": [[0, 3]]}, "mention id is empty"),
     ],
 )
-def test_a_malformed_mention_fails_by_place(
-    write: Callable[..., Path], mention: object, problem: str
-) -> None:
+def test_a_malformed_mention_fails_by_place(write: Callable[..., Path], mention: object, problem: str) -> None:
     path = write(DOCUMENT, {"id": "x", "text": "flu", "mentions": [mention]})
     with pytest.raises(DataError, match=problem) as caught:
         read_jsonl(path)

@@ -69,9 +69,7 @@ def test_other_stanzas_comments_and_own_namespaces(read: Callable[..., Knowledge
     ]
 
 
-def test_a_file_without_a_header(
-    read: Callable[..., KnowledgeBase], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_without_a_header(read: Callable[..., KnowledgeBase], caplog: pytest.LogCaptureFixture) -> None:
     assert read("[Term]\nid: U:1\nname: kidney\n", header="")["U:1"].types == ()
     assert not caplog.records
 
@@ -120,9 +118,7 @@ def test_duplicates_are_dropped_if_equal_and_refused_if_not(read: Callable[..., 
         ("[Term]\nid: U:1\n: kidney\n", 6, "expected a line of the form `tag: value`"),
     ],
 )
-def test_malformed_stanzas_are_named(
-    read: Callable[..., KnowledgeBase], stanza: str, line: int, problem: str
-) -> None:
+def test_malformed_stanzas_are_named(read: Callable[..., KnowledgeBase], stanza: str, line: int, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
         read(stanza)
     assert caught.value.line == line

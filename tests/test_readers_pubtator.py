@@ -131,15 +131,11 @@ def test_an_empty_file_holds_no_documents(read: Read) -> None:
 
 
 def test_offsets_count_code_points_through_emoji_and_combining_marks(read: Read) -> None:
-    corpus = read(
-        "1|t|\U0001f600 Bechterew\u0301 flu", "1|a|", row(2, 12, "Bechterew\u0301"), row(13, 16, "flu")
-    )
+    corpus = read("1|t|\U0001f600 Bechterew\u0301 flu", "1|a|", row(2, 12, "Bechterew\u0301"), row(13, 16, "flu"))
     assert [m.text for m in corpus.mentions] == ["Bechterew\u0301", "flu"]
 
 
-@pytest.mark.parametrize(
-    ("start", "unit"), [(len("\U0001f600 ".encode()), "UTF-8 bytes"), (3, "UTF-16 units")]
-)
+@pytest.mark.parametrize(("start", "unit"), [(len("\U0001f600 ".encode()), "UTF-8 bytes"), (3, "UTF-16 units")])
 def test_offsets_in_other_units_are_refused_and_named(read: Read, start: int, unit: str) -> None:
     with pytest.raises(DataError, match=f"line 3, '1': .* the offsets seem to count {unit}"):
         read("1|t|\U0001f600 flu", "1|a|and more", row(start, start + 3, "flu"))
@@ -176,9 +172,7 @@ def test_a_malformed_line_fails_by_place_or_is_skipped_and_counted(
     assert len(corpus) == 2
     assert corpus.notes["malformed lines skipped"] == 1
     assert "line 4" in caplog.text
-    assert "abstract" not in caplog.text.replace("title, one blank, abstract", "").replace(
-        "title, blank, abstract", ""
-    )
+    assert "abstract" not in caplog.text.replace("title, one blank, abstract", "").replace("title, blank, abstract", "")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_type_that_no_mention_has_is_refused(docs: Path) -> None:
 
 
 def test_an_unknown_format_lists_the_known_ones(docs: Path) -> None:
-    with pytest.raises(UsageError, match="unknown format 'xml'; known: brat, conll, .*, jsonl, pubtator"):
+    with pytest.raises(UsageError, match=r"unknown format 'xml'; known: brat, conll, .*, jsonl, pubtator"):
         read_documents(docs, "xml")
     with pytest.raises(UsageError, match="unknown format 'xml'; known: jsonl, medic, obo, tsv"):
         read_knowledge_base(docs, "xml")

@@ -16,9 +16,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def test_python_blocks_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in blocks("python"):
@@ -47,6 +45,4 @@ def test_the_explanation_shown_is_the_one_printed() -> None:
     shown = re.search(r'^"sorrel.*?^```$', README, re.MULTILINE | re.DOTALL)
     assert shown is not None
     explanation = shown[0].removesuffix("```").strip()
-    assert explanation in {
-        str(result.explain(link)) for link in result.links if link.mention.document_id == "D06"
-    }
+    assert explanation in {str(result.explain(link)) for link in result.links if link.mention.document_id == "D06"}

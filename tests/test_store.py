@@ -383,3 +383,30 @@ def test_no_run_at_all(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent", tmp_path / "file"):
         with pytest.raises(arbo.DataError, match="no run folder"):
             arbo.Result.load(path)
+
+
+def test_a_run_folder_with_other_files_is_not_replaced(run: Path, result: arbo.Result) -> None:
+    (run / "notes.md").write_text("mine", "utf-8")
+    with pytest.raises(arbo.UsageError, match=r"holds other files too \(notes.md\).*move them"):
+        result.save(run)
+    assert (run / "notes.md").read_text("utf-8") == "mine"
+
+
+def test_the_manifest_names_the_documents_by_content(run: Path) -> None:
+    def fingerprint(folder: Path) -> object:
+        return json.loads((folder / "manifest.json").read_text("utf-8"))["documents"]["fingerprint"]
+
+    before = fingerprint(run)
+    make(limit=None).save(run)
+    assert fingerprint(run) == before
+    arbo.Linker().discover([arbo.Document("d", "other")]).save(run)
+    assert fingerprint(run) != before
+
+
+def test_a_missing_distribution_costs_no_run(
+    result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "_VERSIONS", ("arbo", "no-such-distribution"))
+    result.save(tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert manifest["versions"]["no-such-distribution"] is None

@@ -44,7 +44,7 @@ def ari(result: arbo.Result) -> float:
 
 def test_the_objective_is_what_linking_then_reaches(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
     assert tuned.tuning is not None
-    assert tuned.tuning.objective == "accuracy"
+    assert tuned.tuning.objective == "accuracy_with_nil"
     assert share_right(tuned.link(dev)) == pytest.approx(tuned.tuning.best.score)
     assert tuned.tuning.best.score == max(trial.score for trial in tuned.tuning.trials)
 
@@ -144,7 +144,7 @@ def test_a_tuned_configuration_comes_back_from_its_file(tuned: arbo.Linker, tmp_
     file = tmp_path / "tuned.json"
     write_json({"config": tuned.config.as_dict(), "tuning": tuned.tuning.as_dict()}, file)
     assert arbo.LinkerConfig.from_json(file) == tuned.config
-    assert len(json.loads(file.read_text("utf-8"))["tuning"]["trials"]) == len(tuned.tuning.trials)
+    assert len(json.loads(file.read_text("utf-8"))["tuning"]["trials"]["score"]) == len(tuned.tuning.trials)
     unlimited = replace(tuned.config, entity_threshold=float("inf"))
     write_json({"config": unlimited.as_dict()}, file)
     assert arbo.LinkerConfig.from_json(file).limits((0.1, 0.1))[0] == float("inf")

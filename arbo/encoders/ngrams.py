@@ -69,9 +69,7 @@ class NgramEncoder:
         grams: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words, grow=True)
         in_word = self._gram_weights(words, grams, grow=True)
-        counts = in_name @ sp.csr_array(
-            (np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape
-        )
+        counts = in_name @ sp.csr_array((np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape)
         frequencies = Frequencies(
             in_name.shape[0],
             words,
@@ -108,7 +106,7 @@ class NgramEncoder:
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
-        """Unit vectors of names: (names, n-grams + unseen + 1); the last dimension is that of aliases."""
+        """Make unit vectors of names: (names, n-grams + unseen + 1); the last dimension is that of aliases."""
         known = self.frequencies
         if known is None:
             raise RuntimeError("the encoder was not fitted: call fit(names) first")
@@ -117,11 +115,7 @@ class NgramEncoder:
         in_word = self._gram_weights(words, known.grams, grow=False)
         in_word = in_word @ sp.diags_array(known.inverse(np.pad(known.gram_count, (0, _UNSEEN))))
         place = np.array([known.words.get(word, -1) for word in words], np.int64)
-        count = (
-            np.where(place >= 0, known.word_count[place], 0)
-            if len(known.word_count)
-            else np.zeros(len(place))
-        )
+        count = np.where(place >= 0, known.word_count[place], 0) if len(known.word_count) else np.zeros(len(place))
         length = np.sqrt(in_word.power(2).sum(axis=1))
         scale = np.sqrt(known.inverse(count) / np.where(length > 0, length, 1))
         vectors = in_name @ (sp.diags_array(scale) @ in_word)
@@ -145,9 +139,7 @@ class NgramEncoder:
                 for place in range(max(1, len(padded) - size + 1)):
                     gram = padded[place : place + size]
                     dimension = grams.setdefault(gram, len(grams)) if grow else grams.get(gram, -1)
-                    indices.append(
-                        dimension if dimension >= 0 else len(grams) + crc32(gram.encode()) % _UNSEEN
-                    )
+                    indices.append(dimension if dimension >= 0 else len(grams) + crc32(gram.encode()) % _UNSEEN)
                     weights.append(weight[min(place, 99)])
             indptr.append(len(indices))
         shape = len(indptr) - 1, len(grams) + (0 if grow else _UNSEEN)

@@ -56,9 +56,7 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
             for number, raw in enumerate(stream, start=1):
                 yield number, _decode(raw, file, number)
     except EOFError as error:
-        raise DataError(
-            "the compressed file breaks off; fetch it again", file=str(file), line=number + 1
-        ) from error
+        raise DataError("the compressed file breaks off; fetch it again", file=str(file), line=number + 1) from error
     except (gzip.BadGzipFile, zlib.error) as error:
         raise DataError(
             "not a sound gzip file; fetch it again, or drop .gz from its name if it is plain text",

@@ -101,9 +101,7 @@ def _document(record: object) -> Document:
         mention_id = next(made) if draft.get("id") is None else draft["id"]
         surface = text_of(draft["spans"], text)
         mentions.append(
-            Mention(
-                mention_id, document_id, draft["spans"], surface, draft.get("type"), draft.get("entities")
-            )
+            Mention(mention_id, document_id, draft["spans"], surface, draft.get("type"), draft.get("entities"))
         )
     return Document(document_id, text, tuple(mentions))
 

@@ -118,9 +118,7 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
             id=document_id,
         )
     if columns[0] != document_id:
-        raise DataError(
-            f"the line belongs to {columns[0]!r:.60}, but stands in this document", id=document_id
-        )
+        raise DataError(f"the line belongs to {columns[0]!r:.60}, but stands in this document", id=document_id)
     if len(columns) == 4:
         notes["relation lines ignored"] += 1
         return None
