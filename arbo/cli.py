@@ -106,15 +106,22 @@ OnErrorOption = Annotated[OnError, typer.Option("--on-error", help="Stop at a ma
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"arbo {version('arbo')}")
+        raise typer.Exit
+
+
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
 ) -> None:
-    if version:
-        from importlib.metadata import version as version_of
-
-        typer.echo(f"arbo {version_of('arbo')}")
-        raise typer.Exit
+    pass
 
 
 @app.command()
