@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from clustering.arrays import Ids, Weights
+from clustering.arrays import Edges, Ids, Weights, concatenated
 from clustering.graph import Graph
 
 
@@ -34,6 +34,12 @@ def doors(graph: Graph, limit: float, *, directed: bool) -> Doors:
 def no_doors(graph: Graph) -> Doors:
     """Return doors that are all closed."""
     return Doors(np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype))
+
+
+def with_doors(entrances: Doors, edges: Edges) -> Edges:
+    """Append the doors to the edges between mentions, as edges."""
+    entered = np.flatnonzero(entrances.entity).astype(edges.target.dtype)
+    return concatenated([edges, Edges(entrances.entity[entered], entered, entrances.weight[entered])])
 
 
 @numba.njit(cache=True)

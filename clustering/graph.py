@@ -4,13 +4,10 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, Self
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from clustering.arrays import Ids, Threshold, Weights, id_dtype
-
-_BLOCK_BITS = 17
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -131,34 +128,6 @@ def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
     with np.errstate(over="ignore"):
         rounded = [float(graph.weight.dtype.type(value)) for value in values]
     return rounded[0], rounded[1]
-
-
-def in_blocks(graph: Graph) -> Graph:
-    """Bring edges of near targets together if there are far more mentions than a cache holds.
-
-    One sequential pass; without it every pass over the edges waits for memory. The order of edges never matters.
-    """
-    if graph.n_nodes <= 1 << _BLOCK_BITS:
-        return graph
-    source, target, weight = _in_blocks(graph.source, graph.target, graph.weight, graph.n_nodes)
-    return Graph(_read_only(source), _read_only(target), _read_only(weight), graph.n_entities, graph.n_nodes)
-
-
-@numba.njit(cache=True)
-def _in_blocks(source: Ids, target: Ids, weight: Weights, n_nodes: int) -> tuple[Ids, Ids, Weights]:
-    place = np.zeros((n_nodes >> _BLOCK_BITS) + 2, np.int64)
-    for i in range(len(target)):
-        place[(target[i] >> _BLOCK_BITS) + 1] += 1
-    for block in range(len(place) - 1):
-        place[block + 1] += place[block]
-    to_source, to_target = np.empty(len(source), source.dtype), np.empty(len(target), target.dtype)
-    to_weight = np.empty(len(weight), weight.dtype)
-    for i in range(len(target)):
-        block = target[i] >> _BLOCK_BITS
-        p = place[block]
-        place[block] = p + 1
-        to_source[p], to_target[p], to_weight[p] = source[i], target[i], weight[i]
-    return to_source, to_target, to_weight
 
 
 def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:

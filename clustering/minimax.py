@@ -12,30 +12,25 @@ for it: when it is, they come before the next edge in the order. O(edges log edg
 import numba
 import numpy as np
 
-from clustering.arrays import Edges, Ids, concatenated
-from clustering.doors import Doors
+from clustering.arrays import Edges, Ids
 from clustering.forest import Forest, unreached
 from clustering.ordering import by_weight
 
 
-def minimax_forest(entrances: Doors, edges: Edges) -> Forest:
+def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
     """Find the parents on minimax paths.
 
     Args:
-        entrances: the lightest entity edge of each mention.
-        edges: the edges between mentions that can matter.
+        n_mentions: number of mentions.
+        edges: the edges between mentions that can matter, and the doors as edges (`with_doors`).
 
     """
-    ids = edges.source.dtype
-    entered = np.flatnonzero(entrances.entity).astype(ids)
-    inward = Edges(entrances.entity[entered], entered, entrances.weight[entered])
-    both = concatenated([edges, inward])
-    ordered = by_weight(both)
-    tail, head = both.source[ordered], both.target[ordered]
-    rank = _grow(len(entrances.entity), tail, head, ordered)
+    ordered = by_weight(edges)
+    tail, head = edges.source[ordered], edges.target[ordered]
+    rank = _grow(n_mentions, tail, head, ordered)
     forest = unreached(len(rank), edges.source, edges.weight)
     reached = np.flatnonzero(rank >= 0)
-    forest.parent[reached], forest.weight[reached] = tail[rank[reached]], both.weight[ordered[rank[reached]]]
+    forest.parent[reached], forest.weight[reached] = tail[rank[reached]], edges.weight[ordered[rank[reached]]]
     return forest
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from clustering.arborescence import arborescence_forest
 from clustering.arrays import Edges, Ids, Threshold, Weights
-from clustering.doors import doors
+from clustering.doors import doors, with_doors
 from clustering.forest import Forest, hang_on_doors
-from clustering.graph import Graph, in_blocks, limits
+from clustering.graph import Graph, limits
 from clustering.linkage import merge_tree, undirected_forest
 from clustering.minimax import minimax_forest
 from clustering.pruning import surviving_edges
@@ -131,7 +131,6 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
     entity_limit, mention_limit = limits(graph, threshold)
     directed = method != "undirected"
-    graph = in_blocks(graph)
     entrances = doors(graph, entity_limit, directed=directed)
     if method == "independent" and entrances.entity.all():
         return _describe(graph, hang_on_doors(entrances), Edges(graph.source[:0], graph.target[:0], graph.weight[:0]))
@@ -139,7 +138,8 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
     if method == "undirected":
         return _describe(graph, *undirected_forest(entrances, edges))
     if method == "minimax":
-        forest = minimax_forest(entrances, edges)
+        edges = with_doors(entrances, edges)
+        forest = minimax_forest(graph.n_mentions, edges)
     elif method == "arborescence":
         forest = arborescence_forest(entrances, edges)
     else:
@@ -149,7 +149,10 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
 
 def _among_nil(forest: Forest, edges: Edges) -> Edges:
     nil = ~forest.is_reached
-    return edges.take(nil[edges.source] & nil[edges.target]) if nil.any() else edges.take(slice(0))
+    if not nil.any():
+        return edges.take(slice(0))
+    edges = edges.take(edges.source >= 0)  # without doors
+    return edges.take(nil[edges.source] & nil[edges.target])
 
 
 def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:

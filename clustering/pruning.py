@@ -14,10 +14,12 @@ from clustering.doors import Doors
 from clustering.graph import Graph
 
 _CHUNK = 1 << 20
+_LARGE = 1 << 20
+_BLOCK_BITS = 17
 
 
 def surviving_edges(graph: Graph, entrances: Doors, limit: float, *, directed: bool) -> Edges:
-    """Select the edges between mentions that can matter, in the order of the graph.
+    """Select the edges between mentions that can matter.
 
     They are not heavier than ``limit``, and lighter than the door of their target or, if not ``directed``, of either
     end; if not ``directed``, their source is the smaller end. Mentions count from 0.
@@ -31,7 +33,8 @@ def surviving_edges(graph: Graph, entrances: Doors, limit: float, *, directed: b
         arrays = graph.source[chunk], graph.target[chunk], graph.weight[chunk]
         n_kept = _select(*arrays, graph.n_entities, entrances.weight, limit, directed, buffer)
         kept.append(buffer.take(np.arange(n_kept)))
-    return concatenated(kept)
+    edges = concatenated(kept)
+    return _in_blocks(graph.n_mentions, edges) if graph.n_mentions > _LARGE else edges
 
 
 @numba.njit(cache=True)
@@ -54,3 +57,24 @@ def _select(
             kept.weight[n_kept] = w
             n_kept += 1
     return n_kept
+
+
+def _in_blocks(n_mentions: int, edges: Edges) -> Edges:
+    """Bring edges of near targets together, so that later passes find what they look up in the cache."""
+    blocked = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
+    _scatter(n_mentions, edges, blocked)
+    return blocked
+
+
+@numba.njit(cache=True)
+def _scatter(n_mentions: int, edges: Edges, blocked: Edges) -> None:
+    place = np.zeros((n_mentions >> _BLOCK_BITS) + 2, np.int64)
+    for v in edges.target:
+        place[(v >> _BLOCK_BITS) + 1] += 1
+    for block in range(len(place) - 1):
+        place[block + 1] += place[block]
+    for i in range(len(edges.target)):
+        block = edges.target[i] >> _BLOCK_BITS
+        p = place[block]
+        place[block] = p + 1
+        blocked.source[p], blocked.target[p], blocked.weight[p] = edges.source[i], edges.target[i], edges.weight[i]

@@ -511,3 +511,19 @@ def test_the_merge_tree_of_more_edges_than_an_int32_can_count():
     assert tree.height.tolist() == [2, 3]
     assert tree.cut(2).tolist() == [0, 1, 1, 3]
     assert tree.cut().tolist() == [0, 0, 0, 3]
+
+
+@pytest.mark.parametrize("method", ["arborescence", "undirected"])
+def test_more_mentions_than_a_cache_holds(method):
+    """Beyond 2^20 mentions edges are handled in blocks: chains of three on every entity, in any order of the edges."""
+    n_chains = 400_000
+    entities = np.arange(n_chains)
+    first = n_chains + 3 * entities
+    source = np.concatenate([entities, first, first + 1])
+    target = np.concatenate([first, first + 1, first + 2])
+    order = np.random.default_rng(0).permutation(len(source))
+    weight = np.random.default_rng(1).random(len(source)).astype(np.float32)
+    graph = Graph.from_edges(source[order], target[order], weight[order], n_entities=n_chains, n_nodes=4 * n_chains)
+    result = partition(graph, method)
+    np.testing.assert_array_equal(result.entity, np.repeat(entities, 3))
+    np.testing.assert_array_equal(result.parent[target], source)
