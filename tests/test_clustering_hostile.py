@@ -17,7 +17,7 @@ MANY_CYCLES = 200_000
 
 every_method = pytest.mark.parametrize("method", METHODS)
 following_mentions = pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected"])
-slow = pytest.mark.skipif(not os.environ.get("ARBO_SLOW_TESTS"), reason="takes a minute: ARBO_SLOW_TESTS=1")
+slow = pytest.mark.skipif(not os.environ.get("ARBO_SLOW_TESTS"), reason="takes long: ARBO_SLOW_TESTS=1")
 
 
 def make(source, target, weight, n_entities=1, n_nodes=3):
