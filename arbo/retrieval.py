@@ -12,6 +12,7 @@ from arbo.documents import Corpus
 from arbo.encoders import Encoder, MentionInput
 from arbo.progress import Announce
 from clustering import Graph
+from clustering.dissimilarity import offset_of
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Vectors
 
@@ -34,8 +35,7 @@ class Retrieval:
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn dissimilarities into similarities (higher is closer): the one place where the sign changes."""
-        one = np.float32(1.0 if self.encoder.metric == "cosine" else 0.0)
-        return one - dissimilarity
+        return np.float32(offset_of(self.encoder.metric)) - dissimilarity
 
     def dissimilarity_to(self, entity: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
         """Dissimilarity of each mention and the entity given for it, infinite for -1; (mentions,)."""

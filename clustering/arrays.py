@@ -12,6 +12,9 @@ Ids: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 Weights: TypeAlias = npt.NDArray[np.floating[Any]]
 """Dissimilarities, float32 or float64; smaller is closer."""
 
+Floats: TypeAlias = npt.NDArray[np.float32]
+"""Vectors and what is computed of them."""
+
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 Threshold: TypeAlias = float | tuple[float, float] | None

@@ -10,15 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-from clustering.arrays import Ids, Weights
+from clustering.arrays import Floats, Ids, Weights
 from clustering.dissimilarity import dissimilarities, dissimilarity
 from clustering.search import Rows, Search
 from clustering.shortlist import offer_all
 from clustering.vectors import dot, lengths
-
-Floats = npt.NDArray[np.float32]
 
 _SPARE = 8
 _CHUNK = 4096

@@ -2,12 +2,9 @@
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-from clustering.arrays import Ids, Weights
+from clustering.arrays import Floats, Ids, Weights
 from clustering.vectors import Metric, dot
-
-Floats = npt.NDArray[np.float32]
 
 
 def offset_of(metric: Metric) -> float:

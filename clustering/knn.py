@@ -8,17 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from clustering.arrays import Ids, Weights
+from clustering.arrays import Floats, Ids, Weights
 from clustering.dense_search import dense_search
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
 from clustering.search import Rows
 from clustering.sparse_search import csr, sparse_search
 from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
 
-Floats = npt.NDArray[np.float32]
 T = TypeVar("T")
 
 

@@ -4,12 +4,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from clustering.arrays import Ids
+from clustering.arrays import Floats, Ids
 from clustering.vectors import Metric, Vectors, unit
-
-Floats = npt.NDArray[np.float32]
 
 
 class Search(NamedTuple):

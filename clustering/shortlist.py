@@ -6,11 +6,8 @@ offers. Places not yet taken hold -1 and infinity.
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
-from clustering.arrays import Ids
-
-Floats = npt.NDArray[np.float32]
+from clustering.arrays import Floats, Ids
 
 
 @numba.njit(cache=True, nogil=True)

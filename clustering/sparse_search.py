@@ -5,15 +5,12 @@ from typing import Any
 
 import numba
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-from clustering.arrays import Ids
+from clustering.arrays import Floats, Ids
 from clustering.dissimilarity import dissimilarity
 from clustering.search import Rows, Search
 from clustering.shortlist import offer, offer_all, refuses
-
-Floats = npt.NDArray[np.float32]
 
 
 def sparse_search(corpus: Rows, offset: float) -> Search:

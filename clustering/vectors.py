@@ -8,12 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from clustering.arrays import Ids, Weights
+from clustering.arrays import Floats, Ids, Weights
 
 Metric = Literal["cosine", "dot"]
 """Dissimilarity ``1 - cosine``, or minus the inner product."""
 
-Floats = npt.NDArray[np.float32]
 Matrix: TypeAlias = Floats | sp.csr_array
 
 
