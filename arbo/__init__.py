@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus, Document, Mention
-    from arbo.encoders import NgramEncoder
+    from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder, VectorEncoder
     from arbo.errors import ArboError, DataError, MissingDependency, UsageError
     from arbo.knowledge_base import Entity, KnowledgeBase
     from arbo.linker import Linker
@@ -32,6 +32,8 @@ _HOME = {
     "Corpus": "documents",
     "DataError": "errors",
     "Document": "documents",
+    "DualEncoder": "encoders",
+    "EncoderConfig": "encoders",
     "Entity": "knowledge_base",
     "KnowledgeBase": "knowledge_base",
     "Link": "result",
@@ -42,6 +44,7 @@ _HOME = {
     "NgramEncoder": "encoders",
     "Result": "result",
     "UsageError": "errors",
+    "VectorEncoder": "encoders",
     "load_sample": "sample",
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
@@ -54,6 +57,8 @@ __all__ = [
     "Corpus",
     "DataError",
     "Document",
+    "DualEncoder",
+    "EncoderConfig",
     "Entity",
     "KnowledgeBase",
     "Link",
@@ -64,6 +69,7 @@ __all__ = [
     "NgramEncoder",
     "Result",
     "UsageError",
+    "VectorEncoder",
     "load_sample",
     "read_documents",
     "read_jsonl",

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from arbo.errors import DataError, UsageError
 from clustering.partition import METHODS, Method
+from clustering.search import SEARCH_METHODS, SearchMethod
 
 Limit = float | Literal["default"] | None
 """A largest dissimilarity, ``"default"`` for the encoder's own, or None for no limit."""
@@ -29,12 +30,17 @@ class LinkerConfig:
     """Heaviest edge between mentions."""
     candidates: int = 16
     """Nearest entities kept of each mention, for margins and recall@k."""
+    search: SearchMethod = "exact"
+    """How neighbours are found: ``exact``, or approximately over dense vectors, by a graph (``hnsw``) or by lists
+    around centroids (``ivf``). What an approximate search misses is measured and kept in the manifest."""
     expand_abbreviations: bool = True
     """Write out the abbreviations that a document defines itself before encoding."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise UsageError(f"method {self.method!r} is not one of {', '.join(METHODS)}")
+        if self.search not in SEARCH_METHODS:
+            raise UsageError(f"search {self.search!r} is not one of {', '.join(SEARCH_METHODS)}")
         for name, least in (("k", 0), ("candidates", 1)):
             value = getattr(self, name)
             if type(value) is not int or value < least:
@@ -72,15 +78,26 @@ class LinkerConfig:
     @classmethod
     def from_json(cls, path: str | PathLike[str]) -> Self:
         """Read the ``config`` of a file that `arbo tune` wrote."""
-        try:
-            content = json.loads(Path(path).read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise DataError(f"cannot read the configuration: {error}", file=str(path)) from None
-        config = content.get("config") if isinstance(content, dict) else None
-        if not isinstance(config, dict):
-            raise DataError('expected an object {"config": {...}}, as `arbo tune` writes it', file=str(path))
-        return cls.from_dict(config, file=str(path))
+        return cls.from_dict(_tuned(path)["config"], file=str(path))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, ready for JSON."""
         return asdict(self)
+
+
+def tuned_encoder(path: str | PathLike[str]) -> dict[str, Any] | None:
+    """Read the settings of the encoder that a configuration was tuned with; None where the file does not tell."""
+    encoder = _tuned(path).get("encoder")
+    if encoder is not None and not isinstance(encoder, dict):
+        raise DataError("`encoder` must be an object, as `arbo tune` writes it", file=str(path))
+    return encoder
+
+
+def _tuned(path: str | PathLike[str]) -> dict[str, Any]:
+    try:
+        content = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot read the configuration: {error}", file=str(path)) from None
+    if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
+        raise DataError('expected an object {"config": {...}}, as `arbo tune` writes it', file=str(path))
+    return content

@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from typing import Self, overload
+from typing import Any, Self, overload
 
 from arbo.errors import DataError, UsageError
 from arbo.text import check_name, check_text, check_texts
@@ -120,14 +120,22 @@ class Corpus(Sequence[Document]):
         object.__setattr__(self, "notes", dict(notes or {}))
 
     @classmethod
-    def of(cls, documents: Iterable[Document]) -> Corpus:
-        """Return the documents as a corpus; one that is a corpus already stays itself."""
-        if isinstance(documents, (Document, str)) or not isinstance(documents, Iterable):
+    def of(cls, documents: Iterable[Any]) -> Corpus:
+        """Return documents, or rows of a frame or a `Dataset`, as a corpus; one that is a corpus stays itself.
+
+        Rows are documents or mentions, see `arbo.readers.rows`.
+        """
+        if isinstance(documents, Corpus):
+            return documents
+        from arbo.readers.rows import documents_of, items_of
+
+        items = items_of(documents)
+        if items is None:
             raise UsageError(
                 f"expected documents, not {type(documents).__name__}; put one document into a list, "
-                "read files with arbo.read_documents(path, format)"
+                "take one split of several, read files with arbo.read_documents(path, format)"
             )
-        return documents if isinstance(documents, Corpus) else cls(documents)
+        return documents_of(items) if items and isinstance(items[0], Mapping) else cls(items)
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents with the mentions of these types alone."""
@@ -204,6 +212,8 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
     seen: set[str] = set()
     home: dict[str, str] = {}
     for document in documents:
+        if not isinstance(document, Document):
+            raise UsageError(f"expected documents, not {type(document).__name__}; rows are dicts, given to Corpus.of")
         if document.id in seen:
             raise DataError("two documents have this id; ids must be unique", id=document.id)
         seen.add(document.id)

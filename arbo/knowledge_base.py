@@ -10,10 +10,14 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
 from os import PathLike
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.text import check_name, check_text, check_texts
+
+if TYPE_CHECKING:
+    from arbo.kb_problems import Problem
+    from arbo.kb_stats import KnowledgeBaseStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,24 @@ class KnowledgeBase:
         object.__setattr__(self, "notes", dict(counts))
 
     @classmethod
+    def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
+        """Return entities, or rows of a frame or a `Dataset`, as a knowledge base; one that is one stays itself.
+
+        For rows see `arbo.readers.rows`.
+        """
+        if isinstance(entities, KnowledgeBase):
+            return entities
+        from arbo.readers.rows import entities_of, items_of
+
+        items = items_of(entities)
+        if items is None:
+            raise UsageError(
+                f"the knowledge base must be a KnowledgeBase, entities or rows, not {type(entities).__name__}; "
+                "put one entity into a list, take one split of several, read files with KnowledgeBase.from_obo(path)"
+            )
+        return entities_of(items) if items and isinstance(items[0], Mapping) else cls(items)
+
+    @classmethod
     def from_obo(cls, path: str | PathLike[str]) -> KnowledgeBase:
         """Read an ontology in OBO format."""
         from arbo.readers.obo import read_obo
@@ -142,6 +164,18 @@ class KnowledgeBase:
         ]
         return Names(tuple(name for name, _ in pairs), tuple(row for _, row in pairs))
 
+    def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
+        """Return figures: entities, names, definitions, types, ids, and names that several entities share."""
+        from arbo.kb_stats import stats
+
+        return stats(self, examples=examples)
+
+    def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
+        """Return what is wrong and how to mend it, errors first; each kind with its count and some examples."""
+        from arbo.kb_problems import problems
+
+        return problems(self, examples=examples)
+
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of the whole content, order included: rows stand for entities in embeddings."""
@@ -167,6 +201,8 @@ class KnowledgeBase:
 
 
 def _without_empty_aliases(entity: Entity, counts: Counter[str]) -> Entity:
+    if not isinstance(entity, Entity):
+        raise UsageError(f"expected entities, not {type(entity).__name__}; rows are dicts, given to KnowledgeBase.of")
     named = tuple(alias for alias in entity.aliases if alias.strip())
     if len(named) == len(entity.aliases):
         return entity

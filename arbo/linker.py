@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from arbo.config import LinkerConfig
-from arbo.documents import Corpus, Document
+from arbo.documents import Corpus
 from arbo.encoders import Encoder, NgramEncoder
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
@@ -20,6 +20,7 @@ from clustering import partition
 from clustering.vectors import Vectors
 
 if TYPE_CHECKING:
+    from arbo.estimate import Estimate
     from arbo.tuning import Tuning
 
 
@@ -29,7 +30,7 @@ class Linker:
     """Links the mentions of documents to a knowledge base, and clusters those that it does not hold.
 
     Args:
-        kb: the knowledge base; None to discover entities without one.
+        kb: the knowledge base, or rows that `KnowledgeBase.of` takes; None to discover entities without one.
         encoder: how mentions and entities are compared; the default needs no weights.
         config: how the graph is built and clustered.
         announce: shows progress, see `arbo.progress`.
@@ -50,31 +51,42 @@ class Linker:
     tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
-        if self.kb is not None and not isinstance(self.kb, KnowledgeBase):
-            raise UsageError(
-                f"the knowledge base must be a KnowledgeBase, not {type(self.kb).__name__}; "
-                "make one with KnowledgeBase(entities) or KnowledgeBase.from_obo(path)"
-            )
+        if self.kb is not None:
+            object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
 
-    def link(self, documents: Iterable[Document]) -> Result:
-        """Decide for every mention: an entity of the knowledge base, or NIL and a cluster of its like."""
+    def link(self, documents: Iterable[Any]) -> Result:
+        """Decide for every mention: an entity of the knowledge base, or NIL and a cluster of its like.
+
+        Args:
+            documents: documents, or whatever `Corpus.of` makes them of: dicts, a pandas frame, a Hugging Face dataset.
+
+        """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: Linker(kb), or use discover() to do without")
         return self._decide(Corpus.of(documents), discover=False)
 
-    def discover(self, documents: Iterable[Document]) -> Result:
+    def discover(self, documents: Iterable[Any]) -> Result:
         """Cluster the mentions without a knowledge base: every cluster is a discovered entity."""
         return self._decide(Corpus.of(documents), discover=True)
 
-    def tune(self, documents: Iterable[Document]) -> Linker:
+    def tune(self, documents: Iterable[Any]) -> Linker:
         """Return a linker whose k, method and thresholds are the best on documents with gold annotations.
 
         With a knowledge base they are chosen for `link`, without one for `discover`. The figures of every choice
-        that was tried are in `tuning`.
+        that was tried, and the exact curves, are in `tuning`.
         """
         from arbo.tuning import tune
 
         return tune(self, Corpus.of(documents))
+
+    def estimate(self, documents: Iterable[Any], *, discover: bool = False) -> Estimate:
+        """Tell how much memory and time `link` (or `discover`) will take, without encoding anything.
+
+        Memory is within about 20 % on the jobs of BENCHMARKS.md; time within a factor of two or three.
+        """
+        from arbo.estimate import estimate
+
+        return estimate(self, Corpus.of(documents), discover=discover)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Encode the mentions and find their neighbours, among entities too unless to discover: what takes long."""
@@ -83,7 +95,15 @@ class Linker:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
         else:
             encoder, entities = self._entities
-        return retrieve(encoder, inputs, entities, k=k, candidates=self.config.candidates, announce=self.announce)
+        return retrieve(
+            encoder,
+            inputs,
+            entities,
+            k=k,
+            candidates=self.config.candidates,
+            search=self.config.search,
+            announce=self.announce,
+        )
 
     def configured(self, **changes: Any) -> Self:
         """Return the same linker with other fields; what was encoded of the knowledge base is kept."""
@@ -97,7 +117,7 @@ class Linker:
         """The encoder fitted on the knowledge base alone, so that no link depends on other documents."""
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)
-        return encoder, encoder.encode_entities(self.kb)
+        return encoder, encoder.encode_entities(self.kb, self.announce)
 
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()

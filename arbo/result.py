@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.config import LinkerConfig
-from arbo.documents import Corpus, Document, Mention
+from arbo.documents import Corpus, Mention
 from arbo.explanation import Explanation, explain
+from arbo.guard import Giant, describe_giants, giants_of
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import Retrieval
 from arbo.tables import cluster_table, link_table, mention_table
@@ -130,6 +131,11 @@ class Result:
         first = self.cluster_table["entity_id"].length() - self.cluster_table["entity_id"].null_count
         return Rows(self.cluster_table.num_rows - first, lambda place: self._cluster(first + place))
 
+    @property
+    def giants(self) -> tuple[Giant, ...]:
+        """Discovered clusters that have swallowed too much, with the edges that did it; largest first."""
+        return giants_of(self)
+
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; KeyError if there is none."""
         return self._link(self.row_of[mention_id])
@@ -142,7 +148,7 @@ class Result:
         """Say why: the path from the entity to the mention, or what kept every entity away."""
         return explain(self, link)
 
-    def evaluate(self, *, train: Iterable[Document] | None = None) -> Evaluation:
+    def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
         """Score the result against the gold annotations of its mentions.
 
         Args:
@@ -151,7 +157,7 @@ class Result:
         """
         from arbo.evaluation import evaluate
 
-        return evaluate(self, train=train)
+        return evaluate(self, train=None if train is None else Corpus.of(train))
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write a run folder; complete or not at all. A run folder of that name is replaced, nothing else is."""
@@ -240,14 +246,17 @@ def describe(
     mentions = mention_table(corpus, retrieval.inputs, kb)
     names = [mention.name for mention in retrieval.inputs]
     cluster_rows, cluster_ids = cluster_table(kb, names, clusters)
-    links = link_table(mentions["mention_id"].combine_chunks(), kb, retrieval, clusters, cluster_ids)
+    mention_ids = mentions["mention_id"].combine_chunks()
+    links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids)
     entity_limit, mention_limit = config.limits(retrieval.encoder.threshold)
     manifest = {
         "config": config.as_dict(),
         "threshold": {"entity": entity_limit, "mention": mention_limit},
         "encoder": retrieval.encoder.settings,
+        "search": {"method": retrieval.search, "recall": retrieval.measured_recall()},
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
+        "giants": describe_giants(names, clusters, mention_ids, cluster_ids),
         "notes": {
             "documents": corpus.notes,
             "knowledge_base": {} if kb is None else kb.notes,

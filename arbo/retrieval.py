@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import issparse
 
 from arbo.abbreviations import expander
 from arbo.documents import Corpus
 from arbo.encoders import Encoder, MentionInput
+from arbo.errors import UsageError
 from arbo.progress import Announce
 from clustering import Graph
 from clustering.dissimilarity import offset_of
-from clustering.knn import Neighbors, nearest, pair_dissimilarity
+from clustering.knn import Neighbors, measured_recall, nearest, pair_dissimilarity
+from clustering.search import SearchMethod
 from clustering.vectors import Vectors
 
 
@@ -27,11 +30,25 @@ class Retrieval:
     entities: Neighbors
     mentions: Neighbors
     encoder: Encoder
+    search: SearchMethod = "exact"
 
     def graph(self, k: int) -> Graph:
         """Build the inference graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
         n_entities = len(self.entity_vectors) if self.entity_vectors else 0
         return Graph.from_neighbors(self.mentions.first(k), self.entities.first(1), n_entities=n_entities)
+
+    def measured_recall(self) -> dict[str, float]:
+        """Measure how many of the exact neighbours an approximate search has found, on a sample of the mentions."""
+        found: dict[str, float] = {}
+        if self.search == "exact":
+            return found
+        metric, vectors = self.encoder.metric, self.mention_vectors
+        if self.entity_vectors is not None:
+            found["entities"] = measured_recall(self.entities, vectors, self.entity_vectors, metric=metric)
+        found["mentions"] = measured_recall(
+            self.mentions, vectors, vectors, metric=metric, self_ids=np.arange(len(vectors))
+        )
+        return found
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn dissimilarities into similarities (higher is closer): the one place where the sign changes."""
@@ -69,10 +86,18 @@ def retrieve(
     *,
     k: int,
     candidates: int,
+    search: SearchMethod,
     announce: Announce,
 ) -> Retrieval:
-    """Encode mentions and find the ``candidates`` nearest entities and ``k`` nearest other mentions of each."""
-    vectors = encoder.encode_mentions(inputs)
+    """Encode mentions and find the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
+
+    Raises:
+        UsageError: an approximate search of sparse vectors.
+
+    """
+    vectors = encoder.encode_mentions(inputs, announce)
+    if search != "exact" and issparse(vectors.matrix):
+        raise UsageError(f"search={search!r} is for dense vectors, such as a transformer's; these are searched exactly")
     entities = mentions = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     if entity_vectors is not None and inputs:
         entities = nearest(
@@ -80,6 +105,7 @@ def retrieve(
             entity_vectors,
             min(candidates, len(entity_vectors)),
             metric=encoder.metric,
+            search=search,
             progress=announce("nearest entities"),
         )
     if len(inputs) > 1:
@@ -89,6 +115,7 @@ def retrieve(
             min(k, len(inputs) - 1),
             metric=encoder.metric,
             self_ids=np.arange(len(vectors)),
+            search=search,
             progress=announce("nearest mentions"),
         )
-    return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder)
+    return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder, search)

@@ -1,10 +1,17 @@
-"""Choosing k, method and thresholds on documents with gold annotations: one search, then many cheap partitions."""
+"""Choosing k, method and thresholds on documents with gold annotations: one search, then many cheap partitions.
+
+Where the results at different thresholds are nested, one partition holds them all, and the score is known at every
+threshold exactly. Discovery is nested in the mention threshold: one merge tree. `independent`, `minimax` and
+`undirected` are nested in the larger of the two thresholds: they take edges from the lightest to the heaviest, so that
+a smaller one only ends them earlier. A mention is then linked if and only if its bottleneck is not above the
+threshold, and always to the same entity. `arborescence` is not nested, and is tried at quantiles.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +21,8 @@ from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import Retrieval
 from arbo.tables import gold_entities
-from clustering import Method, merge_tree, partition
-from eval import adjusted_rand_index
+from clustering import Method, Partition, merge_tree, partition
+from eval import all_cuts
 
 if TYPE_CHECKING:
     from arbo.linker import Linker
@@ -23,7 +30,10 @@ if TYPE_CHECKING:
 _K = (1, 2, 4, 8)
 _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
-_DISCOVERY_THRESHOLDS = 100
+_POINTS_WRITTEN = 200
+
+Kind = Literal["entity", "mention"]
+"""A kind of edges, by where they come from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,35 @@ class Trial:
     score: float
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Curve:
+    """The score at every value of one threshold, exactly; all else is as in ``best``."""
+
+    best: Trial
+    varies: Kind
+    """Which threshold."""
+    threshold: npt.NDArray[np.floating[Any]]
+    """(points,) ascending, -inf for below every edge: the smallest for which the curve is exact, then each at which the
+    score changes. A point holds up to the next, the last up to no threshold at all."""
+    score: npt.NDArray[np.float64]
+    """(points,)"""
+    place: int
+    """The point that ``best`` is of."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, ready for JSON: of more than 200 points an even selection, the best included."""
+        n = len(self.score)
+        kept = np.union1d(np.linspace(0, n - 1, min(n, _POINTS_WRITTEN - 1)).astype(np.int64), [self.place])
+        threshold = [None if value == -np.inf else value for value in self.threshold[kept].tolist()]
+        return {
+            "best": asdict(self.best),
+            "varies": self.varies,
+            "points": n,
+            "threshold": threshold,
+            "score": self.score[kept].tolist(),
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """How a configuration was chosen."""
@@ -45,11 +84,19 @@ class Tuning:
     """What ``score`` is: ``accuracy_with_nil`` over links and NIL decisions, or ``ari`` of discovered clusters."""
     best: Trial
     trials: tuple[Trial, ...]
+    """All that was tried; of a curve its best point."""
+    curves: tuple[Curve, ...]
+    """For each method and k that has exact curves, the one with the best point."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, ready for JSON; the trials as columns."""
+        """Return everything by name, ready for JSON; the trials as columns, the curves thinned to 200 points."""
         columns = {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)}
-        return {"objective": self.objective, "best": asdict(self.best), "trials": columns}
+        return {
+            "objective": self.objective,
+            "best": asdict(self.best),
+            "trials": columns,
+            "curves": [curve.as_dict() for curve in self.curves],
+        }
 
 
 def tune(linker: Linker, corpus: Corpus) -> Linker:
@@ -58,12 +105,17 @@ def tune(linker: Linker, corpus: Corpus) -> Linker:
     retrieval = linker.retrieve(corpus, k=max(ks), discover=linker.kb is None)
     own = linker.config.limits(retrieval.encoder.threshold)
     if linker.kb is None:
-        objective, n_trials, trials = "ari", len(ks), _discovery_trials(retrieval, corpus, ks, own[1])
+        objective, plan = "ari", _discovery_plan(retrieval, _gold_classes(corpus), ks, own[1])
     else:
-        objective = "accuracy_with_nil"
-        n_trials, trials = _linking_trials(retrieval, _linking_score(corpus, linker.kb), ks, own)
-    tried = tuple(linker.announce("tuning")(trials, n_trials))
-    best = max(tried, key=lambda trial: trial.score)  # of equals the first
+        objective, plan = "accuracy_with_nil", _linking_plan(retrieval, _Gold.of(corpus, linker.kb), ks, own)
+    trials: list[Trial] = []
+    curves: dict[tuple[Method, int], Curve] = {}
+    for tried in linker.announce("tuning")(*plan):
+        trials.append(tried.best if isinstance(tried, Curve) else tried)
+        if isinstance(tried, Curve):
+            key = tried.best.method, tried.best.k
+            curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
+    best = max(trials, key=lambda trial: trial.score)  # of equals the first
     config = replace(
         linker.config,
         method=best.method,
@@ -71,80 +123,172 @@ def tune(linker: Linker, corpus: Corpus) -> Linker:
         entity_threshold=best.entity_threshold,
         mention_threshold=best.mention_threshold,
     )
-    return linker.configured(config=config, tuning=Tuning(objective, best, tried))
+    return linker.configured(config=config, tuning=Tuning(objective, best, tuple(trials), tuple(curves.values())))
 
 
-def _linking_trials(
-    retrieval: Retrieval,
-    score: Callable[[npt.NDArray[np.int32]], float],
-    ks: list[int],
-    own: tuple[float, float],
-) -> tuple[int, Iterator[Trial]]:
+class _Plan(NamedTuple):
+    """What to try, and how many that will be."""
+
+    tried: Iterator[Trial | Curve]
+    n: int
+
+
+def _linking_plan(retrieval: Retrieval, gold: _Gold, ks: list[int], own: tuple[float, float]) -> _Plan:
     """Try every method, k and pair of thresholds; the first of equals wins.
 
-    First come no threshold for entities, the linker's own between mentions and then the smallest, and a small k. The
-    linker's ``own`` thresholds are among them: tuning never chooses worse than what it starts from.
+    First comes `independent`, then a small k; the linker's own mention threshold, then the smallest; no entity
+    threshold, then the largest. The linker's ``own`` thresholds are among them: tuning never chooses worse than what it
+    starts from. Each nested method has a curve over the entity thresholds from each mention threshold on, and one over
+    the mention thresholds from each entity threshold on.
     """
-    entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])
+    entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
-    mention_limits.sort(key=lambda limit: (limit != own[1], np.inf if limit is None else limit))
-    plan: list[tuple[Method, int, float | None]] = [("independent", max(ks), _finite(own[1]))]
-    methods: tuple[Method, ...] = ("arborescence", "minimax", "undirected")
-    plan += [(method, k, limit) for k in ks for method in methods for limit in mention_limits]
+    mention_limits.sort(key=lambda limit: limit != own[1])
+    nested: tuple[Method, ...] = ("minimax", "undirected")
+    finite = [limit for limit in entity_limits if limit != np.inf]
     graphs = {k: retrieval.graph(k) for k in ks}
 
-    def run() -> Iterator[Trial]:
-        for method, k, mention in plan:
-            for entity in entity_limits:
-                pair = tuple(np.inf if limit is None else limit for limit in (entity, mention))
-                linked = partition(graphs[k], method, (pair[0], pair[1])).entity
-                yield Trial(method, k, entity, mention, score(linked))
+    def entity_curve(method: Method, k: int, limit: float, *, least: float) -> Curve:
+        steps = gold.steps(partition(graphs[k], method, (np.inf, limit)), least=least)
+        return steps.curve_of_entity_thresholds(Trial(method, k, None, _finite(limit), 0))
 
-    return len(plan) * len(entity_limits), run()
+    def mention_curve(method: Method, k: int, limit: float) -> Curve:
+        steps = gold.steps(partition(graphs[k], method, (limit, np.inf)), least=limit)
+        return steps.curve_of_mention_thresholds(Trial(method, k, limit, None, 0), own[1])
+
+    def run() -> Iterator[Trial | Curve]:
+        yield entity_curve("independent", max(ks), own[1], least=-np.inf)
+        for k in ks:
+            for mention in mention_limits:
+                for entity in entity_limits:
+                    linked = partition(graphs[k], "arborescence", (entity, mention)).entity
+                    yield Trial("arborescence", k, _finite(entity), _finite(mention), gold.score(linked))
+            for method in nested:
+                for mention in mention_limits:
+                    yield entity_curve(method, k, mention, least=mention)
+                for entity in finite:
+                    yield mention_curve(method, k, entity)
+
+    n_each = len(mention_limits) * len(entity_limits) + len(nested) * (len(mention_limits) + len(finite))
+    return _Plan(run(), 1 + len(ks) * n_each)
 
 
-def _discovery_trials(retrieval: Retrieval, corpus: Corpus, ks: list[int], own: float) -> Iterator[Trial]:
-    """Cut one merge tree a k at many thresholds, the linker's ``own`` among them."""
-    classes: dict[frozenset[str], int] = {}
-    gold = np.array(
-        [classes.setdefault(frozenset(m.gold), len(classes)) if m.gold else -1 for m in corpus.mentions],
-        np.int64,
-    )
-    if not classes:
+def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.int64], ks: list[int], own: float) -> _Plan:
+    """Build one merge tree a k; of equals the linker's ``own`` threshold wins, then a small k, then the smallest."""
+
+    def run() -> Iterator[Curve]:
+        for k in ks:
+            tree = merge_tree(retrieval.graph(k))
+            cuts = all_cuts(classes, tree.left, tree.right, tree.height)
+            steps = _Steps.of(cuts.threshold.astype(tree.height.dtype), cuts.ari)
+            yield steps.curve_of_mention_thresholds(Trial("arborescence", k, None, None, 0), own)
+
+    return _Plan(run(), len(ks))
+
+
+def _gold_classes(corpus: Corpus) -> npt.NDArray[np.int64]:
+    """Give each set of gold ids a number, and -1 to a mention without any."""
+    number: dict[frozenset[str], int] = {}
+    classes = [number.setdefault(frozenset(m.gold), len(number)) if m.gold else -1 for m in corpus.mentions]
+    if not number:
         raise DataError("tuning needs mentions with gold ids, and these documents have none")
-    for k in ks:
-        tree = merge_tree(retrieval.graph(k))
-        for limit in _limits(tree.height[:, None], _DISCOVERY_THRESHOLDS, own)[1:] or [None]:
-            cut = tree.cut() if limit is None else tree.cut(limit)
-            ari = adjusted_rand_index(gold[gold >= 0], cut[gold >= 0])
-            yield Trial("arborescence", k, None, limit, ari)
+    return np.array(classes, np.int64)
 
 
-def _linking_score(corpus: Corpus, kb: KnowledgeBase) -> Callable[[npt.NDArray[np.int32]], float]:
-    """Share of the annotated mentions that are linked to a gold entity, or are NIL and called so."""
-    annotated = np.array([m.gold is not None for m in corpus.mentions], np.bool_)
-    if not annotated.any():
-        raise DataError("tuning needs mentions with gold annotations, and these documents have none")
-    accepted = [(row, kb.row_of[id_]) for row, m in enumerate(corpus.mentions) for id_ in gold_entities(m.gold, kb)]
-    mention, entity = np.array(accepted, np.int64).reshape(-1, 2).T
-    is_nil = annotated.copy()
-    is_nil[mention] = False
+@dataclass(frozen=True, eq=False, slots=True)
+class _Gold:
+    """What is right: the share of the annotated mentions linked to a gold entity, or NIL and called so."""
 
-    def score(linked: npt.NDArray[np.int32]) -> float:
-        right = is_nil & (linked < 0)
-        right[mention[linked[mention] == entity]] = True
-        return float(right.sum() / annotated.sum())
+    n_annotated: int
+    is_nil: npt.NDArray[np.bool_]
+    mention: npt.NDArray[np.int64]
+    """(pairs,) a mention and an entity that is right for it."""
+    entity: npt.NDArray[np.int64]
 
-    return score
+    @classmethod
+    def of(cls, corpus: Corpus, kb: KnowledgeBase) -> Self:
+        annotated = np.array([m.gold is not None for m in corpus.mentions], np.bool_)
+        if not annotated.any():
+            raise DataError("tuning needs mentions with gold annotations, and these documents have none")
+        accepted = [(row, kb.row_of[id_]) for row, m in enumerate(corpus.mentions) for id_ in gold_entities(m.gold, kb)]
+        mention, entity = np.array(accepted, np.int64).reshape(-1, 2).T
+        is_nil = annotated.copy()
+        is_nil[mention] = False
+        return cls(int(annotated.sum()), is_nil, mention, entity)
+
+    def is_linked_rightly(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+        """Mark the mentions whose entity in ``linked`` is right."""
+        right = np.zeros(len(linked), np.bool_)
+        right[self.mention[linked[self.mention] == self.entity]] = True
+        return right
+
+    def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:
+        right = self.is_linked_rightly(linked) | (self.is_nil & (linked < 0))
+        return float(right.sum() / self.n_annotated)
+
+    def steps(self, clusters: Partition, *, least: float) -> _Steps:
+        """Score all thresholds from ``least`` on of a partition whose links up to a threshold are those at it."""
+        reached = clusters.entity >= 0
+        bottleneck = clusters.bottleneck[clusters.n_entities :][reached]
+        start = bottleneck.dtype.type(least)
+        threshold, place = np.unique(np.maximum(bottleneck, start), return_inverse=True)
+        gain = self.is_linked_rightly(clusters.entity).astype(np.int64) - self.is_nil
+        right = self.is_nil.sum() + np.cumsum(np.bincount(place, gain[reached], minlength=len(threshold)))
+        if not len(threshold) or threshold[0] > start:
+            threshold, right = np.append(start, threshold), np.append(self.is_nil.sum(), right)
+        return _Steps.of(threshold, right / self.n_annotated)
 
 
-def _limits(dissimilarity: npt.NDArray[np.float32], n: int, own: float) -> list[float | None]:
-    """No limit, and quantiles of the dissimilarities and ``own``, the largest first."""
-    chosen = {own} - {np.inf}
+class _Steps(NamedTuple):
+    """A score that changes at thresholds and nowhere else; each holds up to the next, the last to infinity."""
+
+    threshold: npt.NDArray[np.floating[Any]]
+    score: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, threshold: npt.NDArray[np.floating[Any]], score: npt.NDArray[np.float64]) -> Self:
+        """Leave out the thresholds at which nothing changes."""
+        changes = np.append(True, score[1:] != score[:-1])
+        return cls(threshold[changes], score[changes])
+
+    def curve_of_entity_thresholds(self, start: Trial) -> Curve:
+        """Choose no threshold if that is among the best, else the middle of the largest best ones."""
+        place = int(np.flatnonzero(self.score == self.score.max())[-1])
+        chosen = None if place + 1 == len(self.score) else self._middle(place)
+        best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
+        return Curve(best, "entity", self.threshold, self.score, place)
+
+    def curve_of_mention_thresholds(self, start: Trial, own: float) -> Curve:
+        """Choose ``own`` if that is among the best, else the middle of the smallest best ones."""
+        with np.errstate(over="ignore"):
+            own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
+        place = int(np.argmax(self.score))
+        if own_place >= 0 and self.score[own_place] == self.score[place]:
+            place, chosen = own_place, _finite(own)
+        else:
+            chosen = self._middle(place)
+        best = replace(start, mention_threshold=chosen, score=float(self.score[place]))
+        return Curve(best, "mention", self.threshold, self.score, place)
+
+    def _middle(self, place: int) -> float:
+        """Return a threshold amid those with the score of this place; the smallest, where there is no largest."""
+        begin = self.threshold[place]
+        if place + 1 == len(self.score):
+            return float(begin)
+        end = self.threshold[place + 1]
+        if begin == -np.inf:
+            return float(end - max(1, abs(end)))
+        middle = begin + (end - begin) / 2
+        return float(middle if middle < end else begin)
+
+
+def _limits(dissimilarity: npt.NDArray[np.float32], n: int, own: float) -> list[float]:
+    """Quantiles of the dissimilarities, ``own``, and infinity for no limit, ascending."""
+    chosen = {own, np.inf}
     finite = dissimilarity[np.isfinite(dissimilarity)]
     if len(finite):
         chosen |= set(np.quantile(finite, np.linspace(0, 1, n + 1), method="inverted_cdf").tolist())
-    return [None, *sorted(chosen, reverse=True)]
+    return sorted(chosen)
 
 
 def _finite(limit: float) -> float | None:

@@ -15,12 +15,12 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -43,6 +43,7 @@ class Result(TypedDict):
     machine: str
     date: str
     figures: dict[str, float]
+    tables: NotRequired[dict[str, list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,15 @@ class Target:
         return value >= bound if self.at_least else value <= bound
 
 
-def record(name: str, command: str, figures: Mapping[str, float]) -> Path:
+def record(
+    name: str,
+    command: str,
+    figures: Mapping[str, float],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
+) -> Path:
     """Write `benchmarks/results/NAME.json` in one step, and return its path.
+
+    `tables` holds, by title, rows of equal columns: what people compare rather than look up.
 
     Raises:
         ValueError: a figure is not a finite number.
@@ -92,8 +100,13 @@ def record(name: str, command: str, figures: Mapping[str, float]) -> Path:
         "commit": _commit(),
         "machine": _machine(),
         "date": datetime.now(UTC).date().isoformat(),
-        "figures": {k: v if isinstance(v, int) else float(f"{v:.6g}") for k, v in figures.items()},
+        "figures": {key: _rounded(value) for key, value in figures.items()},
     }
+    if tables:
+        result["tables"] = {
+            title: [{column: _rounded(value) for column, value in row.items()} for row in rows]
+            for title, rows in tables.items()
+        }
     path = HERE / "results" / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     _replace(path, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
@@ -109,6 +122,10 @@ def number(value: float) -> str:
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def write_report() -> Path:
@@ -158,10 +175,30 @@ def _section(name: str, result: Result | None, targets: Mapping[str, Target]) ->
         shown = "not measured" if value is None else number(value)
         met = target.verdict(value) if target and value is not None else ""
         lines.append(f"| `{key}` | {shown} | {target or ''} | {met} |")
+    for title, rows in (result or {}).get("tables", {}).items():
+        lines += ["", f"**{title}**", "", *_table(rows)]
     note = HERE / "notes" / f"{name}.md"
     if note.exists():
         lines += ["", note.read_text(encoding="utf-8").strip()]
     return "\n".join([*lines, ""])
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write rows as Markdown; a value equal to the one above in the leading text columns is left blank."""
+    columns = list(rows[0])
+    texts = [column for column in columns if isinstance(rows[0][column], str)]
+    lines = [f"| {' | '.join(columns)} |", "|" + "".join("---|" if column in texts else "---:|" for column in columns)]
+    above: Mapping[str, Any] = {}
+    for row in rows:
+        is_new = False
+        cells = []
+        for column in columns:
+            is_new |= column not in texts or row[column] != above.get(column)
+            shown = f"{row[column]:.3f}" if isinstance(row[column], float) else str(row[column])
+            cells.append(shown if is_new else "")
+        lines.append(f"| {' | '.join(cells)} |")
+        above = row
+    return lines
 
 
 def _docstring(name: str) -> str:

@@ -8,9 +8,36 @@
 [-1, 0]
 """
 
+from typing import TYPE_CHECKING, Any
+
 from clustering.arrays import Edges
 from clustering.graph import Graph
 from clustering.linkage import MergeTree, merge_tree
 from clustering.partition import METHODS, Method, Partition, partition
 
-__all__ = ["METHODS", "Edges", "Graph", "MergeTree", "Method", "Partition", "merge_tree", "partition"]
+if TYPE_CHECKING:
+    from clustering.estimator import ArborescenceClustering
+
+__all__ = [
+    "METHODS",
+    "ArborescenceClustering",
+    "Edges",
+    "Graph",
+    "MergeTree",
+    "Method",
+    "Partition",
+    "merge_tree",
+    "partition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ArborescenceClustering":
+        raise AttributeError(f"module 'clustering' has no attribute {name!r}")
+    from clustering.estimator import ArborescenceClustering  # loads scikit-learn
+
+    return ArborescenceClustering
+
+
+def __dir__() -> list[str]:
+    return __all__

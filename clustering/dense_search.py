@@ -13,9 +13,9 @@ import numpy as np
 
 from clustering.arrays import Floats, Ids, Weights
 from clustering.dissimilarity import dissimilarities, dissimilarity
-from clustering.search import Rows, Search
+from clustering.search import Rows, Search, score_found
 from clustering.shortlist import offer_all
-from clustering.vectors import dot, lengths
+from clustering.vectors import lengths
 
 _SPARE = 8
 _CHUNK = 4096
@@ -39,7 +39,7 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
 
         count = np.zeros(len(vectors), np.int64)
         scores, found = faiss.knn(vectors, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
-        _score_found(vectors, matrix, found, start, by_row, corpus.several, offset, ids, dissimilarity, count)
+        score_found(vectors, matrix, found, start, by_row, corpus.several, offset, ids, dissimilarity, count)
         if fetched == len(matrix):
             return
         left_out = dissimilarities(scores[:, -1] + _rounding(vectors, longest), offset)
@@ -66,28 +66,6 @@ def _rounding(vectors: Floats, longest: float) -> Weights:
     float32, dim = np.finfo(np.float32), vectors.shape[1] + 2
     bound: Weights = dim * (float32.eps * lengths(vectors) * longest + float32.tiny)
     return bound
-
-
-@numba.njit(cache=True, nogil=True)
-def _score_found(
-    vectors: Floats,
-    matrix: Floats,
-    found: Ids,
-    start: Ids,
-    by_row: Ids,
-    several: bool,
-    offset: float,
-    ids: Ids,
-    dissimilarity_: Floats,
-    count: Ids,
-) -> None:
-    """Offer the owners of the rows found."""
-    for q in range(len(vectors)):
-        places, values, taken = ids[q], dissimilarity_[q], count[q]
-        for row in found[q]:
-            value = dissimilarity(dot(vectors[q], matrix[row]), offset)
-            taken = offer_all(places, values, taken, by_row, start[row], start[row + 1], value, several)
-        count[q] = taken
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,6 +1,7 @@
 """Exact nearest neighbours, dense or sparse: the same on every machine, whatever the batches and threads.
 
-A thing with several vectors is as near as its nearest vector. Ties are broken by the smaller id.
+A thing with several vectors is as near as its nearest vector. Ties are broken by the smaller id. Approximate search
+is there for those who ask for it by name; `measured_recall` says what it misses.
 """
 
 from collections.abc import Iterable
@@ -10,10 +11,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
+from clustering.approximate_search import approximate_search
 from clustering.arrays import Floats, Ids, Weights
 from clustering.dense_search import dense_search
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
-from clustering.search import Rows
+from clustering.search import SEARCH_METHODS, Rows, SearchMethod
 from clustering.sparse_search import csr, sparse_search
 from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
 
@@ -51,6 +53,7 @@ def nearest(
     k: int,
     *,
     metric: Metric = "cosine",
+    search: SearchMethod = "exact",
     self_ids: Ids | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
@@ -59,19 +62,28 @@ def nearest(
     Queries that share a vector are answered once. Dense vectors give what the same vectors in sparse form give.
     Memory beyond the result: a copy of the corpus for cosine, and a few scores.
 
+    Approximate search, ``"hnsw"`` or ``"ivf"``, may miss neighbours: report `measured_recall` with what it finds.
+    Its lists are as long as the exact ones, a thing that both find has the same dissimilarity, and the result
+    depends neither on threads nor on the batch. On another machine, or with another version of faiss, it may
+    differ, as the index is built of float32 products. Below 10,000 distinct vectors, or where k is not small
+    beside their number, no index pays, and the search is exact. Memory: one more copy of the corpus and, for
+    ``"hnsw"``, some 270 bytes a vector.
+
     Args:
         queries: things with one vector each.
         corpus: things with one or several vectors each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
         metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus
             the inner product).
+        search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), which is slow to build
+            and quick to search; or ``"ivf"``, lists around centroids, which is the other way round.
         self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not
             its own neighbour. Left out where queries and corpus are different things.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
-        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, or inner
-            products beyond float32.
+        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, inner
+            products beyond float32, or an approximate search of sparse vectors.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -79,6 +91,10 @@ def nearest(
 
     """
     _check(queries, corpus, k, metric)
+    if search not in SEARCH_METHODS:
+        raise ValueError(f"search={search!r} is not one of {', '.join(SEARCH_METHODS)}")
+    if search != "exact" and sp.issparse(corpus.matrix):
+        raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
         raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
     distinct, place = np.unique(queries.row, return_inverse=True)
@@ -86,11 +102,48 @@ def nearest(
     ids = np.full((len(distinct), n_fetched), -1, np.int32)
     dissimilarity = np.full((len(distinct), n_fetched), np.inf, np.float32)
     if k > 0 and len(distinct) > 0 and len(corpus.row) > 0:
-        _search(queries.matrix, distinct, corpus, metric, ids, dissimilarity, progress)
+        _search(queries.matrix, distinct, corpus, metric, search, ids, dissimilarity, progress)
     ids, dissimilarity = ids[place], dissimilarity[place]
     if self_ids is not None:
         ids, dissimilarity = _without(ids, dissimilarity, np.asarray(self_ids))
     return _padded(ids, dissimilarity, k)
+
+
+def measured_recall(
+    found: Neighbors,
+    queries: Vectors,
+    corpus: Vectors,
+    *,
+    metric: Metric = "cosine",
+    self_ids: Ids | None = None,
+    sample: int = 1000,
+    seed: int = 0,
+) -> float:
+    """Share of the exact neighbours that a search found, measured on a sample of the queries; 1 if there are none.
+
+    recall@k, k being the length of the lists. What is as near as the farthest exact neighbour counts as found: of
+    equally near things any will do. Costs an exact search for the sample.
+
+    Args:
+        found: what `nearest` gave for these queries.
+        queries: as given to `nearest`.
+        corpus: as given to `nearest`.
+        metric: as given to `nearest`.
+        self_ids: as given to `nearest`.
+        sample: how many queries, drawn without replacement; all if there are no more.
+        seed: of the drawing.
+
+    """
+    if len(found.ids) != queries.n:
+        raise ValueError(f"lists of {len(found.ids)} queries, but {queries.n} queries")
+    drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
+    some = Vectors(queries.matrix, queries.row[drawn], np.arange(len(drawn), dtype=np.int32), len(drawn))
+    own = None if self_ids is None else np.asarray(self_ids)[drawn]
+    exact = nearest(some, corpus, found.ids.shape[1], metric=metric, self_ids=own).dissimilarity
+    there = np.isfinite(exact)
+    farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
+    n_there = int(there.sum())
+    return int((found.dissimilarity[drawn] <= farthest).sum()) / n_there if n_there else 1.0
 
 
 def pair_dissimilarity(
@@ -131,6 +184,7 @@ def _search(
     rows: Ids,
     corpus: Vectors,
     metric: Metric,
+    method: SearchMethod,
     ids: Ids,
     dissimilarity: Floats,
     progress: Progress,
@@ -139,8 +193,10 @@ def _search(
     prepared = Rows.of(corpus, metric)
     if sp.issparse(matrix):
         search = sparse_search(prepared, offset_of(metric))
-    else:
+    elif method == "exact":
         search = dense_search(prepared, offset_of(metric), ids.shape[1])
+    else:
+        search = approximate_search(prepared, offset_of(metric), ids.shape[1], method)
 
     def fill(begin: int) -> None:
         chunk = slice(begin, begin + search.chunk)

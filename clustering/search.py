@@ -1,12 +1,20 @@
-"""What the searches of dense and of sparse vectors have in common."""
+"""What the searches have in common, of dense and of sparse vectors, exact and approximate."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
+import numba
 import numpy as np
 
 from clustering.arrays import Floats, Ids
-from clustering.vectors import Metric, Vectors, unit
+from clustering.dissimilarity import dissimilarity
+from clustering.shortlist import offer_all
+from clustering.vectors import Metric, Vectors, dot, unit
+
+SearchMethod = Literal["exact", "hnsw", "ivf"]
+"""Compare everything; or let an index of faiss propose what to compare: a graph, or lists around centroids."""
+
+SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)
 
 
 class Search(NamedTuple):
@@ -49,3 +57,26 @@ class Rows(NamedTuple):
             corpus.owner[np.argsort(row, kind="stable")],
             bool((corpus.owner[1:] == corpus.owner[:-1]).any()),
         )
+
+
+@numba.njit(cache=True, nogil=True)
+def score_found(
+    vectors: Floats,
+    matrix: Floats,
+    found: Ids,
+    start: Ids,
+    by_row: Ids,
+    several: bool,
+    offset: float,
+    ids: Ids,
+    dissimilarity_: Floats,
+    count: Ids,
+) -> None:
+    """Offer the owners of the rows found for each query, different rows or -1; ``count`` is of the places taken."""
+    for q in range(len(vectors)):
+        places, values, taken = ids[q], dissimilarity_[q], count[q]
+        for row in found[q]:
+            if row >= 0:
+                value = dissimilarity(dot(vectors[q], matrix[row]), offset)
+                taken = offer_all(places, values, taken, by_row, start[row], start[row + 1], value, several)
+        count[q] = taken

@@ -47,14 +47,19 @@ from eval.coreference import (
     muc,
     scores_from_counts,
 )
+from eval.cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
 from eval.linking import LinkingCounts, LinkingScores, linking_scores
 from eval.nil import NilScores, gold_is_nil, nil_scores
 
 __all__ = [
+    "BestCut",
     "ClusteringScores",
     "Contingency",
     "CoreferenceCounts",
     "CoreferenceScores",
+    "Curves",
+    "CutMetric",
+    "Cuts",
     "LinkingCounts",
     "LinkingScores",
     "NilScores",
@@ -63,6 +68,7 @@ __all__ = [
     "Score",
     "adjusted_mutual_information",
     "adjusted_rand_index",
+    "all_cuts",
     "b_cubed",
     "blanc",
     "ceaf_e",
@@ -72,6 +78,7 @@ __all__ = [
     "coreference_counts",
     "coreference_scores",
     "counts_from_contingency",
+    "dendrogram_purity",
     "fowlkes_mallows",
     "gold_is_nil",
     "homogeneity",

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from arbo.encoders.tower import Tower
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SHARED = _ROOT.parent / "shared"
 
 # Numba's cache on disk does not notice a change in a helper of another file: let its folder depend on all of them.
-_SOURCES = b"".join(file.read_bytes() for file in sorted((_ROOT / "clustering").glob("*.py")))
+_SOURCES = b"".join(
+    file.read_bytes() for room in ("clustering", "eval") for file in sorted((_ROOT / room).glob("*.py"))
+)
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_ROOT / ".numba_cache" / hashlib.sha256(_SOURCES).hexdigest()[:16]))
+
+# No test asks the hub for a model.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+WORDS = "the of in and patients left kidney fever disease cancer syndrome marsh mention"
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +41,93 @@ def shared() -> Callable[[str], Path]:
         return _SHARED / path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def bert_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Save a tiny BERT with random weights: a few words and all ASCII letters, 128 positions."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+    from transformers import BertConfig, BertModel
+
+    ascii_ = [chr(code) for code in range(33, 127) if not chr(code).isupper()]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused0]", *WORDS.split(), *ascii_]
+    vocabulary += [f"##{letter}" for letter in ascii_ if letter.isalnum()]
+    tokenizer = Tokenizer(models.WordPiece({word: id_ for id_, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "mask_token": "[MASK]"}
+    config = BertConfig(vocab_size=len(vocabulary), max_position_embeddings=128, **_TINY)
+    return _save(tmp_path_factory.mktemp("bert"), BertModel, config, tokenizer, unk_token="[UNK]", **special)
+
+
+@pytest.fixture(scope="session")
+def roberta_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Save a tiny RoBERTa with random weights: byte-level BPE, where blanks are part of words; 128 tokens fit."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import RobertaConfig, RobertaModel
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator([*WORDS.split(), WORDS] * 9, trainer)
+    special = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>", "mask_token": "<mask>"}
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    config = RobertaConfig(vocab_size=tokenizer.get_vocab_size(), max_position_embeddings=130, **ids, **_TINY)
+    return _save(tmp_path_factory.mktemp("roberta"), RobertaModel, config, tokenizer, unk_token="<unk>", **special)
+
+
+@pytest.fixture(scope="session")
+def bert(bert_folder: Path) -> Tower:
+    """Load the tiny BERT."""
+    return _tower(bert_folder)
+
+
+@pytest.fixture(scope="session")
+def roberta(roberta_folder: Path) -> Tower:
+    """Load the tiny RoBERTa."""
+    return _tower(roberta_folder)
+
+
+@pytest.fixture(scope="session")
+def batches() -> Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]:
+    """Watch the (texts, tokens) of the batches that go through a model."""
+
+    @contextmanager
+    def watch(tower: Tower) -> Iterator[list[tuple[int, int]]]:
+        shapes: list[tuple[int, int]] = []
+        hook = tower.model.register_forward_pre_hook(
+            lambda _, __, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
+        )
+        try:
+            yield shapes
+        finally:
+            hook.remove()
+
+    return watch
+
+
+_TINY = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}
+
+
+def _save(folder: Path, kind: type, config: object, tokenizer: object, **special: str) -> Path:
+    import torch
+    from transformers import PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    kind(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    return folder
+
+
+def _tower(folder: Path) -> Tower:
+    import torch
+
+    from arbo.encoders.tower import Tower
+
+    torch.set_num_threads(1)  # more are slower on models this small
+    return Tower.load(folder, device="cpu")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arbo.documents import Corpus, Document, Mention, mention_ids, text_of
-from arbo.errors import ArboError, DataError
+from arbo.errors import ArboError, DataError, UsageError
 
 TEXT = "Left and right kidney."
 
@@ -183,3 +183,9 @@ def test_errors_keep_their_place_when_pickled() -> None:
     assert isinstance(error, ArboError)
     assert isinstance(error, ValueError)
     assert str(DataError("broken")) == "broken"
+
+
+@pytest.mark.parametrize("items", [["d1"], [{"id": "d1", "text": TEXT}], [document(), None]])
+def test_a_corpus_holds_documents_alone(items: list[Any]) -> None:
+    with pytest.raises(UsageError, match=rf"expected documents, not {type(items[-1]).__name__}; rows are dicts"):
+        Corpus(items)

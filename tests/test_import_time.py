@@ -7,7 +7,19 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "transformers", "numba", "sklearn", "faiss", "pyarrow", "scipy", "networkx", "obonet")
+HEAVY = (
+    "torch",
+    "transformers",
+    "numba",
+    "sklearn",
+    "faiss",
+    "pyarrow",
+    "scipy",
+    "networkx",
+    "obonet",
+    "pandas",
+    "datasets",
+)
 
 
 def loaded(code: str) -> set[str]:
@@ -34,7 +46,21 @@ def test_reading_documents_loads_nothing_heavy() -> None:
     assert loaded("import arbo\narbo.load_sample()\narbo.Document, arbo.KnowledgeBase") == set()
 
 
-@pytest.mark.parametrize("verb", [(), ("link",), ("discover",), ("tune",), ("evaluate",), ("demo",), ("explain",)])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        (),
+        ("link",),
+        ("discover",),
+        ("tune",),
+        ("evaluate",),
+        ("demo",),
+        ("explain",),
+        ("kb",),
+        ("kb", "stats"),
+        ("kb", "validate"),
+    ],
+)
 def test_help_loads_nothing_heavy(verb: tuple[str, ...]) -> None:
     assert loaded(command(*verb, "--help")) == set()
 

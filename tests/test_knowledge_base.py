@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.knowledge_base import Entity, KnowledgeBase
 
 FLU = Entity("D1", "flu", ("influenza", "grippe"), alternative_ids=("X1",))
@@ -156,3 +156,9 @@ def test_class_methods_read_each_format(tmp_path: Path) -> None:
         KnowledgeBase.from_jsonl(str(tmp_path / "kb.jsonl")),
     ):
         assert kb["D1"].name == "flu"
+
+
+@pytest.mark.parametrize("items", [["D1"], [{"id": "D1", "name": "flu"}], [FLU, None]])
+def test_a_knowledge_base_holds_entities_alone(items: list[Any]) -> None:
+    with pytest.raises(UsageError, match=rf"expected entities, not {type(items[-1]).__name__}; rows are dicts"):
+        KnowledgeBase(items)

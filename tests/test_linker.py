@@ -501,8 +501,9 @@ def test_discovery_is_single_linkage(sample: tuple[arbo.Corpus, arbo.KnowledgeBa
 
 
 def test_wrong_arguments_are_told_the_mend() -> None:
-    with pytest.raises(arbo.UsageError, match=r"not list.*KnowledgeBase\(entities\)"):
-        arbo.Linker([arbo.Entity("E1", "fever")])  # type: ignore[arg-type]
+    with pytest.raises(arbo.UsageError, match="must be a KnowledgeBase, entities or rows, not int"):
+        arbo.Linker(7)  # type: ignore[arg-type]
+    assert arbo.Linker([arbo.Entity("E1", "fever")]).kb == arbo.KnowledgeBase([arbo.Entity("E1", "fever")])
     for wrong in (document("d", "fever"), "docs.txt", 7):
         with pytest.raises(arbo.UsageError, match=r"expected documents, not .*put one document into a list"):
             linker().link(wrong)  # type: ignore[arg-type]

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import obonet
 import pytest
 
 from arbo.errors import DataError
@@ -115,13 +117,48 @@ def test_duplicates_are_dropped_if_equal_and_refused_if_not(read: Callable[..., 
     [
         ("[Term]\nname: kidney\n", 4, "entity id is empty"),
         ("[Term]\nid: U:1\nname\n", 6, "expected a line of the form `tag: value`"),
-        ("[Term]\nid: U:1\n: kidney\n", 6, "expected a line of the form `tag: value`"),
+        ("[Term]\nid: U:1\n: kidney\n", 6, "'U:1': expected a line of the form `tag: value`"),
+        ("[Term]\nid: U:1\nname: a\nid: U:2\nname: b\n", 7, "'U:1': a second `id` in one term"),
+        ("[Term]\nid: U:1\nname: a\nname: b\n", 7, "'U:1': a second `name` in one term; drop one, or write a line"),
+        ('[Term]\nid: U:1\ndef: "a" []\n\ndef: "b" []\n', 8, "'U:1': a second `def`"),
+        ("name\n", 4, "expected a line of the form `tag: value`"),
     ],
 )
 def test_malformed_stanzas_are_named(read: Callable[..., KnowledgeBase], stanza: str, line: int, problem: str) -> None:
     with pytest.raises(DataError, match=problem) as caught:
         read(stanza)
     assert caught.value.line == line
+
+
+def test_a_malformed_term_can_be_skipped(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "kb.obo"
+    path.write_text("[Term]\nid: U:1\nname: a\nid: U:2\n[Term]\nid: U:3\nname: b\n[Term]\nid: U:3\nname: c\n")
+    kb = read_obo(path, on_error="skip")
+    assert [(entity.id, entity.name) for entity in kb] == [("U:3", "b")]
+    assert kb.notes == {"malformed entities skipped": 2}
+    places = [record.getMessage().partition(": ")[2] for record in caplog.records]
+    assert places[0].startswith(f"{path}, line 4, 'U:1': a second `id`")
+    assert places[1].startswith(f"{path}, line 8, 'U:3': this id is already taken")
+
+
+def test_a_value_may_come_twice_if_equal_and_alone_with_its_comment(read: Callable[..., KnowledgeBase]) -> None:
+    kb = read('[Term]\nid: U:1\nname: a  b {x="1 ! 2"} ! c\nname: a b {x="1 ! 2"} ! c\nxref: ! none\nalt_id:\n')
+    assert kb["U:1"].name == "a b"
+    assert kb["U:1"].xrefs == kb["U:1"].alternative_ids == ()
+
+
+@pytest.mark.parametrize("value", ["{a} {b}", "a{b}", "a { b", "a } b", "a \\! b", "a\\{b}", "a !b", "a ! ! !"])
+def test_what_is_a_modifier_or_a_comment_is_what_obonet_says(read: Callable[..., KnowledgeBase], value: str) -> None:
+    expected = obonet.read.parse_tag_line(f"name: {value}\n").value or "U:1"
+    assert read(f"[Term]\nid: U:1\nname: {value}\n")["U:1"].name == unescaped(expected)
+
+
+def unescaped(text: str) -> str:
+    return " ".join(re.sub(r"\\(.)", r"\1", text.replace(r"\n", " ")).split())
+
+
+def quoted(text: str) -> str:
+    return unescaped(re.split(r'(?<!\\)"', text)[1])
 
 
 def obsolete(name: str, *more: str) -> str:
@@ -143,6 +180,25 @@ def test_obsolete_terms_lead_to_their_replacement(read: Callable[..., KnowledgeB
     assert kb["U:1"].alternative_ids == ("U:10", "U:11", "U:5", "U:6", "U:66")
     assert "U:8" not in kb
     assert kb.notes == {"obsolete terms ignored": 7, "obsolete terms led to their replacement": 2}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["craft/ontologies/CL", "craft/ontologies/SO", "craft/ontologies/MOP", "disease_ontology/HumanDO_2015-11-11"],
+)
+def test_real_ontologies_are_what_obonet_reads(shared: Callable[[str], Path], name: str) -> None:
+    path = shared(f"data/{name}.obo.gz")
+    kb = read_obo(path)
+    nodes = {id_: data for id_, data in obonet.read_obo(str(path)).nodes(data=True) if data}
+    assert set(nodes) == {entity.id for entity in kb}
+    for entity in kb:
+        data = nodes[entity.id]
+        assert entity.name == unescaped(data["name"])
+        synonyms = [value for tag, values in data.items() if tag.endswith("synonym") for value in values]
+        assert entity.aliases == tuple(map(quoted, synonyms))
+        assert " ".join((entity.definition or "").split()) == quoted(data.get("def", '""'))
+        assert entity.xrefs == tuple(dict.fromkeys(unescaped(raw).split(" ")[0] for raw in data.get("xref", ())))
+        assert set(data.get("alt_id", ())) <= set(entity.alternative_ids)
 
 
 @pytest.mark.parametrize(

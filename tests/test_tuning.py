@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import arbo
+from arbo.retrieval import Retrieval
 from arbo.store import write_json
+from arbo.tuning import Curve, Trial, _Steps
+from clustering import Graph, Method, merge_tree, partition
+from eval import adjusted_rand_index
+
+INF = float("inf")
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +90,198 @@ def test_each_trial_is_what_linking_gives(
         )
         result = tuned.configured(config=config).link(dev)
         assert share_right(result) == pytest.approx(trial.score)
+
+
+NESTED: tuple[Method, ...] = ("independent", "minimax", "undirected")
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Small graphs with few different weights, so that many are equal, or with all different ones."""
+    n_entities, n_mentions = draw(st.integers(1, 3)), draw(st.integers(1, 7))
+    node = st.integers(0, n_entities + n_mentions - 1)
+    ends = draw(st.lists(st.tuples(node, node), max_size=24))
+    few = st.lists(st.sampled_from([-1.0, 0.0, 0.5, 0.75]), min_size=len(ends), max_size=len(ends))
+    weight = draw(st.one_of(few, st.permutations(np.linspace(-1, 1, len(ends)).tolist())))
+    source, target = np.array(ends, np.int64).reshape(-1, 2).T
+    weights = np.array(weight, np.float32)
+    return Graph.from_edges(source, target, weights, n_entities=n_entities, n_nodes=n_entities + n_mentions)
+
+
+@settings(deadline=None, max_examples=200)
+@given(graphs(), st.sampled_from(NESTED))
+def test_the_nested_methods_are_nested_in_the_larger_threshold(graph: Graph, method: Method) -> None:
+    """One partition without one of the limits gives the links and parents at every limit above the other."""
+    limits = [-INF, *np.unique(graph.weight).tolist(), INF]
+    for less in limits:
+        for which in (0, 1):
+            every = partition(graph, method, (INF, less) if which == 0 else (less, INF))
+            bottleneck = every.bottleneck[graph.n_entities :]
+            for more in limits if method == "independent" and which == 0 else [w for w in limits if w >= less]:
+                at = partition(graph, method, (more, less) if which == 0 else (less, more))
+                is_linked = bottleneck <= more
+                np.testing.assert_array_equal(at.entity, np.where(is_linked, every.entity, -1))
+                parent = every.parent[graph.n_entities :]
+                np.testing.assert_array_equal(at.parent[graph.n_entities :], np.where(is_linked, parent, -1))
+
+
+def test_arborescence_is_not_nested() -> None:
+    """The example of the design, mention edges up to 1: mention 2 goes to entity 1 at 10 and to entity 0 at 5."""
+    graph = Graph.from_edges([0, 3, 1], [2, 2, 3], [4.0, 1.0, 10.0], n_entities=2, n_nodes=4)
+    assert partition(graph, "arborescence", (10, 1)).entity.tolist() == [1, 1]
+    assert partition(graph, "arborescence", (5, 1)).entity.tolist() == [0, -1]
+
+
+@pytest.fixture(scope="module")
+def retrieval(tuned: arbo.Linker, dev: arbo.Corpus) -> Retrieval:
+    return tuned.retrieve(dev, k=8, discover=False)
+
+
+def score_at(
+    retrieval: Retrieval, kb: arbo.KnowledgeBase, method: Method, k: int, entity: float, mention: float
+) -> float:
+    """The objective, mention by mention."""
+    right = []
+    linked = partition(retrieval.graph(k), method, (entity, mention)).entity.tolist()
+    for row, seen in zip(linked, retrieval.inputs, strict=True):
+        if seen.mention.gold is not None:
+            gold = {at for id_ in seen.mention.gold for at in kb.rows(id_)}
+            right.append(row in gold if gold else row < 0)
+    return sum(right) / len(right)
+
+
+def points(curve: Curve) -> Iterator[tuple[float, float]]:
+    """Thresholds at which a point begins and amid which it holds, with its score."""
+    ends = [*curve.threshold[1:].tolist(), INF]
+    for begin, end, score in zip(curve.threshold.tolist(), ends, curve.score.tolist(), strict=True):
+        yield begin, score
+        yield float(np.nextafter(np.float32(end), np.float32(-INF))), score
+    yield INF, curve.score[-1]
+
+
+def test_curves_are_exact(tuned: arbo.Linker, retrieval: Retrieval) -> None:
+    assert tuned.tuning is not None
+    assert tuned.kb is not None
+    assert {(curve.best.method, curve.best.k) for curve in tuned.tuning.curves} == {
+        ("independent", 8),
+        *product(("minimax", "undirected"), (1, 2, 4, 8)),
+    }
+    for curve in tuned.tuning.curves:
+        best = curve.best
+        other = best.mention_threshold if curve.varies == "entity" else best.entity_threshold
+        fixed = INF if other is None else other
+        for threshold, score in points(curve):
+            pair = (threshold, fixed) if curve.varies == "entity" else (fixed, threshold)
+            assert score_at(retrieval, tuned.kb, best.method, best.k, *pair) == score
+
+
+def test_no_threshold_is_better_than_the_best_of_a_curve(tuned: arbo.Linker, retrieval: Retrieval) -> None:
+    """Over all pairs of a fine grid, some edges' weights among them."""
+    assert tuned.tuning is not None
+    assert tuned.kb is not None
+    mention_limits = {trial.mention_threshold for trial in tuned.tuning.trials if trial.method == "arborescence"}
+    for method, k in (("independent", 8), ("minimax", 2), ("undirected", 8)):
+        graph = retrieval.graph(k)
+        found = max(trial.score for trial in tuned.tuning.trials if (trial.method, trial.k) == (method, k))
+        from_entity = np.unique(graph.weight[graph.source < graph.n_entities])[::7].tolist()
+        for entity, mention in product([*from_entity, INF], mention_limits):
+            limit = INF if mention is None else mention
+            if entity >= limit or method == "independent":
+                assert score_at(retrieval, tuned.kb, method, k, entity, limit) <= found  # type: ignore[arg-type]
+
+
+def test_of_equals_the_first_wins(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+    """Everything is right at any threshold: the simplest method, no entity threshold, the linker's between mentions."""
+    entity = next(iter(sample[1]))
+    tuned = arbo.Linker(sample[1]).tune(one((entity.name, (entity.id,))))
+    assert tuned.tuning is not None
+    assert tuned.tuning.best == Trial("independent", 8, None, arbo.NgramEncoder().threshold[1], 1.0)
+
+
+def test_a_mention_threshold_that_changes_nothing_is_kept() -> None:
+    documents = one(("kelp", ("A",)), ("kelp", ("A",)), ("zebra", ("B",)))
+    tuned = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.123)).tune(documents)
+    assert tuned.config.mention_threshold == 0.123
+    unlimited = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=1e300)).tune(one(("kelp", ("A",))))
+    assert unlimited.config.mention_threshold == 1e300
+
+
+weights = st.integers(0, 40).map(lambda i: float(np.float32(0.3)) + i * float(np.spacing(np.float32(0.3))))
+
+
+@given(st.dictionaries(weights, st.integers(0, 3), min_size=1), st.booleans(), st.floats(-1, 1))
+def test_the_chosen_threshold_has_the_best_score(steps: dict[float, int], from_below: bool, own: float) -> None:
+    """Even among neighbours in float32, between which there is no middle."""
+    threshold = np.array(sorted(steps), np.float32)
+    score = np.array([steps[float(value)] / 3 for value in threshold])
+    if from_below:
+        threshold[0] = -np.inf
+    made = _Steps.of(threshold, score)
+    start = Trial("minimax", 1, None, None, 0.0)
+    entity, mention = made.curve_of_entity_thresholds(start), made.curve_of_mention_thresholds(start, own)
+
+    def at(value: float) -> float:
+        return float(score[np.searchsorted(threshold, np.float32(value), side="right") - 1])
+
+    limit = entity.best.entity_threshold
+    assert at(INF if limit is None else limit) == entity.best.score == score.max()
+    assert (limit is None) == (score[-1] == score.max())
+    assert mention.best.mention_threshold is not None
+    assert at(mention.best.mention_threshold) == mention.best.score == score.max()
+    assert np.isfinite(mention.best.mention_threshold)
+    if own >= threshold[0] and at(own) == score.max():
+        assert mention.best.mention_threshold == own
+
+
+def test_the_chosen_threshold_is_in_the_middle() -> None:
+    """From 0.25 up to 0.75 is best, and again from 1 up to 1.5, which entity thresholds prefer."""
+    steps = _Steps.of(np.array([-np.inf, 0.25, 0.375, 0.75, 1.0, 1.5], np.float32), np.array([0, 1, 1, 0, 1, 0.5]))
+    start = Trial("minimax", 1, None, None, 0.0)
+    assert steps.curve_of_mention_thresholds(start, 2.0).best.mention_threshold == 0.5
+    assert steps.curve_of_entity_thresholds(start).best.entity_threshold == 1.25
+    lowest = _Steps.of(np.array([-np.inf, 0.25], np.float32), np.array([1, 0]))
+    assert lowest.curve_of_entity_thresholds(start).best.entity_threshold == -0.75
+
+
+def test_discovery_finds_the_best_of_all_cuts(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+    documents = sample[0]
+    tuned = arbo.Linker().tune(documents)
+    assert tuned.tuning is not None
+    assert [curve.best for curve in tuned.tuning.curves] == list(tuned.tuning.trials)
+    retrieval = tuned.retrieve(documents, k=8, discover=True)
+    classes = [frozenset(mention.gold or ()) for mention in documents.mentions]
+    known = np.array([bool(ids) for ids in classes])
+    truth = [ids for ids in classes if ids]
+    for curve in tuned.tuning.curves:
+        tree = merge_tree(retrieval.graph(curve.best.k))
+        at = {height: adjusted_rand_index(truth, tree.cut(height)[known]) for height in np.unique(tree.height).tolist()}
+        assert curve.best.score == pytest.approx(max(at.values()), abs=1e-12)
+        chosen = curve.best.mention_threshold
+        assert chosen is not None
+        assert adjusted_rand_index(truth, tree.cut(chosen)[known]) == pytest.approx(curve.best.score, abs=1e-12)
+        for height, expected in at.items():
+            score = curve.score[np.searchsorted(curve.threshold, height, side="right") - 1]
+            assert score == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 199, 200, 201, 100_000])
+def test_a_curve_is_written_with_few_points_and_its_best(n: int) -> None:
+    score = np.random.default_rng(n).permutation(n) / n
+    curve = _Steps.of(np.arange(n) - 5.0, score).curve_of_entity_thresholds(Trial("minimax", 1, None, None, 0.0))
+    written = curve.as_dict()
+    assert written["points"] == n
+    assert len(written["threshold"]) == len(written["score"]) <= 200
+    assert len(written["score"]) >= min(n, 199)
+    assert max(written["score"]) == curve.best.score == written["best"]["score"]
+    assert (written["threshold"][0], written["threshold"][-1]) == (-5, n - 6)
+    assert json.loads(json.dumps(written)) == written
+
+
+def test_the_record_is_ready_for_json(tuned: arbo.Linker) -> None:
+    assert tuned.tuning is not None
+    written = json.dumps(tuned.tuning.as_dict(), allow_nan=False)
+    assert len(written) < 200_000
+    assert json.loads(written)["curves"][0]["threshold"][0] is None
 
 
 def test_the_linker_that_is_tuned_stays_as_it_is(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 from arbo.documents import Document, Mention
 from arbo.knowledge_base import KnowledgeBase
+from arbo.progress import Announce, quiet
 from clustering.vectors import Metric, Vectors
+
+DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
+"""Thresholds on (entity, mention) edges for vectors that nothing is known of, see DECISIONS.md, note 13."""
 
 
 class MentionInput(NamedTuple):
@@ -36,10 +40,10 @@ class Encoder(Protocol):
         Encoders with trained weights return themselves.
         """
 
-    def encode_entities(self, kb: KnowledgeBase) -> Vectors:
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode each entity as one or several vectors, for instance one a name."""
 
-    def encode_mentions(self, mentions: Sequence[MentionInput]) -> Vectors:
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode each mention as one vector."""
 
     @property

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from arbo.encoders.encoder import MentionInput
 from arbo.knowledge_base import KnowledgeBase
 from arbo.names import normalize_name
+from arbo.progress import Announce, quiet
 from clustering.vectors import Metric, Vectors
 
 Floats = npt.NDArray[np.float64]
@@ -79,7 +80,7 @@ class NgramEncoder:
         )
         return replace(self, frequencies=frequencies)
 
-    def encode_entities(self, kb: KnowledgeBase) -> Vectors:
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode every name of every entity; the first of each is its preferred name."""
         names, rows = kb.names()
         owner = np.asarray(rows, np.int32)
@@ -87,7 +88,7 @@ class NgramEncoder:
         is_alias[np.unique(owner, return_index=True)[1]] = False
         return Vectors.of(self._encode(names, is_alias), owner, n=len(kb))
 
-    def encode_mentions(self, mentions: Sequence[MentionInput]) -> Vectors:
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode the name of each mention, each distinct name once; its context does not matter."""
         place: dict[str, int] = {}
         row = np.array([place.setdefault(mention.name, len(place)) for mention in mentions], np.int32)

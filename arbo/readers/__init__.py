@@ -54,9 +54,14 @@ def read_documents(
     return chosen
 
 
-def read_knowledge_base(path: PathLike, format: str) -> KnowledgeBase:  # noqa: A002
+def read_knowledge_base(
+    path: PathLike,
+    format: str,  # noqa: A002
+    *,
+    on_error: OnError = "fail",
+) -> KnowledgeBase:
     """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; the errors of `read_documents` apply."""
-    kb: KnowledgeBase = _reader(KNOWLEDGE_BASE_FORMATS, format)(path)
+    kb: KnowledgeBase = _reader(KNOWLEDGE_BASE_FORMATS, format)(path, on_error=on_error)
     return kb
 
 

@@ -27,28 +27,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from arbo.documents import Corpus, Document, Mention, Span, check_spans, mention_ids, text_of
+from arbo.documents import Corpus, Document, Mention, check_spans, mention_ids, text_of
 from arbo.errors import DataError
 from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.fields import Convert, any_list, fields, spans, string, string_or_null, strings, strings_or_null
 from arbo.readers.files import PathLike, data_files, read_lines, write_lines
 from arbo.readers.records import Item, OnError, Records
 
 SUFFIXES = (".jsonl",)
 
-Convert = Callable[[object], Any]
-
 
 def read_jsonl(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, or from all `.jsonl` files of a folder."""
     records: Records[Document] = Records("documents", on_error)
-    _read(path, _document, records)
+    _read(path, to_document, records)
     return Corpus(records, records.notes)
 
 
 def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a file, or from all `.jsonl` files of a folder."""
     records: Records[Entity] = Records("entities", on_error)
-    _read(path, _entity, records)
+    _read(path, to_entity, records)
     return KnowledgeBase(records, records.notes)
 
 
@@ -91,8 +90,9 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return record
 
 
-def _document(record: object) -> Document:
-    values = _fields(record, "a document", _DOCUMENT, required=("id", "text"))
+def to_document(record: object) -> Document:
+    """Return the document that a JSON object describes."""
+    values = fields(record, "a document", _DOCUMENT, required=("id", "text"))
     document_id, text = values["id"], values["text"]
     drafts = [_draft(mention, document_id) for mention in values.get("mentions", ())]
     made = iter(mention_ids(document_id, (draft["spans"] for draft in drafts if draft.get("id") is None)))
@@ -108,100 +108,34 @@ def _document(record: object) -> Document:
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:
     """Return the fields of a mention with sound spans, which its id and its text are made of."""
-    values = _fields(record, "a mention", _MENTION, required=("spans",), of=document_id)
+    values = fields(record, "a mention", _MENTION, required=("spans",), of=document_id)
     check_spans(values["spans"], of=values.get("id") or document_id)
     return values
 
 
-def _entity(record: object) -> Entity:
-    return Entity(**_fields(record, "an entity", _ENTITY, required=("id", "name")))
+def to_entity(record: object) -> Entity:
+    """Return the entity that a JSON object describes."""
+    return Entity(**fields(record, "an entity", _ENTITY, required=("id", "name")))
 
 
-def _fields(
-    record: object,
-    what: str,
-    known: Mapping[str, Convert],
-    *,
-    required: tuple[str, ...],
-    of: str | None = None,
-) -> dict[str, Any]:
-    """Check the keys of a JSON object and convert its values; `of` is the id to name where it has none."""
-    if not isinstance(record, dict):
-        raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
-    own = record.get("id")
-    of = own if isinstance(own, str) else of
-    for key in record:
-        if key not in known:
-            raise DataError(f"unknown key {key!r:.60} in {what}; known: {', '.join(known)}", id=of)
-    for key in required:
-        if key not in record:
-            raise DataError(f"{what} needs the key {key!r}", id=of)
-    values = {}
-    for key, value in record.items():
-        try:
-            values[key] = known[key](value)
-        except TypeError as error:
-            raise DataError(f"{key!r} of {what} must be {error}, not {_kind(value)}", id=of) from None
-    return values
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, bool) or value is None:
-        return json.dumps(value)
-    names = {str: "a string", int: "a number", float: "a number", list: "this list", dict: "an object"}
-    return names[type(value)]
-
-
-def _string(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a string (in quotes)")
-    return value
-
-
-def _string_or_null(value: object) -> str | None:
-    return None if value is None else _string(value)
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError("a list")
-    return value
-
-
-def _strings(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise TypeError("a list of strings")
-    return tuple(value)
-
-
-def _strings_or_null(value: object) -> tuple[str, ...] | None:
-    return None if value is None else _strings(value)
-
-
-def _spans(value: object) -> tuple[Span, ...]:
-    if not isinstance(value, list) or not all(isinstance(span, list) for span in value):
-        raise TypeError("a list of pairs [start, end]")
-    return tuple(tuple(span) for span in value)
-
-
-_DOCUMENT: Mapping[str, Convert] = {"id": _string, "text": _string, "mentions": _list}
+_DOCUMENT: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list}
 
 _MENTION: Mapping[str, Convert] = {
-    "id": _string_or_null,
-    "spans": _spans,
-    "type": _string_or_null,
-    "entities": _strings_or_null,
+    "id": string_or_null,
+    "spans": spans,
+    "type": string_or_null,
+    "entities": strings_or_null,
 }
 
 _ENTITY: Mapping[str, Convert] = {
-    "id": _string,
-    "name": _string,
-    "aliases": _strings,
-    "definition": _string_or_null,
-    "types": _strings,
-    "alternative_ids": _strings,
-    "xrefs": _strings,
-    "domain": _string_or_null,
+    "id": string,
+    "name": string,
+    "aliases": strings,
+    "definition": string_or_null,
+    "types": strings,
+    "alternative_ids": strings,
+    "xrefs": strings,
+    "domain": string_or_null,
 }
 
 

@@ -15,7 +15,7 @@ import re
 from arbo.errors import DataError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import Records
+from arbo.readers.records import OnError, Records
 
 SUFFIXES = (".txt",)
 
@@ -23,9 +23,9 @@ _OMIM = re.compile(r"[0-9]+")
 _MESH = re.compile(r"[CD][0-9]+")
 
 
-def read_medic(path: PathLike) -> KnowledgeBase:
+def read_medic(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
-    records: Records[Entity] = Records("entities")
+    records: Records[Entity] = Records("entities", on_error)
     for file in data_files(path, SUFFIXES):
         for number, line in read_lines(file):
             if not line.strip():

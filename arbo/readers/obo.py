@@ -8,7 +8,8 @@ r"""OBO, the flat format of ontologies: one entity a live term.
 - a term without a name is named by its id, a synonym or definition without quotes is left out: both counted.
 
 Runs of white space count as one blank, `\` escapes are resolved. A term that comes twice with equal content
-is kept once; with different content it is an error.
+is kept once; with different content it is an error, as is a second `id`, `name` or `def` in one term.
+Only names, ids and definitions are read: `is_a` and other relations play no part.
 """
 
 from __future__ import annotations
@@ -18,95 +19,86 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from obonet.read import get_sections
 
 from arbo.errors import DataError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import Records
+from arbo.readers.records import OnError, Records
 
 SUFFIXES = (".obo",)
 
+_HEADER, _TERM = "", "[Term"
+_SINGLE = ("id", "name", "def", "namespace", "is_obsolete")
 _SYNONYM_TAGS = ("synonym", "exact_synonym", "narrow_synonym", "broad_synonym", "related_synonym")
-_TAGS = {
-    *("default-namespace", "id", "name", "def", "xref", "namespace", "alt_id", "is_obsolete", "replaced_by"),
-    *_SYNONYM_TAGS,
-}
+_TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "replaced_by", "xref"}
 _QUOTED = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
+_TRAILER = re.compile(r"(?:(?:^| )\{[^{}]*+\})?(?:(?:^| )!.*)?\Z")
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": "\n", "t": "\t", "W": " "}
 
-Term = Mapping[str, Any]
+Tags = dict[str, list[str]]
 
 
-def read_obo(path: PathLike) -> KnowledgeBase:
+def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read an OBO file, or all `.obo` files of a folder."""
-    records: Records[Entity] = Records("entities")
-    obsolete: list[Term] = []
+    records: Records[Entity] = Records("entities", on_error)
+    obsolete: list[Tags] = []
     for file in data_files(path, SUFFIXES):
-        for line, term in _terms(file):
-            if term.get("is_obsolete") == "true":
-                obsolete.append(term)
-                records.notes["obsolete terms ignored"] += 1
-                continue
-            with records.record(file, line):
-                records.add(_entity(term, records.notes), file, line)
+        namespace = [""]
+        for begin, kind, lines in _stanzas(file):
+            with records.record(file, begin):
+                if kind == _HEADER:
+                    namespace = _tags(lines).get("default-namespace", namespace)[-1:]
+                elif kind == _TERM:
+                    term = {"namespace": namespace} | _tags(lines)
+                    if _value(term, "is_obsolete") == "true":
+                        obsolete.append(term)
+                        records.notes["obsolete terms ignored"] += 1
+                    else:
+                        records.add(_entity(term, records.notes), file, begin)
     entities = _with_replaced(list(records), obsolete, records.notes)
     return KnowledgeBase(entities, records.notes)
 
 
-def _terms(file: Path) -> Iterator[tuple[int, Term]]:
-    """Yield every term with the line it begins on; duplicates too, which obonet's graph would merge."""
-    starts: list[int] = []
-    _, terms, _, header = get_sections(_lines_for_obonet(file, starts))
-    default = header.get("default-namespace", [None])[-1]
-    for line, term in zip(starts, terms, strict=True):
-        yield line, {"namespace": default, **term}
-
-
-def _lines_for_obonet(file: Path, starts: list[int]) -> Iterator[str]:
-    """Yield the header and the terms, reduced to the tags read here; note the line each term begins on.
-
-    obonet splits a line by a regular expression that is quadratic in runs of blanks, takes ` !` in a quoted
-    text for a comment, a stanza of unknown kind for the header, and warns where there is no header.
-    """
-    yield "!\n"
-    wanted = True
+def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
+    """Yield of each stanza the line it begins on, its kind, and its lines with their numbers."""
+    begin, kind = 1, _HEADER
+    lines: list[tuple[int, str]] = []
     for number, line in read_lines(file):
-        line = " ".join(line.split())
-        tag, colon, _ = line.partition(":")
+        line = line.strip()
         if line.startswith("["):
-            wanted = line.startswith("[Term]")
-            if wanted:
-                starts.append(number)
-                yield from ("\n", "[Term]\n")
-        elif not line or line.startswith("!"):
+            yield begin, kind, lines
+            begin, kind, lines = number, line.partition("]")[0], []
+        elif line and not line.startswith("!"):
+            lines.append((number, line))
+    yield begin, kind, lines
+
+
+def _tags(lines: Iterable[tuple[int, str]]) -> Tags:
+    """Return the values of the tags that are read here."""
+    tags: Tags = {}
+    for number, line in lines:
+        tag, colon, value = line.partition(":")
+        if not (tag and colon):
+            raise DataError("expected a line of the form `tag: value`", line=number, id=_value(tags, "id") or None)
+        if tag not in _TAGS:
             continue
-        elif not (tag and colon):
-            raise DataError("expected a line of the form `tag: value`", file=str(file), line=number)
-        elif wanted and tag in _TAGS:
-            yield _shielded(line) + "\n"
+        values = tags.setdefault(tag, [])
+        values.append(" ".join(value.split()))
+        if tag in _SINGLE and values[-1] != values[0]:
+            problem = f"a second `{tag}` in one term; drop one, or write a line [Term] between two terms"
+            raise DataError(problem, line=number, id=_value(tags, "id") or None)
+    return tags
 
 
-def _shielded(line: str) -> str:
-    """Escape what would begin a comment inside the quoted part of a line."""
-    quoted = _QUOTED.match(line, line.find('"')) if " !" in line else None
-    if quoted is None:
-        return line
-    return line[: quoted.start()] + quoted[0].replace(" !", r" \!") + line[quoted.end() :]
-
-
-def _entity(term: Term, notes: Counter[str]) -> Entity:
-    term_id = _plain(term.get("id"))
-    name = _plain(term.get("name"))
+def _entity(term: Tags, notes: Counter[str]) -> Entity:
+    term_id, name, namespace = (_value(term, tag) for tag in ("id", "name", "namespace"))
     if not name:
         notes["terms named by their id"] += 1
     synonyms = [_quoted(value) for tag in _SYNONYM_TAGS for value in term.get(tag, ())]
     if malformed := synonyms.count(None):
         notes["malformed synonyms ignored"] += malformed
-    definition = _quoted(term["def"]) if "def" in term else None
+    definition = _quoted(term["def"][0]) if "def" in term else None
     if "def" in term and definition is None:
         notes["malformed definitions ignored"] += 1
     return Entity(
@@ -114,29 +106,31 @@ def _entity(term: Term, notes: Counter[str]) -> Entity:
         name=name or term_id,
         aliases=tuple(synonym for synonym in synonyms if synonym is not None),
         definition=definition or None,
-        types=() if term["namespace"] is None else (_plain(term["namespace"]),),
+        types=(namespace,) if namespace else (),
         alternative_ids=_ids(term.get("alt_id", ())),
         xrefs=_ids(term.get("xref", ())),
     )
 
 
-def _with_replaced(entities: list[Entity], obsolete: list[Term], notes: Counter[str]) -> list[Entity]:
+def _with_replaced(entities: list[Entity], obsolete: list[Tags], notes: Counter[str]) -> list[Entity]:
     """Return the entities, each with the ids of the obsolete terms that it replaces."""
     live = {entity.id for entity in entities}
     successor = {}
     for term in obsolete:
         replacements = _ids(term.get("replaced_by", ()))
         if len(replacements) == 1:
-            successor[_plain(term.get("id"))] = replacements[0]
+            successor[_value(term, "id")] = replacements[0]
     merged: defaultdict[str, list[str]] = defaultdict(list)
     for term in obsolete:
-        term_id = _plain(term.get("id"))
+        term_id = _value(term, "id")
         end = _follow(term_id, successor, live)
         if end is not None:
             merged[end] += [term_id, *_ids(term.get("alt_id", ()))]
             notes["obsolete terms led to their replacement"] += 1
     return [
         replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *merged[entity.id]))))
+        if entity.id in merged
+        else entity
         for entity in entities
     ]
 
@@ -151,9 +145,14 @@ def _follow(term_id: str, successor: Mapping[str, str], live: set[str]) -> str |
     return term_id
 
 
+def _value(term: Tags, tag: str) -> str:
+    """Return the value of a tag that a term has once, empty where it has none."""
+    return _bare(term.get(tag, [""])[0])
+
+
 def _ids(values: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct ids of values that may go on with a comment: `UMLS:C0000 "a name"`."""
-    ids = (_plain(value).partition(" ")[0] for value in values)
+    ids = (_bare(value).partition(" ")[0] for value in values)
     return tuple(dict.fromkeys(name for name in ids if name))
 
 
@@ -162,5 +161,10 @@ def _quoted(value: str) -> str | None:
     return _plain(match[1]) if match else None
 
 
-def _plain(value: str | None) -> str:
-    return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), value or "").strip()
+def _bare(value: str) -> str:
+    """Drop modifiers and comment: `kidney {source="x"} ! the organ`."""
+    return _plain(_TRAILER.sub("", value, count=1))
+
+
+def _plain(value: str) -> str:
+    return _ESCAPE.sub(lambda escape: _ESCAPED.get(escape[1], escape[1]), value).strip()

@@ -47,7 +47,7 @@ class Records(Generic[Item]):
         return iter(self._items.values())
 
     @contextmanager
-    def record(self, file: Path, line: int, *, kind: str | None = None) -> Iterator[None]:
+    def record(self, file: Path | str, line: int | None = None, *, kind: str | None = None) -> Iterator[None]:
         """Handle what `line` of `file` says: an error inside gets this place, and is raised or counted."""
         try:
             yield
@@ -58,11 +58,11 @@ class Records(Generic[Item]):
             self.notes[f"malformed {kind or self._kind} skipped"] += 1
             logger.warning("skipped: %s", placed)
 
-    def add(self, item: Item, file: Path, line: int) -> None:
+    def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
         """Keep an item; an equal one of the same id is dropped and counted, a different one is an error."""
         if item.id not in self._items:
             self._items[item.id] = item
-            self._places[item.id] = f"{file}, line {line}"
+            self._places[item.id] = str(file) if line is None else f"{file}, line {line}"
         elif self._items[item.id] == item:
             self.notes[f"duplicate {self._kind} dropped"] += 1
         else:

@@ -13,16 +13,16 @@ from __future__ import annotations
 from arbo.errors import DataError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import Records
+from arbo.readers.records import OnError, Records
 
 SUFFIXES = (".tsv",)
 
 _COLUMNS = "id, name, aliases, definition"
 
 
-def read_tsv(path: PathLike) -> KnowledgeBase:
+def read_tsv(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a table, or all `.tsv` files of a folder."""
-    records: Records[Entity] = Records("entities")
+    records: Records[Entity] = Records("entities", on_error)
     for file in data_files(path, SUFFIXES):
         for number, line in read_lines(file):
             columns = [column.strip() for column in line.split("\t")]

@@ -1,0 +1,71 @@
+"""The command line: one verb a command, the same as the verbs of `arbo.Linker`.
+
+`options` holds what verbs share, `inputs` what they read; each other file holds the verbs on one thing.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from arbo.cli import demo, kb, linking, runs
+
+app = typer.Typer(
+    name="arbo",
+    help="Link the mentions of documents to a knowledge base, and discover the entities that it lacks.\n\n"
+    "Begin with `arbo demo`. Then: `arbo link DOCS --format pubtator --kb KB --kb-format obo --out run/`.\n\n"
+    "Results go to stdout (`--json`: JSON alone), progress and notes to stderr. "
+    "Exit codes: 0 done, 2 wrong usage, 3 bad input data, 130 interrupted, 1 anything else.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"arbo {version('arbo')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+for _verb in (demo.demo, linking.link, linking.discover, linking.tune, runs.evaluate, runs.explain):
+    app.command()(_verb)
+
+app.add_typer(kb.app, name="kb")
+
+
+def main() -> None:
+    """Run the command line and exit with the codes that `arbo --help` names."""
+    signal.signal(signal.SIGINT, _interrupted)
+    try:
+        app()
+    except Exception as error:
+        from arbo.errors import ArboError, DataError, UsageError
+
+        if not isinstance(error, ArboError):
+            raise
+        from arbo import console
+
+        console.complain(str(error))
+        sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
+
+
+def _interrupted(*_: object) -> NoReturn:
+    sys.stderr.write("interrupted\n")
+    sys.exit(130)

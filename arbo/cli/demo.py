@@ -1,0 +1,71 @@
+"""The verb that shows what the others do, on the embedded sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arbo.cli.options import Json
+
+if TYPE_CHECKING:
+    from arbo.result import Link, Result
+
+
+def demo(
+    files: Annotated[
+        Path | None,
+        typer.Option("--files", help="Folder to write the sample to, as documents.jsonl and entities.jsonl."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Link the embedded sample and show scores, decisions with their reasons, and discovered entities.
+
+    The sample is a small invented collection: bulletins of an island research station. No network, no weights.
+    """
+    from arbo import Linker, console, load_sample
+    from arbo.progress import bars
+    from arbo.readers.jsonl import write_jsonl
+    from arbo.store import check_writable
+
+    documents, kb = load_sample()
+    if files is not None:
+        check_writable(files / "documents.jsonl")
+        files.mkdir(parents=True, exist_ok=True)
+        write_jsonl(documents, files / "documents.jsonl")
+        kb.to_jsonl(files / "entities.jsonl")
+        console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
+    result = Linker(kb, announce=bars).link(documents)
+    evaluation = result.evaluate()
+    if as_json:
+        console.print_json(evaluation.as_dict())
+        return
+    console.out.print(f"{len(documents)} documents, {len(kb)} entities in the knowledge base")
+    console.print_summary(result)
+    console.print_title("Scores against the gold annotations")
+    console.print_scores(evaluation)
+    console.print_title("Three linked mentions, and why")
+    console.print_links(result, _telling_links(result))
+    console.print_title("Three discovered entities")
+    console.print_clusters(result.discovered[:3])
+    console.out.print("\nNext: arbo link --help, or README.md for your own documents")
+
+
+def _telling_links(result: Result) -> list[Link]:
+    """Pick three links worth seeing: over differently named mentions, of an abbreviation, and by the name alone."""
+
+    def variety(link: Link) -> int:
+        return len({step.name.casefold() for step in result.explain(link).path})
+
+    linked = [link for link in result.links if link.entity is not None]
+    shown = [max(linked, key=variety)]
+    for is_abbreviation in (True, False):
+        shown += [
+            link
+            for link in linked
+            if (link.expansion is not None) == is_abbreviation
+            and link.entity not in {other.entity for other in shown}
+            and 0.7 < (link.score or 0) < 0.99
+        ][:1]
+    return shown

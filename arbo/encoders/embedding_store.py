@@ -1,0 +1,124 @@
+"""Embeddings on disk, found by what was embedded: what is there is never computed again, what is stale never found.
+
+One folder a model; each file holds some embeddings and the keys of what they are of. A file is written whole, under
+the hash of its content: killed or interrupted work leaves complete files or none, two processes can write at once, and
+a file that was damaged is not taken for what it is not. A process that was killed while it wrote leaves a hidden
+`.partial-*` file, which is never read and can be deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.errors import UsageError
+
+Keys = npt.NDArray[np.bytes_]
+Floats = npt.NDArray[np.float32]
+
+KEY_BYTES = 16
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingStore:
+    """The embeddings of one model, in ``folder / model``."""
+
+    folder: Path
+    dim: int
+
+    @classmethod
+    def open(cls, folder: str | PathLike[str], model: str, dim: int) -> EmbeddingStore:
+        """Open the store of the model with this fingerprint; made if it is not there."""
+        path = Path(os.path.expanduser(folder)) / model
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"cannot keep embeddings in {path}: {error.strerror}; name another folder") from error
+        return cls(path, dim)
+
+    def find(self, keys: Keys, into: Floats) -> npt.NDArray[np.bool_]:
+        """Copy what is known to the rows of ``into``, and say which rows are; (keys,) and (keys, dim)."""
+        known = np.zeros(len(keys), np.bool_)
+        if not len(keys):
+            return known
+        order = np.argsort(keys)
+        ordered = keys[order]
+        for own, vectors in self._files():
+            place = np.searchsorted(ordered, own)
+            place[place == len(ordered)] = 0
+            here = ordered[place] == own
+            rows = order[place[here]]
+            into[rows] = vectors[here]
+            known[rows] = True
+        return known
+
+    def add(self, keys: Keys, vectors: Floats) -> None:
+        """Keep embeddings; complete or not at all."""
+        from safetensors.numpy import save
+
+        content = save(
+            {
+                "keys": np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), KEY_BYTES),
+                "vectors": np.ascontiguousarray(vectors, np.float32),
+            }
+        )
+        target = self.folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
+        partial = self.folder / f".partial-{uuid4().hex}"
+        try:
+            with open(partial, "xb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(partial, target)
+        except OSError as error:
+            raise UsageError(
+                f"cannot keep embeddings in {self.folder}: {error.strerror or error}; "
+                "free some space, or name another folder"
+            ) from error
+        finally:
+            with suppress(OSError):
+                partial.unlink()
+
+    def _files(self) -> Iterator[tuple[Keys, Floats]]:
+        """Read every file that is what its name says; others are left out, and so computed again."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        for file in sorted(self.folder.glob("*.safetensors")):
+            try:
+                content = file.read_bytes()
+                if hashlib.sha256(content).hexdigest() != file.stem:
+                    raise ValueError("its content is not what was written")
+                tensors = load(content)
+                keys, vectors = tensors["keys"], tensors["vectors"]
+                if keys.dtype != np.uint8 or keys.shape[1:] != (KEY_BYTES,):
+                    raise ValueError(f"its keys are {keys.dtype} {keys.shape}")
+                if vectors.dtype != np.float32 or vectors.shape != (len(keys), self.dim):
+                    raise ValueError(f"its vectors are {vectors.dtype} {vectors.shape}")
+                if not np.isfinite(vectors).all():
+                    raise ValueError("it holds NaN or infinity")
+            except (OSError, ValueError, KeyError, SafetensorError) as error:
+                logger.warning("%s is left out and its embeddings are made again; it can be deleted: %s", file, error)
+                continue
+            yield np.ascontiguousarray(keys).view(f"S{KEY_BYTES}").ravel(), vectors
+
+
+def key_of(texts: Sequence[str]) -> bytes:
+    """Return the key of an input: a hash of its texts."""
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    for text in texts:
+        encoded = text.encode()
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)
+    return digest.digest()

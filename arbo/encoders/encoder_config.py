@@ -1,0 +1,113 @@
+"""The settings of the transformer encoder."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Template
+from arbo.encoders.tower import POOLINGS, Pooling
+from arbo.errors import DataError, UsageError
+from clustering.vectors import Metric
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderConfig:
+    """What a transformer reads of a mention and of an entity, and how its output becomes a vector.
+
+    The defaults suit a general sentence encoder that was never trained to link: names without context. What ArboEL
+    trains is `EncoderConfig.in_context()`.
+    """
+
+    mention: str = "[CLS] {mention} [SEP]"
+    """Template of a mention; fields: left, mention, right."""
+    entity: str = "[CLS] {name} [SEP]"
+    """Template of an entity; fields: name, definition, aliases, types, and description: the definition, or the
+    aliases of an entity without one."""
+    entity_view: Literal["names", "whole"] = "names"
+    """One vector for each name of an entity, or one for the whole entity."""
+    pooling: Pooling = "mean"
+    """The first token's vector (``cls``), the mean of all, or the mean over the mention's (or name's) own tokens."""
+    context: int | None = None
+    """Words on either side of the mention; None for as many as fit."""
+    within_line: bool = False
+    """Whether the context ends where the mention's line does: for texts of one sentence a line."""
+    max_length: int = 128
+    """Tokens of one text, markers included; a mention is never cut off unless it is longer itself."""
+    metric: Metric = "cosine"
+    """How vectors are compared."""
+    entity_threshold: float | None = None
+    """Default threshold between entity and mention; None for that of the metric, `DEFAULT_THRESHOLD`."""
+    mention_threshold: float | None = None
+    """Default threshold between mentions."""
+
+    def __post_init__(self) -> None:
+        self.templates()
+        choices: dict[str, tuple[Any, ...]] = {
+            "pooling": POOLINGS,
+            "entity_view": ("names", "whole"),
+            "metric": ("cosine", "dot"),
+        }
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
+        if type(self.max_length) is not int or self.max_length < 1:
+            raise UsageError(f"max_length must be a number of tokens, not {self.max_length!r}")
+        if self.context is not None and (type(self.context) is not int or self.context < 0):
+            raise UsageError(f"context must be a number of words or None, not {self.context!r}")
+        if type(self.within_line) is not bool:
+            raise UsageError(f"within_line must be true or false, not {self.within_line!r}")
+        for name in ("entity_threshold", "mention_threshold"):
+            value = getattr(self, name)
+            if value is not None and (type(value) not in (int, float) or not abs(value) < math.inf):
+                raise UsageError(f"{name} must be a finite number or None, not {value!r}")
+
+    @classmethod
+    def in_context(cls, **changes: Any) -> Self:
+        """Return the inputs of the ArboEL paper (section 2.1): mentions in context, entities with a description."""
+        preset: dict[str, Any] = {
+            "mention": "[CLS] {left} [START] {mention} [END] {right} [SEP]",
+            "entity": "[CLS] {name} [TITLE] {description} [SEP]",
+            "entity_view": "whole",
+            "pooling": "cls",
+            "metric": "dot",
+        }
+        return cls(**(preset | changes))
+
+    @classmethod
+    def from_json(cls, path: str | PathLike[str]) -> Self:
+        """Read an object of these fields; unknown ones are an error."""
+        try:
+            content = json.loads(Path(path).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise DataError(f"cannot read the encoder's configuration: {error}", file=fspath(path)) from None
+        return cls.from_dict(content, file=fspath(path))
+
+    @classmethod
+    def from_dict(cls, values: object, *, file: str | None = None) -> Self:
+        """Make a configuration of named values; unknown names are an error."""
+        known = [field.name for field in fields(cls)]
+        if not isinstance(values, dict) or not set(values) <= set(known):
+            unknown = sorted(set(values) - set(known)) if isinstance(values, dict) else []
+            raise DataError(
+                f"expected an object with some of {', '.join(known)}"
+                + (f"; unknown: {', '.join(map(repr, unknown))}" if unknown else ""),
+                file=file,
+            )
+        try:
+            return cls(**values)
+        except UsageError as error:
+            raise DataError(str(error), file=file) from None
+
+    def templates(self) -> tuple[Template, Template]:
+        """Parse the templates of mentions and of entities."""
+        if not isinstance(self.mention, str) or not isinstance(self.entity, str):
+            raise UsageError("the templates mention and entity must be strings")
+        return (
+            Template.parse(self.mention, MENTION_FIELDS, focus="mention"),
+            Template.parse(self.entity, ENTITY_FIELDS, focus="name"),
+        )

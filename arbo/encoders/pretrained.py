@@ -1,0 +1,145 @@
+"""Pre-trained transformers from a folder or from the hub: weights as safetensors alone, code from nowhere.
+
+What transformers itself would load beside them is kept out: it follows an index of the weights to pickles, starts with
+random weights or an empty vocabulary where files are missing, and takes code from the hub that `config.json` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arbo.errors import DataError, MissingDependency, UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
+_HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors"]
+_VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
+
+
+def load_pretrained(name: str | os.PathLike[str], *, revision: str | None, precision: str) -> tuple[Any, Any]:
+    """Load a model, on the processor and in evaluation mode, and its tokenizer; see `Tower.load`."""
+    try:
+        import torch
+        from transformers import AutoConfig, AutoTokenizer
+    except ImportError as error:
+        raise MissingDependency("a transformer encoder", extra="torch") from error
+    place = os.fspath(name)
+    folder = _folder(place, revision)
+    with _quiet():
+        try:
+            state = _weights(folder)
+            if not any(file for pattern in _VOCABULARIES for file in folder.glob(pattern)):
+                raise ValueError("it has no tokenizer.json")
+            options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+            tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
+            model = _model(AutoConfig.from_pretrained(folder, **options), state, getattr(torch, precision))
+            _check(model, tokenizer)
+        except Exception as error:  # transformers raises whatever its parts raise
+            raise DataError(f"cannot load the model: {first_line(error)}", file=place) from error
+    return model, tokenizer
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of a message: what follows is advice on the other library."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _folder(place: str, revision: str | None) -> Path:
+    """Return the folder of this name, or one with what the hub has under it."""
+    folder = os.path.expanduser(place)
+    if place and os.path.isdir(folder):
+        if revision is not None:
+            raise UsageError(f"revision {revision!r} is for models of the hub; {place} is a folder")
+        return Path(folder)
+    if not _HUB_NAME.fullmatch(place):
+        raise DataError(f"{place!r} is neither a folder that exists nor a hub name like org/model")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(place, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
+    except Exception as error:  # of the network, the hub, the disk
+        raise DataError(
+            f"there is no such folder, and nothing came from the hub: {first_line(error)}", file=place
+        ) from error
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    """Read the weights, in one file or in those that an index names."""
+    from safetensors.torch import load_file
+
+    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    if single.is_file():
+        return load_file(single)
+    if not index.is_file():
+        raise ValueError(
+            "it has no model.safetensors; other weights are not loaded, as they can carry code: "
+            "load it with transformers yourself and call save_pretrained"
+        )
+    state: dict[str, torch.Tensor] = {}
+    for shard in sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values())):
+        if Path(shard).name != shard or not shard.endswith(".safetensors"):
+            raise ValueError(f"{index.name} names {shard!r}; weights are .safetensors files beside it")
+        state |= load_file(folder / shard)
+    return state
+
+
+def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> Any:
+    """Make the model of a configuration, and refuse to make up what its weights lack."""
+    import torch
+    from transformers import AutoModel
+
+    if getattr(config, "quantization_config", None) is not None:
+        raise ValueError("its weights are quantised; save them in a plain precision")
+    # Without these arguments the configuration could name code for attention to download, and a coarser precision.
+    plain: dict[str, Any] = {"attn_implementation": None, "torch_dtype": dtype}
+    with torch.device("meta"):
+        kind = type(AutoModel.from_config(config, trust_remote_code=False, **plain))  # type: ignore[no-untyped-call]
+    model, report = kind.from_pretrained(
+        None, config=config, state_dict=state, ignore_mismatched_sizes=True, output_loading_info=True, **plain
+    )
+    unfit = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+    unfit = {key for key in unfit if not key.startswith("pooler.")}  # its output is not used
+    if unfit:
+        shown = ", ".join(sorted(unfit)[:2]) + (", ..." if len(unfit) > 2 else "")
+        raise ValueError(f"weights are missing, or not of the shape in config.json: {shown}")
+    return model.eval()
+
+
+def _check(model: Any, tokenizer: Any) -> None:
+    """Refuse what could only fail later."""
+    import torch
+
+    if getattr(tokenizer, "backend_tokenizer", None) is None:
+        raise ValueError("its tokenizer has no fast form (tokenizer.json)")
+    largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
+    if largest >= rows:
+        raise ValueError(f"its tokenizer has ids up to {largest:,}, the model embeds {rows:,}: they are not of a kind")
+    one = torch.ones((1, 1), dtype=torch.long)
+    with torch.inference_mode():
+        hidden = getattr(model(input_ids=one - 1, attention_mask=one), "last_hidden_state", None)
+    if hidden is None or hidden.shape != (1, 1, model.config.hidden_size):
+        raise ValueError(f"{type(model).__name__} does not turn each token into a vector")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' bars and remarks off the terminal while it loads."""
+    from transformers.utils import logging
+
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(50)  # nothing: what matters is raised
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]

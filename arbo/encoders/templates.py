@@ -1,0 +1,218 @@
+"""Templates: how the texts around a mention, or of an entity, become one row of tokens.
+
+A template is written as the papers write it, fields in braces and markers as they are:
+
+    [CLS] {left} [START] {mention} [END] {right} [SEP]
+
+`[CLS]` and `[SEP]` stand for whatever the model calls them, and for nothing where it has no such token; any other
+literal is one token where the vocabulary has it, and is spelt otherwise. Inside a field's own text the model's special
+tokens, and markers of the template that were added to its vocabulary, are always spelt, never taken for markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from string import Formatter
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from arbo.errors import DataError, UsageError
+from arbo.text import check_text
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+MENTION_FIELDS = ("left", "mention", "right")
+ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
+
+# How much text is tokenised at first, for each token that fits; where that is too little, four times as much.
+_CHARACTERS_A_TOKEN = 6
+
+
+class Part(NamedTuple):
+    """A literal or a field of a template."""
+
+    text: str
+    is_field: bool
+
+
+class TokenRow(NamedTuple):
+    """Tokens of one input, and which of them are those of the mention or of the name."""
+
+    ids: list[int]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Literals and fields in order; ``focus`` is the field that is never left out: the mention, or the name."""
+
+    parts: tuple[Part, ...]
+    focus: str
+
+    @classmethod
+    def parse(cls, text: str, fields: Sequence[str], *, focus: str) -> Self:
+        """Read a template of these fields.
+
+        Raises:
+            UsageError: a field that does not exist, or occurs twice, or is formatted; no focus.
+
+        """
+        parts: list[Part] = []
+        literals = ""
+        try:
+            check_text(text, "it")
+            pieces = list(Formatter().parse(text))
+        except (DataError, ValueError) as error:
+            raise UsageError(f"template {text!r}: {error}; fields are written {{{focus}}}") from None
+        for literal, field, spec, conversion in pieces:
+            literals += literal
+            if field is None:  # after a brace that was written twice
+                continue
+            if field not in fields or Part(field, True) in parts or spec or conversion:
+                raise UsageError(
+                    f"template {text!r}: {{{field}}} is unknown, formatted or occurs twice; fields are "
+                    + ", ".join(f"{{{name}}}" for name in fields)
+                )
+            parts += [*(Part(word, False) for word in literals.split()), Part(field, True)]
+            literals = ""
+        parts += [Part(word, False) for word in literals.split()]
+        if Part(focus, True) not in parts:
+            raise UsageError(f"template {text!r} leaves out {{{focus}}}")
+        return cls(tuple(parts), focus)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Its fields, in order."""
+        return tuple(text for text, is_field in self.parts if is_field)
+
+
+@dataclass(frozen=True, slots=True)
+class Speller:
+    """Turns the fields of inputs into rows of tokens that fit a window, as a template tells.
+
+    The focus is shortened only when it alone is too long, at its end. ``left`` (at its beginning) and ``right`` (at
+    its end) share what it leaves evenly; what one does not need is the other's. Further fields follow in order.
+    """
+
+    tokenizer: Tokenizer
+    """Neither truncates nor pads, and spells special tokens where its kind can."""
+    template: Template
+    literals: Mapping[str, Sequence[int]]
+    """Tokens of each literal."""
+    markers: Mapping[int, str]
+    """Tokens that no text of a field may become."""
+    room: int
+    """How many tokens the literals leave to the fields."""
+
+    @classmethod
+    def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:
+        """Make one from a tokenizer of transformers.
+
+        Raises:
+            UsageError: the literals alone fill the window.
+
+        """
+        from copy import deepcopy
+
+        backend: Tokenizer = deepcopy(tokenizer.backend_tokenizer)
+        backend.no_truncation()
+        backend.no_padding()
+        backend.encode_special_tokens = True
+        added = backend.get_added_tokens_decoder()
+        own = {"[CLS]": tokenizer.cls_token or tokenizer.bos_token, "[SEP]": tokenizer.sep_token or tokenizer.eos_token}
+
+        def spell(literal: str) -> list[int]:
+            name = own.get(literal, literal)
+            token = None if name is None else backend.token_to_id(name)
+            if token is not None:
+                return [token]
+            ids: list[int] = [] if name is None else backend.encode(name, add_special_tokens=False).ids
+            return ids
+
+        literals = {text: spell(text) for text, is_field in template.parts if not is_field}
+        markers = {id_: token.content for id_, token in added.items() if token.special or [id_] in literals.values()}
+        markers.pop(tokenizer.unk_token_id, None)
+        taken = sum(len(literals[text]) for text, is_field in template.parts if not is_field)
+        if taken >= max_length:
+            raise UsageError(f"max_length={max_length} leaves no room: the template's markers are {taken} tokens")
+        return cls(backend, template, literals, markers, max_length - taken)
+
+    def __call__(self, inputs: Sequence[Sequence[str]]) -> list[TokenRow]:
+        """Spell inputs, each the texts of the template's fields in order.
+
+        Of a long text only as much is tokenised as can matter, which changes nothing.
+        """
+        names, focus = self.template.fields, self.template.focus
+        rows: dict[int, TokenRow] = {}
+        waiting, reach = list(range(len(inputs))), _CHARACTERS_A_TOKEN * self.room
+        while waiting:
+            texts = [dict(zip(names, inputs[i], strict=True)) for i in waiting]
+            near = [_near(fields, focus, reach) for fields in texts]
+            spelt = iter(self._spell([text for fields in near for text in fields.values()]))
+            too_near: list[int] = []
+            for i, whole, part in zip(waiting, texts, near, strict=True):
+                tokens = {name: next(spelt) for name in names}
+                wanted = {n: len(tokens[n]) if len(part[n]) == len(whole[n]) else self.room for n in names}
+                shares = _share(wanted, focus, self.room)
+                if any(shares[name] > len(tokens[name]) for name in names):
+                    too_near.append(i)
+                else:
+                    rows[i] = self._row(tokens, shares)
+            waiting, reach = too_near, 4 * reach
+        return [rows[i] for i in range(len(inputs))]
+
+    def _spell(self, texts: Sequence[str]) -> list[list[int]]:
+        spelt = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        return [ids if self.markers.keys().isdisjoint(ids) else self._unmarked(ids) for ids in spelt]
+
+    def _unmarked(self, ids: list[int]) -> list[int]:
+        """Spell markers letter by letter: some kinds of tokenizers find them in ordinary text all the same."""
+        spelt: list[int] = []
+        for id_ in ids:
+            letters = self.markers.get(id_)
+            if letters is None:
+                spelt.append(id_)
+                continue
+            for encoding in self.tokenizer.encode_batch_fast(list(letters), add_special_tokens=False):
+                spelt += [piece for piece in encoding.ids if piece not in self.markers]
+        return spelt
+
+    def _row(self, tokens: Mapping[str, list[int]], shares: Mapping[str, int]) -> TokenRow:
+        ids: list[int] = []
+        begin = end = 0
+        for text, is_field in self.template.parts:
+            if not is_field:
+                ids += self.literals[text]
+                continue
+            start = len(ids)
+            length, own = shares[text], tokens[text]
+            ids += own[len(own) - length :] if text == "left" else own[:length]
+            if text == self.template.focus:
+                begin, end = start, len(ids)
+        return TokenRow(ids, begin, end)
+
+
+def _share(wanted: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
+    """Divide the room among fields, see `Speller`."""
+    shares: dict[str, int] = {}
+    for name in (focus, "left", "right", *wanted):
+        if name in wanted and name not in shares:
+            kept = min(wanted.get("right", 0), room - room // 2) if name == "left" else 0
+            shares[name] = min(wanted[name], room - kept)
+            room -= shares[name]
+    return shares
+
+
+def _near(texts: Mapping[str, str], focus: str, reach: int) -> Mapping[str, str]:
+    """Cut texts to ``reach`` characters in all, between words, as their tokens will be cut."""
+    shares = _share({name: len(text) for name, text in texts.items()}, focus, reach)
+    cut = {name: text for name, text in texts.items() if shares[name] < len(text)}
+    for name, text in cut.items():
+        if name == "left":
+            end = text[len(text) - shares[name] :]
+            cut[name] = end[end.find(" ") :] if " " in end else ""
+        else:
+            cut[name] = text[: max(0, text.rfind(" ", 0, shares[name]))]
+    return {**texts, **cut}

@@ -1,0 +1,139 @@
+"""Vectors that were made elsewhere, found by the ids of mentions and entities."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.encoders.encoder import DEFAULT_THRESHOLD, MentionInput
+from arbo.errors import DataError, UsageError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.progress import Announce, quiet
+from clustering.vectors import Metric, Vectors
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class VectorEncoder:
+    """Looks vectors up instead of making them: a linker for the output of any other encoder.
+
+    Whether each mention and entity has a vector, and all are of one length, is checked when they are looked up.
+
+    Args:
+        mentions: id of a mention -> its vector.
+        entities: id of an entity -> its vector, or several as (vectors, dim); not needed to discover.
+        metric: how the vectors are compared.
+        limits: default thresholds on entity and mention edges. The ones here (cosine: 0.35 and 0.2, dot: 0)
+            are a guess about vectors that arbo knows nothing of: choose them with `Linker.tune`, or by looking.
+
+    >>> encoder = VectorEncoder({"d:0-3": [1.0, 0.0]}, {"D1": [[0.9, 0.1], [0.0, 1.0]]})
+    >>> encoder.metric
+    'cosine'
+
+    """
+
+    mentions: Mapping[str, npt.ArrayLike] = field(repr=False)
+    entities: Mapping[str, npt.ArrayLike] = field(default_factory=dict, repr=False)
+    metric: Metric = "cosine"
+    limits: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        if self.metric not in DEFAULT_THRESHOLD:
+            raise UsageError(f"metric {self.metric!r} is not one of {', '.join(DEFAULT_THRESHOLD)}")
+        if self.limits is not None and (
+            len(self.limits) != 2 or not all(isinstance(x, Real) and not math.isnan(x) for x in self.limits)
+        ):
+            raise UsageError(f"limits must be two numbers, for entity and mention edges, not {self.limits!r}")
+
+    @property
+    def threshold(self) -> tuple[float, float]:
+        """Default thresholds, see `Encoder.threshold`."""
+        return self.limits or DEFAULT_THRESHOLD[self.metric]
+
+    def fit(self, names: Sequence[str]) -> Self:
+        """Return the encoder itself."""
+        return self
+
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
+        """Look up the vectors of every entity.
+
+        Raises:
+            DataError: an entity without a vector, a vector of another length, NaN or infinity.
+
+        """
+        return _stacked("entity", [entity.id for entity in kb], self.entities, self._dim)
+
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
+        """Look up the vector of every mention; the errors of `encode_entities` apply."""
+        return _stacked("mention", [item.mention.id for item in mentions], self.mentions, self._dim)
+
+    @property
+    def _dim(self) -> int:
+        """Length of all vectors, by the first that there is."""
+        every = chain(self.mentions.values(), self.entities.values())
+        return next((size for given in every for size in reversed(_array(given).shape)), 0)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What identifies the encoder in a manifest: hashes of the vectors."""
+        return {
+            "encoder": "vectors",
+            "metric": self.metric,
+            "mentions": _fingerprint(self.mentions),
+            "entities": _fingerprint(self.entities),
+        }
+
+
+def _stacked(kind: str, ids: Sequence[str], known: Mapping[str, npt.ArrayLike], dim: int) -> Vectors:
+    missing = [id_ for id_ in ids if id_ not in known]
+    if missing:
+        raise DataError(f"{len(missing):,} of {len(ids):,} have no vector; the first {kind} is {missing[0]!r}")
+    rows: list[npt.NDArray[np.float32]] = []
+    for id_ in ids:
+        given = _array(known[id_])
+        vectors = given[None] if given.ndim == 1 else given
+        if (
+            vectors.ndim != 2
+            or vectors.shape[1] != dim
+            or not len(vectors)
+            or (kind == "mention" and len(vectors) > 1)
+            or given.dtype.kind not in "iuf"
+        ):
+            raise DataError(
+                f"the {kind} has {given.dtype} {given.shape}; expected numbers of the shape ({dim},)"
+                + (f" or (vectors, {dim})" if kind == "entity" else ""),
+                id=id_,
+            )
+        with np.errstate(over="ignore"):
+            rows.append(vectors.astype(np.float32))
+        if not np.isfinite(rows[-1]).all():
+            raise DataError("its vector holds NaN, infinity or a number beyond float32", id=id_)
+    matrix = np.concatenate(rows) if rows else np.empty((0, dim), np.float32)
+    return Vectors.of(matrix, np.repeat(np.arange(len(rows)), [len(row) for row in rows]), n=len(ids))
+
+
+def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Make an array; of what has no regular shape, one of objects, which is refused later."""
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        return np.array(None)
+    return array
+
+
+def _fingerprint(vectors: Mapping[str, npt.ArrayLike]) -> str:
+    digest = hashlib.sha256()
+    for id_ in sorted(vectors):
+        array = _array(vectors[id_])
+        digest.update(repr((id_, array.shape)).encode())
+        if array.dtype.kind in "iuf":
+            with np.errstate(over="ignore"):
+                digest.update(array.astype(np.float32).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,188 @@
+"""What a job will take before it starts: peak memory and time, from what is known without encoding anything.
+
+Memory is counted from what the process holds once the inputs are read: that is measured, the rest is arithmetic. The
+factors were measured on two cores (`benchmarks/estimate.py`); the speeds of a transformer and of a matrix product are
+measured on this machine in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import singledispatch
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from arbo.documents import Corpus
+from arbo.encoders import MentionInput, NgramEncoder, VectorEncoder
+from arbo.knowledge_base import KnowledgeBase
+from arbo.retrieval import mention_inputs
+
+if TYPE_CHECKING:
+    from arbo.linker import Linker
+
+MEGABYTE = 1 << 20
+
+# Kernels, faiss, tables: what linking brings into memory whatever the size of the job.
+_ENGINE = 120 * MEGABYTE
+# A mention in graph, forest and tables, each of its candidates and each of its neighbours, in bytes.
+_MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
+# n-grams: bytes a character of the names while they are encoded, and afterwards; seconds a character.
+_NGRAM_PEAK, _NGRAM_KEPT, _NGRAM_SECONDS = 105, 40, 1.2e-6
+# Sparse search: seconds for a distinct query and a name.
+_SPARSE_SECONDS = 4e-9
+# Imports and kernels, and describing a mention.
+_START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
+# A transformer's working memory beyond its weights, on a processor.
+_TRANSFORMER = 130 * MEGABYTE
+_SAMPLE = 64
+
+
+class Cost(NamedTuple):
+    """What encoding some things takes."""
+
+    vectors: int
+    """Distinct vectors that come out."""
+    dim: int
+    """Their dimensions; 0 for sparse ones."""
+    to_embed: int
+    """Texts that a transformer still has to read."""
+    peak: int
+    """Bytes in use at most while they are encoded, on top of what was there."""
+    kept: int
+    """Bytes in use afterwards."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Peak memory and time of a job, and the counts they are made of."""
+
+    mentions: int
+    distinct_mentions: int
+    entities: int
+    names: int
+    """Vectors of entities."""
+    dimensions: int
+    """0 for sparse vectors."""
+    k: int
+    candidates: int
+    to_embed: int
+    """Texts that a transformer has to read; those in the cache are not among them."""
+    peak_bytes: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        minutes = self.seconds / 60
+        time_ = f"{self.seconds:.0f} seconds" if minutes < 2 else f"{minutes:.0f} minutes"
+        if minutes > 120:
+            time_ = f"{minutes / 60:.1f} hours"
+        embed = f", {self.to_embed:,} texts to embed" if self.to_embed else ""
+        return (
+            f"{self.mentions:,} mentions ({self.distinct_mentions:,} distinct), {self.entities:,} entities with "
+            f"{self.names:,} vectors, k={self.k}{embed}:\nabout {time_}, "
+            f"peak memory about {self.peak_bytes / 1e9:.2f} GB"
+        )
+
+
+def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
+    """Estimate `Linker.link` or `Linker.discover`; see `Linker.estimate`."""
+    inputs = mention_inputs(corpus, expand_abbreviations=linker.config.expand_abbreviations)
+    kb = None if discover else linker.kb
+    entity = _NOTHING if kb is None else entity_cost(linker.encoder, kb)
+    mention = mention_cost(linker.encoder, inputs)
+    n, k, candidates = len(inputs), linker.config.k, linker.config.candidates
+    held = _resident()
+    decide = n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
+    scaled = 4 * entity.dim * max(entity.vectors, mention.vectors)  # a search scales a copy of its corpus
+    stages = (
+        entity.peak,
+        entity.kept + mention.peak,
+        entity.kept + mention.kept + _ENGINE + max(scaled, decide),
+    )
+    searched = mention.vectors * (entity.vectors + mention.vectors)
+    search = searched * (_SPARSE_SECONDS if mention.dim == 0 else 2 * mention.dim / _flops(mention.dim))
+    return Estimate(
+        mentions=n,
+        distinct_mentions=mention.vectors,
+        entities=0 if kb is None else len(kb),
+        names=entity.vectors,
+        dimensions=mention.dim,
+        k=k,
+        candidates=candidates,
+        to_embed=entity.to_embed + mention.to_embed,
+        peak_bytes=held + max(stages),
+        seconds=_START_SECONDS + entity.seconds + mention.seconds + search + n * _MENTION_SECONDS,
+    )
+
+
+_NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
+
+
+@singledispatch
+def entity_cost(encoder: Any, kb: KnowledgeBase) -> Cost:
+    """Tell what encoding the entities takes: nothing, for an encoder that arbo knows nothing of."""
+    return _NOTHING._replace(vectors=len(kb))
+
+
+@singledispatch
+def mention_cost(encoder: Any, inputs: Sequence[MentionInput]) -> Cost:
+    """Tell what encoding the mentions takes."""
+    return _NOTHING._replace(vectors=len(inputs))
+
+
+@entity_cost.register
+def _(encoder: NgramEncoder, kb: KnowledgeBase) -> Cost:
+    return _ngram_cost(kb.names().names)
+
+
+@mention_cost.register
+def _(encoder: NgramEncoder, inputs: Sequence[MentionInput]) -> Cost:
+    return _ngram_cost({item.name for item in inputs})
+
+
+def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
+    characters = sum(map(len, names))
+    peak, kept = characters * _NGRAM_PEAK, characters * _NGRAM_KEPT
+    return Cost(len(names), 0, 0, peak, kept, characters * _NGRAM_SECONDS)
+
+
+@entity_cost.register
+def _(encoder: VectorEncoder, kb: KnowledgeBase) -> Cost:
+    return _dense_cost(np.shape(next(iter(encoder.entities.values()), ()))[-1:], len(kb))
+
+
+@mention_cost.register
+def _(encoder: VectorEncoder, inputs: Sequence[MentionInput]) -> Cost:
+    return _dense_cost(np.shape(next(iter(encoder.mentions.values()), ()))[-1:], len(inputs))
+
+
+def _dense_cost(dim: tuple[int, ...], n: int) -> Cost:
+    size = 4 * n * (dim[0] if dim else 0)
+    return Cost(n, dim[0] if dim else 0, 0, 3 * size, size, 0.0)
+
+
+def _flops(dim: int) -> float:
+    """Measure floating point operations a second of a matrix product on this machine."""
+    a, b = np.ones((1024, dim), np.float32), np.ones((dim, 2048), np.float32)
+    a @ b
+    begun = time.perf_counter()
+    a @ b
+    return 2 * a.shape[0] * dim * b.shape[1] / (time.perf_counter() - begun)
+
+
+def _resident() -> int:
+    """Bytes of memory that the process holds now; 0 where the system does not tell."""
+    try:
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as stream:
+            return int(stream.read().split()[1]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return 0

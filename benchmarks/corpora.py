@@ -1,0 +1,246 @@
+r"""One table of real corpora: linking, NIL and clusters by method and k, and what discovery finds without a KB.
+
+**Linking.** Thresholds are chosen on the development part for each method and k (`Linker.tune`, accuracy with NIL),
+the figures are of the test part. `accuracy` is over all mentions with a gold concept, one outside the knowledge base
+counting as wrong; `with NIL` is the share of all annotated mentions that are linked rightly or rightly called NIL;
+`ari` compares the clusters with the gold concepts. `default` is a first run, without any tuning.
+CRAFT's development part serves as test, its training part for tuning. *Disease Ontology* is BC5CDR linked to an
+ontology that lacks nearly half of its diseases, through MeSH ids. `ngram` is the encoder that needs no weights,
+`minilm` the untrained all-MiniLM-L6-v2 reading bare names.
+
+**differ**: mentions that `arborescence` and `minimax` link differently on the test part, and how many each gets right:
+k = 8, without thresholds, and with each method's own thresholds.
+
+**Discovery**: entity mentions of ECB+, threshold and k chosen on dev (ARI), figures on test. `words` reads the mention
+alone, `context` takes the mean over the mention's own tokens with 25 words of context on either side within the
+sentence, `context beyond sentences` the same across them. HDBSCAN (scikit-learn) works on the same unit vectors, its
+`min_cluster_size` chosen on dev, noise as singletons. `same string` joins mentions of equal lower-cased text.
+
+Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names. Embeddings are kept in the folder
+that ARBO_CACHE names (default: `.cache` beside this script), so that a second run embeds nothing.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from report import ROOT, record
+from sklearn.cluster import HDBSCAN
+
+import arbo
+from arbo.documents import Corpus
+from arbo.encoders.encoder import Encoder
+from arbo.readers import read_documents, read_knowledge_base
+from arbo.result import Result, describe
+from arbo.retrieval import Retrieval, mention_inputs
+from clustering import METHODS, partition
+from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts
+
+DATA = Path(os.environ.get("ARBO_DATA", ROOT.parent / "shared" / "data"))
+CACHE = Path(os.environ.get("ARBO_CACHE", Path(__file__).parent / ".cache"))
+KS = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Documents to tune on, documents to test on, and what they are linked to."""
+
+    name: str
+    format: str
+    dev: str
+    test: str
+    types: str | None
+    kb: str
+    kb_format: str
+    xrefs: tuple[str, ...] = ()
+
+    def documents(self, path: str) -> Corpus:
+        """Read one part."""
+        return read_documents(DATA / path, self.format, types=self.types)
+
+    def knowledge_base(self) -> arbo.KnowledgeBase:
+        """Read what the mentions are linked to."""
+        kb = read_knowledge_base(DATA / self.kb, self.kb_format)
+        return kb.through_xrefs(*self.xrefs) if self.xrefs else kb
+
+
+def _craft(ontology: str) -> Job:
+    kb = f"craft/ontologies/{ontology}.obo.gz"
+    return Job(f"CRAFT {ontology}", "brat", "craft/train", "craft/dev", ontology, kb, "obo")
+
+
+BC5CDR = ("pubtator", "bc5cdr/CDR_DevelopmentSet.PubTator.txt", "bc5cdr/CDR_TestSet.PubTator.txt", "Disease")
+MEDIC = ("medic/medic_06Jul2012.txt", "medic")
+JOBS = (
+    Job(
+        "NCBI disease",
+        "pubtator",
+        "ncbi_disease/NCBIdevelopset_corpus.txt",
+        "ncbi_disease/NCBItestset_corpus.txt",
+        None,
+        *MEDIC,
+    ),
+    Job("BC5CDR disease", *BC5CDR, *MEDIC),
+    *map(_craft, ("UBERON", "CL", "SO", "MOP")),
+    Job(
+        "GSC+",
+        "gsc",
+        "gsc_plus/GSCplus_dev_gold.tsv",
+        "gsc_plus/GSCplus_test_gold.tsv",
+        None,
+        "gsc_plus/hp_2013-11-30.obo.gz",
+        "obo",
+    ),
+    Job("Disease Ontology", *BC5CDR, "disease_ontology/HumanDO_2015-11-11.obo.gz", "obo", ("MSH",)),
+)
+
+
+def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of the tables ``linking`` and ``differ``, and the headline row of the default configuration."""
+    kb = job.knowledge_base()
+    test = job.documents(job.test)
+    linker = arbo.Linker(kb, encoder)
+    tuned = linker.tune(job.documents(job.dev))
+    assert tuned.tuning is not None
+    linker = tuned.configured(config=arbo.LinkerConfig(), tuning=None)  # keeps the entities' vectors
+    retrieval = linker.retrieve(test, k=max(KS), discover=False)
+    place = {"corpus": job.name, "encoder": encoder_name}
+
+    yield "linking", {**place, "method": "default", "k": 4, **_scores(_decide(test, kb, retrieval, linker.config))}
+    by_thresholds: dict[str, Result] = {}
+    for method in METHODS:
+        for k in KS if method != "independent" else (1,):
+            trials = [trial for trial in tuned.tuning.trials if trial.method == method]
+            best = max((t for t in trials if method == "independent" or t.k == k), key=lambda trial: trial.score)
+            config = arbo.LinkerConfig(method, k, best.entity_threshold, best.mention_threshold)
+            result = by_thresholds[method] = _decide(test, kb, retrieval, config)
+            yield "linking", {**place, "method": method, "k": k, **_scores(result)}
+    free = {
+        method: _decide(test, kb, retrieval, arbo.LinkerConfig(method, max(KS), None, None))
+        for method in ("arborescence", "minimax")
+    }
+    for thresholds, results in (("none", free), ("tuned", by_thresholds)):
+        yield "differ", {**place, "thresholds": thresholds, **_differences(results)}
+
+
+def _decide(test: Corpus, kb: arbo.KnowledgeBase, retrieval: Retrieval, config: arbo.LinkerConfig) -> Result:
+    """Link from what was retrieved already."""
+    clusters = partition(retrieval.graph(config.k), config.method, config.limits(retrieval.encoder.threshold))
+    return describe(test, kb, retrieval, clusters, config)
+
+
+def _scores(result: Result) -> dict[str, float]:
+    scores = result.evaluate()
+    assert scores.linking is not None
+    assert scores.nil is not None
+    assert scores.clustering is not None
+    assert scores.accuracy_with_nil is not None
+    return {
+        "accuracy": scores.linking.accuracy,
+        "with NIL": scores.accuracy_with_nil,
+        "NIL F1": scores.nil.f1,
+        "ari": scores.clustering["ari"],
+    }
+
+
+def _differences(results: dict[str, Result]) -> dict[str, int]:
+    linked = {method: results[method].link_table["entity_id"].to_pylist() for method in ("arborescence", "minimax")}
+    gold = results["minimax"].mention_table["gold_entities"].to_pylist()
+    differ = [row for row, pair in enumerate(zip(*linked.values(), strict=True)) if pair[0] != pair[1]]
+    right = {
+        f"{method} right": sum(
+            ids[row] in (gold[row] or ()) or (ids[row] is None and gold[row] == []) for row in differ
+        )
+        for method, ids in linked.items()
+    }
+    return {"mentions": len(gold), "differ": len(differ), **right}
+
+
+def discovery(minilm: arbo.DualEncoder) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Rows of the table ``discovery``."""
+    dev, test = (read_documents(DATA / f"ecbplus/ECB_{part}_corpus.txt", "ecbplus") for part in ("Dev", "Test"))
+    truth = _truth(test)
+    strings: dict[str, int] = {}
+    labels = np.array([strings.setdefault(m.text.lower(), len(strings)) for m in test.mentions])
+    yield "discovery", {"vectors": "", "clustering": "same string", **_cluster_scores(truth, labels)}
+    context = replace(
+        minilm.config, mention="[CLS] {left} {mention} {right} [SEP]", pooling="mention", context=25, within_line=True
+    )
+    for name, encoder in (
+        ("ngram", arbo.NgramEncoder()),
+        ("minilm words", minilm),
+        ("minilm context", minilm.with_config(context)),
+        ("minilm context beyond sentences", minilm.with_config(replace(context, within_line=False))),
+    ):
+        linker = arbo.Linker(None, encoder, config=arbo.LinkerConfig(expand_abbreviations=False))
+        tuned = linker.tune(dev)
+        found = tuned.discover(test).link_table["cluster_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        method = f"arbo (k={tuned.config.k}, {tuned.config.mention_threshold:.3f})"
+        yield "discovery", {"vectors": name, "clustering": method, **_cluster_scores(truth, found)}
+        if isinstance(encoder, arbo.DualEncoder):
+            size = max(range(2, 11), key=lambda size: _ari(_truth(dev), _hdbscan(encoder, dev, size)))
+            labels = _hdbscan(encoder, test, size)
+            yield "discovery", {"vectors": name, "clustering": f"HDBSCAN ({size})", **_cluster_scores(truth, labels)}
+
+
+def _truth(corpus: Corpus) -> np.ndarray:
+    number: dict[Any, int] = {}
+    return np.array([number.setdefault(mention.gold, len(number)) for mention in corpus.mentions])
+
+
+def _hdbscan(encoder: arbo.DualEncoder, corpus: Corpus, size: int) -> np.ndarray:
+    vectors = encoder.encode_mentions(mention_inputs(corpus, expand_abbreviations=False)).normalized()
+    labels = HDBSCAN(min_cluster_size=size, copy=True).fit_predict(vectors.matrix[vectors.row])
+    noise = labels < 0
+    labels[noise] = labels.max() + 1 + np.arange(noise.sum())
+    return labels
+
+
+def _ari(truth: np.ndarray, labels: np.ndarray) -> float:
+    return adjusted_rand_index(truth, labels)
+
+
+def _cluster_scores(truth: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    scores = scores_from_counts(counts_from_contingency(Contingency.from_labels(truth, labels)))
+    return {"ari": _ari(truth, labels), "B-cubed": scores["b3"]["f1"], "CoNLL": scores["conll"]}
+
+
+def main() -> None:
+    """Measure everything and record it."""
+    minilm = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", cache=CACHE)
+    tables: dict[str, list[dict[str, Any]]] = {"linking": [], "differ": [], "discovery": []}
+    for job in JOBS:
+        for name, encoder in (("ngram", arbo.NgramEncoder()), ("minilm", minilm)):
+            for table, row in linking(job, name, encoder):
+                tables[table].append(row)
+                print(table, *row.values(), file=sys.stderr)
+    for table, row in discovery(minilm):
+        tables[table].append(row)
+        print(table, *row.values(), file=sys.stderr)
+    record("corpora", "python benchmarks/corpora.py", _headlines(tables), tables=tables)
+
+
+def _headlines(tables: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+    """Figures that have a target, or are worth seeing at once."""
+    figures: dict[str, float] = {}
+    for row in tables["linking"]:
+        if row["method"] == "arborescence":
+            key = f"{row['corpus']}.{row['encoder']}".lower().replace(" ", "_")
+            figures[f"{key}.best_accuracy"] = max(row["accuracy"], figures.get(f"{key}.best_accuracy", 0))
+    for row in tables["discovery"]:
+        kind = "hdbscan" if "HDBSCAN" in row["clustering"] else "same_string" if not row["vectors"] else "arbo"
+        key = f"ecbplus.{row['vectors'] or 'text'}.{kind}.ari"
+        figures[key.replace(" ", "_")] = row["ari"]
+    for thresholds in ("none", "tuned"):
+        rows = [row for row in tables["differ"] if row["thresholds"] == thresholds]
+        for column in ("mentions", "differ", "arborescence right", "minimax right"):
+            figures[f"differ.{thresholds}.{column.replace(' ', '_')}"] = sum(row[column] for row in rows)
+    return figures
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The engine as a scikit-learn estimator: vectors in, cluster labels out."""
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from clustering.arrays import Ids, Threshold
+from clustering.graph import Graph
+from clustering.knn import nearest
+from clustering.partition import METHODS, Method, partition
+from clustering.vectors import Metric, Vectors
+
+# What is not finite is refused by `Vectors.of`, which names the rows.
+_CHECKS: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "dtype": [np.float64, np.float32, np.float16],
+    "ensure_all_finite": False,
+}
+
+
+class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Cluster samples around known entities, and those that no entity reaches among themselves.
+
+    Each sample is connected with its nearest entity and its nearest other samples; the graph is cut so that no cluster
+    holds two entities. Without entities, clusters are what is connected: single linkage of the graph of nearest
+    neighbours, cut at the threshold, whatever the method. **Without a threshold nothing is too far away**: given an
+    entity, every sample is linked to one, and without entities everything connected is one cluster.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=8
+        How many other samples each sample is connected with; more than there are is allowed. 0 links each sample to its
+        nearest entity.
+    threshold : float, (float, float) or None, default=None
+        Largest dissimilarity of what is connected, or those of (entity and sample, sample and sample). None: no limit.
+    method : {"arborescence", "minimax", "undirected", "independent"}, default="arborescence"
+        See `clustering.partition`.
+    metric : {"cosine", "dot"}, default="cosine"
+        Dissimilarity ``1 - cosine``, which is 1 where a vector is zero, or minus the inner product.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Cluster of each sample, 0 .. n_clusters - 1 in order of first appearance.
+    entity_ : ndarray of shape (n_samples,)
+        Row of the entity in the sample's cluster, -1 where there is none.
+    partition_ : clustering.Partition
+        Paths and bottlenecks. Node ``e`` is entity ``e``, node ``partition_.n_entities + i`` is sample ``i``.
+    n_features_in_ : int
+        Number of features seen during `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where `X` has names that are all strings.
+
+    Notes
+    -----
+    Vectors are compared as float32. The neighbour search is exact, O(n_samples (n_samples + n_entities) n_features)
+    time; the rest is nearly linear in the number of edges. Ties are broken by row number.
+
+    Examples
+    --------
+    >>> from clustering import ArborescenceClustering
+    >>> X = [[1.0, 0.1], [0.9, 0.2], [0.1, 1.0], [-1.0, 0.0]]
+    >>> ArborescenceClustering(threshold=0.1).fit_predict(X).tolist()
+    [0, 0, 1, 2]
+    >>> linked = ArborescenceClustering(threshold=0.1).fit(X, entities=[[0.0, 1.0], [1.0, 0.0]])
+    >>> linked.entity_.tolist()
+    [1, 1, 0, -1]
+
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_neighbors": [Interval(Integral, 0, None, closed="left")],
+        "threshold": [Interval(Real, None, None, closed="both"), tuple, None],
+        "method": [StrOptions(set(METHODS))],
+        "metric": [StrOptions({"cosine", "dot"})],
+    }
+
+    def __init__(
+        self,
+        n_neighbors: int = 8,
+        *,
+        threshold: Threshold = None,
+        method: Method = "arborescence",
+        metric: Metric = "cosine",
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.threshold = threshold
+        self.method = method
+        self.metric = metric
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: None = None, *, entities: Any = None) -> Self:  # noqa: N803
+        """Cluster the samples.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The samples.
+        y : None
+            Ignored.
+        entities : {array-like, sparse matrix} of shape (n_entities, n_features), default=None
+            The entities, dense where `X` is dense and sparse where it is sparse; there may be none.
+
+        Returns
+        -------
+        self
+
+        """
+        samples = Vectors.of(validate_data(self, X, **_CHECKS))
+        known = None if entities is None else self._entity_vectors(entities, samples)
+        others = nearest(
+            samples,
+            samples,
+            min(self.n_neighbors, samples.n - 1),
+            metric=self.metric,
+            self_ids=np.arange(samples.n),
+        )
+        if known is None:
+            graph = Graph.from_neighbors(others)
+        else:
+            doors = nearest(samples, known, min(1, known.n), metric=self.metric)
+            graph = Graph.from_neighbors(others, doors, n_entities=known.n)
+        self.partition_ = partition(graph, self.method, self.threshold)
+        self.entity_: Ids = self.partition_.entity
+        self.labels_ = _in_order_of_appearance(self.partition_.labels[graph.n_entities :])
+        return self
+
+    def _entity_vectors(self, entities: Any, samples: Vectors) -> Vectors:
+        given = check_array(entities, ensure_min_samples=0, input_name="entities", estimator=self, **_CHECKS)
+        if given.shape[1] != self.n_features_in_:
+            raise ValueError(f"entities have {given.shape[1]} features, but X has {self.n_features_in_}")
+        if sp.issparse(given) != sp.issparse(samples.matrix):
+            raise ValueError("X and entities must both be dense or both be sparse")
+        try:
+            return Vectors.of(given)
+        except ValueError as error:
+            raise ValueError(f"entities: {error}") from None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:
+    """Count the labels from 0 without gaps."""
+    _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+    rank: npt.NDArray[np.int64] = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[place]

@@ -1,0 +1,220 @@
+"""Counts at every cut of a merge tree, with numba.
+
+The leaves are laid on a line on which every cluster of the tree is a range. Then no table of clusters and classes is
+needed: two neighbours on the line are joined by one merge, and so are two members of a class that have none of it
+between them. These two lists, each in the order of the merges, hold all that a merge changes.
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from eval.labels import IntArray
+
+
+class CutCounts(NamedTuple):
+    """What every score is made from, at every cut: before the first step, and after each."""
+
+    shared: IntArray
+    """Pairs together in the truth and in the cut."""
+    found: IntArray
+    """Pairs together in the cut."""
+    cells: IntArray
+    """Pairs of a class and a cluster that share a leaf."""
+    clusters: IntArray
+    b3_recall: npt.NDArray[np.float64]
+    """Sum over the cells of ``count^2 / size of the class``."""
+    b3_precision: npt.NDArray[np.float64]
+    """Sum over the cells of ``count^2 / size of the cluster``."""
+    purity: float
+    """Sum over the pairs of a class of the purity of the first cluster that holds both."""
+
+
+def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:
+    """Count at every cut of a merge tree; O(n log n) time, O(n) memory.
+
+    Parameters
+    ----------
+    label
+        Shape (leaves,): class of each leaf, -1 for a leaf that is not counted.
+    left, right
+        Shape (merges,): the nodes that merge ``i`` joins into node ``leaves + i``.
+    step
+        Shape (merges,): when each merge happens, ascending from 0 without gaps. Equal steps happen together.
+    class_size
+        Shape (classes,): leaves of each class.
+
+    """
+    n_steps = int(step[-1]) + 1 if len(step) else 0
+    leaves, joined = _line(label, left, right, step, n_steps, int(class_size.sum()))
+    member, met = _meetings(label[leaves], joined, n_steps, np.cumsum(class_size) - class_size)
+    joins, meetings = _by_step(joined, n_steps), _by_step(met, n_steps)
+    return CutCounts(*_walk(joins, meetings, member, label[leaves[member]], class_size))
+
+
+@numba.njit(cache=True)
+def _line(
+    label: IntArray, left: IntArray, right: IntArray, step: IntArray, n_steps: int, n_known: int
+) -> tuple[IntArray, IntArray]:
+    """Lay the leaves with a class on a line on which each cluster is a range.
+
+    Returns the leaves in that order, and at place ``p`` the step that joins ``p - 1`` and ``p``; ``n_steps`` for
+    never, as at place 0.
+    """
+    n_leaves = len(label)
+    size = np.empty(n_leaves + len(left), np.int64)
+    for leaf in range(n_leaves):
+        size[leaf] = label[leaf] >= 0
+    for i in range(len(left)):
+        size[n_leaves + i] = size[left[i]] + size[right[i]]
+    begin = np.full(len(size), -1, np.int64)
+    leaves = np.empty(n_known, np.int64)
+    joined = np.full(n_known, n_steps, np.int64)
+    free = 0
+    for node in range(len(size) - 1, -1, -1):
+        if begin[node] < 0:  # a root
+            begin[node] = free
+            free += size[node]
+        if node >= n_leaves:
+            i = node - n_leaves
+            begin[left[i]] = begin[node]
+            begin[right[i]] = begin[node] + size[left[i]]
+            if size[left[i]] > 0 and size[right[i]] > 0:
+                joined[begin[right[i]]] = step[i]
+        elif size[node] > 0:
+            leaves[begin[node]] = node
+    return leaves, joined
+
+
+@numba.njit(cache=True)
+def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntArray) -> tuple[IntArray, IntArray]:
+    """Order the places by class, and find the step at which each member of a class meets the one before.
+
+    It is the latest step between their places. A place is hidden by a later one with a later step; who follows that
+    from place to place comes to the latest step so far, and leaves a shorter way behind.
+
+    Returns the places by class, and the steps: ``n_steps`` for never, as for the first member of a class.
+    """
+    member = np.empty(len(label), np.int64)
+    met = np.full(len(label), n_steps, np.int64)
+    end = class_begin.copy()
+    hidden_by = np.full(len(label), -1, np.int64)
+    visible = np.empty(len(label), np.int64)
+    n_visible = 0
+    for p in range(len(label)):
+        while n_visible > 0 and joined[visible[n_visible - 1]] <= joined[p]:
+            n_visible -= 1
+            hidden_by[visible[n_visible]] = p
+        visible[n_visible] = p
+        n_visible += 1
+        rank = end[label[p]]
+        end[label[p]] = rank + 1
+        member[rank] = p
+        if rank > class_begin[label[p]]:
+            met[rank] = joined[_follow(hidden_by, member[rank - 1] + 1)]
+    return member, met
+
+
+@numba.njit(cache=True)
+def _by_step(step: IntArray, n_steps: int) -> tuple[IntArray, IntArray]:
+    """List the places of each step, ascending: those of step ``s`` from ``begin[s]`` to ``begin[s + 1]``."""
+    begin = np.zeros(n_steps + 2, np.int64)
+    for s in step:
+        begin[s + 1] += 1
+    for s in range(n_steps + 1):
+        begin[s + 1] += begin[s]
+    places = np.empty(len(step), np.int64)
+    end = begin.copy()
+    for place in range(len(step)):
+        places[end[step[place]]] = place
+        end[step[place]] += 1
+    return begin, places
+
+
+@numba.njit(cache=True)
+def _walk(
+    joins: tuple[IntArray, IntArray],
+    meetings: tuple[IntArray, IntArray],
+    member: IntArray,
+    label: IntArray,
+    class_size: IntArray,
+) -> tuple[IntArray, IntArray, IntArray, IntArray, npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
+    """Take the steps one by one.
+
+    ``member`` and ``label`` give the place and the class of each rank in the order by class; meeting ``rank`` is that
+    of the members ``rank - 1`` and ``rank``.
+    """
+    n, n_steps = len(member), len(joins[0]) - 2
+    shared, found = np.zeros(n_steps + 1, np.int64), np.zeros(n_steps + 1, np.int64)
+    cells, clusters = np.full(n_steps + 1, n, np.int64), np.full(n_steps + 1, n, np.int64)
+    recall = np.full(n_steps + 1, float(len(class_size)))
+    precision = np.full(n_steps + 1, float(n))
+    of_recall, of_precision, of_purity = (recall[0], 0.0), (precision[0], 0.0), (0.0, 0.0)
+    above = np.full(n, -1, np.int64)  # clusters as disjoint sets of places; what follows is kept at their roots
+    size = np.ones(n, np.int64)
+    squares = np.ones(n, np.int64)  # sum over the classes of the count in the cluster, squared
+    is_open = np.zeros(n, np.bool_)  # its part of the precision is taken out
+    together = np.ones(n, np.int64)  # members of a class in one cluster, at the first rank and at the last
+    for s in range(n_steps):
+        n_found = 0
+        for place in joins[1][joins[0][s] : joins[0][s + 1]]:
+            a, b = _follow(above, place - 1), _follow(above, place)
+            for root in (a, b):
+                if not is_open[root]:
+                    of_precision = _plus(of_precision, -squares[root] / size[root])
+            n_found += size[a] * size[b]
+            if size[a] < size[b]:
+                a, b = b, a
+            above[b] = a
+            size[a] += size[b]
+            squares[a] += squares[b]
+            is_open[a] = True
+        n_shared = 0
+        i, end = meetings[0][s], meetings[0][s + 1]
+        while i < end:  # all members of a class that are in one cluster after this step
+            begin = meetings[1][i]
+            count = together[begin - 1]
+            first, pairs = begin - count, -count * (count - 1) // 2
+            while i < end and meetings[1][i] == first + count:
+                part = together[first + count]
+                pairs -= part * (part - 1) // 2
+                count += part
+                i += 1
+            pairs += count * (count - 1) // 2
+            together[first] = together[first + count - 1] = count
+            root = _follow(above, member[first])
+            n_shared += pairs
+            squares[root] += 2 * pairs
+            of_recall = _plus(of_recall, 2 * pairs / class_size[label[first]])
+            of_purity = _plus(of_purity, pairs * (count / size[root]))
+        for place in joins[1][joins[0][s] : joins[0][s + 1]]:
+            root = _follow(above, place)
+            if is_open[root]:
+                of_precision = _plus(of_precision, squares[root] / size[root])
+                is_open[root] = False
+        shared[s + 1], found[s + 1] = shared[s] + n_shared, found[s] + n_found
+        cells[s + 1] = cells[s] - (meetings[0][s + 1] - meetings[0][s])
+        clusters[s + 1] = clusters[s] - (joins[0][s + 1] - joins[0][s])
+        recall[s + 1], precision[s + 1] = of_recall[0] + of_recall[1], of_precision[0] + of_precision[1]
+    return shared, found, cells, clusters, recall, precision, of_purity[0] + of_purity[1]
+
+
+@numba.njit(cache=True)
+def _follow(above: IntArray, i: int) -> int:
+    """Go from ``i`` to where nothing is above; halves the way."""
+    while above[i] >= 0:
+        if above[above[i]] >= 0:
+            above[i] = above[above[i]]
+        i = above[i]
+    return i
+
+
+@numba.njit(cache=True)
+def _plus(total: tuple[float, float], term: float) -> tuple[float, float]:
+    """Add to a sum and its error (Neumaier 1974): what is added and taken out again leaves no trace."""
+    value = total[0] + term
+    if abs(total[0]) >= abs(term):
+        return value, total[1] + ((total[0] - value) + term)
+    return value, total[1] + ((term - value) + total[0])

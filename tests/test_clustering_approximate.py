@@ -1,0 +1,380 @@
+"""Approximate search: what it finds has the numbers of the exact search, repeats, and is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustering import approximate_search
+from clustering.knn import Neighbors, measured_recall, nearest, pair_dissimilarity
+from clustering.search import SEARCH_METHODS, SearchMethod
+from clustering.vectors import Metric, Vectors
+
+METRICS: tuple[Metric, ...] = ("cosine", "dot")
+INDEXES: tuple[SearchMethod, ...] = tuple(method for method in SEARCH_METHODS if method != "exact")
+Array = npt.NDArray[Any]
+
+every_metric = pytest.mark.parametrize("metric", METRICS)
+every_index = pytest.mark.parametrize("search", INDEXES)
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an index serve even where it does not pay."""
+    monkeypatch.setattr(approximate_search, "_LEAST", 300)
+    monkeypatch.setattr(approximate_search, "_SHARE", 1)
+
+
+@pytest.fixture
+def careless(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let indexes miss a lot, so that any difference between two of them shows."""
+    for name, value in {"_LINKS": 6, "_BUILD_WIDTH": 8, "_SEARCH_WIDTH": 8, "_PROBES": 2, "_SPARE": 0}.items():
+        monkeypatch.setattr(approximate_search, name, value)
+
+
+@contextlib.contextmanager
+def faiss_threads(n: int) -> Iterator[None]:
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def gaussian(n: int, dim: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32)
+
+
+def clustered(n: int, dim: int, seed: int = 0) -> Array:
+    place = np.random.default_rng(seed).integers(0, n // 10, n)
+    return gaussian(n // 10, dim, seed)[place] + np.float32(0.5) * gaussian(n, dim, seed + 1)
+
+
+def same(found: Neighbors, expected: Neighbors) -> None:
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.dissimilarity, expected.dissimilarity)
+
+
+def check(found: Neighbors, exact: Neighbors, queries: Vectors, corpus: Vectors, metric: Metric) -> None:
+    """Lists are as long as the exact ones, sorted, each thing once, with the exact numbers."""
+    assert found.ids.dtype == np.int32
+    assert found.dissimilarity.dtype == np.float32
+    np.testing.assert_array_equal(found.ids >= 0, exact.ids >= 0)
+    np.testing.assert_array_equal(found.ids >= 0, np.isfinite(found.dissimilarity))
+    assert (found.dissimilarity >= exact.dissimilarity).all()
+    for ids, values in zip(found.ids.tolist(), found.dissimilarity.tolist(), strict=True):
+        there = [(value, thing) for value, thing in zip(values, ids, strict=True) if thing >= 0]
+        assert there == sorted(there)
+        assert len({thing for _, thing in there}) == len(there)
+    query, place = np.nonzero(found.ids >= 0)
+    thing = found.ids[query, place]
+    np.testing.assert_array_equal(
+        pair_dissimilarity(queries, corpus, query, thing, metric=metric), found.dissimilarity[query, place]
+    )
+
+
+def share_found(found: Neighbors, exact: Neighbors) -> float:
+    """Recall by its definition, one thing at a time."""
+    hits = total = 0
+    for ours, values in zip(found.dissimilarity.tolist(), exact.dissimilarity.tolist(), strict=True):
+        there = [value for value in values if value != np.inf]
+        total += len(there)
+        hits += sum(value <= there[-1] for value in ours) if there else 0
+    return hits / total if total else 1.0
+
+
+# --- what is found
+
+
+@every_index
+@every_metric
+def test_nearly_all_neighbours_are_found(search: SearchMethod, metric: Metric) -> None:
+    points, own = Vectors.of(clustered(12_000, 24)), np.arange(12_000)
+    found = nearest(points, points, 8, metric=metric, search=search, self_ids=own)
+    recall = measured_recall(found, points, points, metric=metric, self_ids=own)
+    assert 0.95 < recall <= 1
+    assert not (found.ids == own[:, None]).any()
+    assert (found.ids >= 0).all()
+
+
+@pytest.mark.usefixtures("careless")
+@every_index
+@every_metric
+def test_what_is_found_has_the_exact_numbers(search: SearchMethod, metric: Metric) -> None:
+    corpus, queries = Vectors.of(gaussian(900, 20)), Vectors.of(gaussian(80, 20, 1))
+    exact = nearest(queries, corpus, 10, metric=metric)
+    found = nearest(queries, corpus, 10, metric=metric, search=search)
+    check(found, exact, queries, corpus, metric)
+    assert share_found(found, exact) < 1, "this test is of searches that miss something"
+    both = [np.intersect1d(a, b, return_indices=True)[1:] for a, b in zip(found.ids, exact.ids, strict=True)]
+    for row, (ours, theirs) in enumerate(both):
+        np.testing.assert_array_equal(found.dissimilarity[row, ours], exact.dissimilarity[row, theirs])
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, Any]:
+    """Small integers, so that ties, zeros and opposite vectors abound; things with no, one or many vectors."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    dim, n_rows = draw(st.integers(4, 6)), draw(st.integers(330, 700))
+    n_things = draw(st.sampled_from([n_rows + 5, 200, 12, 1]))
+    return {
+        "corpus": rng.integers(-3, 4, (n_rows, dim)),
+        "owner": rng.permutation(n_rows) if n_things > n_rows else rng.integers(0, n_things, n_rows),
+        "n": n_things,
+        "queries": np.concatenate([rng.integers(-3, 4, (6, dim)), np.zeros((1, dim), int)]),
+        "self_ids": draw(st.sampled_from([None, rng.integers(0, n_things, 7)])),
+        "k": draw(st.sampled_from([1, 3, 20, n_things + 2])),
+        "metric": draw(st.sampled_from(METRICS)),
+        "search": draw(st.sampled_from(INDEXES)),
+    }
+
+
+@pytest.mark.usefixtures("careless")
+@settings(max_examples=60, deadline=None)
+@given(problem=problems())
+def test_ties_zeros_and_several_vectors_an_owner(problem: dict[str, Any]) -> None:
+    corpus = Vectors.of(problem["corpus"], problem["owner"], n=problem["n"])
+    queries = Vectors.of(problem["queries"])
+    metric, k, own = problem["metric"], problem["k"], problem["self_ids"]
+    exact = nearest(queries, corpus, k, metric=metric, self_ids=own)
+    found = nearest(queries, corpus, k, metric=metric, self_ids=own, search=problem["search"])
+    check(found, exact, queries, corpus, metric)
+    recall = measured_recall(found, queries, corpus, metric=metric, self_ids=own)
+    assert recall == share_found(found, exact)
+
+
+@pytest.mark.usefixtures("eager")
+@every_index
+@every_metric
+def test_a_thing_with_most_vectors_does_not_crowd_out_the_others(search: SearchMethod, metric: Metric) -> None:
+    """More rows than any index is asked for belong to one thing: the others are found by looking at all."""
+    corpus = np.concatenate([np.float32([[1, 0.01]]) + gaussian(900, 2) / 1000, gaussian(60, 2, 1)])
+    things = Vectors.of(corpus, np.concatenate([np.zeros(900, int), np.arange(60) % 7]))
+    queries = Vectors.of(np.float32([[1, 0], [0, 1], [-1, 1]]))
+    exact = nearest(queries, things, 6, metric=metric)
+    found = nearest(queries, things, 6, metric=metric, search=search)
+    check(found, exact, queries, things, metric)
+    same(Neighbors(found.ids[:1], found.dissimilarity[:1]), Neighbors(exact.ids[:1], exact.dissimilarity[:1]))
+
+
+@pytest.mark.usefixtures("eager")
+@every_index
+def test_things_that_share_a_vector_are_found_together(search: SearchMethod) -> None:
+    points = Vectors.of(np.repeat(gaussian(400, 8), 3, axis=0))
+    found = nearest(points, points, 2, search=search, self_ids=np.arange(1200))
+    triple = np.arange(1200) // 3 * 3
+    expected = np.stack([np.setdiff1d([t, t + 1, t + 2], [i]) for i, t in enumerate(triple)])
+    np.testing.assert_array_equal(found.ids, expected)
+    assert (found.dissimilarity == 0).all()
+
+
+@pytest.mark.usefixtures("eager")
+@every_index
+def test_zero_vectors(search: SearchMethod) -> None:
+    matrix = gaussian(500, 6)
+    matrix[[0, 7, 499]] = 0
+    points, own = Vectors.of(matrix), np.arange(500)
+    for metric in METRICS:
+        exact = nearest(points, points, 4, metric=metric, self_ids=own)
+        found = nearest(points, points, 4, metric=metric, search=search, self_ids=own)
+        check(found, exact, points, points, metric)
+        assert (found.dissimilarity[[0, 7, 499]] == (metric == "cosine")).all()
+
+
+@pytest.mark.usefixtures("eager")
+@every_index
+@every_metric
+@pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15])
+def test_very_short_and_very_long_vectors(search: SearchMethod, metric: Metric, scale: float) -> None:
+    points = Vectors.of(gaussian(500, 6) * np.float32(scale))
+    exact = nearest(points, points, 4, metric=metric)
+    check(nearest(points, points, 4, metric=metric, search=search), exact, points, points, metric)
+
+
+@pytest.mark.usefixtures("eager")
+@every_index
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_other_kinds_of_numbers(search: SearchMethod, dtype: type) -> None:
+    matrix = gaussian(500, 12).astype(dtype)[::-1, ::2]
+    points, own = Vectors.of(matrix), np.arange(500)
+    found = nearest(points, points, 4, search=search, self_ids=own)
+    check(found, nearest(points, points, 4, self_ids=own), points, points, "cosine")
+
+
+# --- where no index pays, the search is exact
+
+
+@every_index
+@every_metric
+@pytest.mark.parametrize(("n", "k"), [(0, 3), (1, 3), (2, 1), (50, 8), (50, 50), (50, 80), (11_000, 2000)])
+def test_small_corpora_and_long_lists_are_searched_exactly(
+    search: SearchMethod, metric: Metric, n: int, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(matrix: Array) -> Any:
+        raise AssertionError("an index was built")
+
+    monkeypatch.setattr(approximate_search, "_hnsw", refuse)
+    monkeypatch.setattr(approximate_search, "_ivf", refuse)
+    points = Vectors.of(gaussian(n, 3))
+    some = points.slice(0, 40)
+    own = np.arange(len(some))
+    exact = nearest(some, points, k, metric=metric, self_ids=own)
+    same(nearest(some, points, k, metric=metric, search=search, self_ids=own), exact)
+
+
+@every_index
+def test_no_neighbours_are_asked_for(search: SearchMethod) -> None:
+    points = Vectors.of(gaussian(20, 3))
+    assert nearest(points, points, 0, search=search).ids.shape == (20, 0)
+    assert nearest(points.slice(0, 0), points, 2, search=search).ids.shape == (0, 2)
+
+
+# --- it repeats
+
+
+@pytest.mark.usefixtures("careless")
+@every_index
+@every_metric
+def test_threads_do_not_matter(search: SearchMethod, metric: Metric) -> None:
+    """Left alone, several threads of faiss up to 1.15.0 build another graph every time."""
+    points, own = Vectors.of(gaussian(4000, 32)), np.arange(4000)
+    results = []
+    for threads in (1, 2, 2, 4, 7):
+        with faiss_threads(threads):
+            results.append(nearest(points, points, 8, metric=metric, search=search, self_ids=own))
+    assert measured_recall(results[0], points, points, metric=metric, self_ids=own) < 0.9
+    for other in results[1:]:
+        same(other, results[0])
+
+
+@pytest.mark.usefixtures("careless")
+@every_index
+@every_metric
+def test_batches_do_not_matter(search: SearchMethod, metric: Metric, monkeypatch: pytest.MonkeyPatch) -> None:
+    points, own = Vectors.of(gaussian(1000, 32)), np.arange(1000)
+    whole = nearest(points, points, 5, metric=metric, search=search, self_ids=own)
+    for begin, end in itertools.pairwise([0, 1, 3, 20, 41, 300, 577, 1000]):
+        part = nearest(points.slice(begin, end), points, 5, metric=metric, search=search, self_ids=own[begin:end])
+        same(part, Neighbors(whole.ids[begin:end], whole.dissimilarity[begin:end]))
+    monkeypatch.setattr(approximate_search, "_CHUNK", 37)
+    same(nearest(points, points, 5, metric=metric, search=search, self_ids=own), whole)
+
+
+@pytest.mark.usefixtures("eager")
+@every_index
+def test_the_number_of_threads_is_left_as_it_was(search: SearchMethod) -> None:
+    import faiss
+
+    points = Vectors.of(gaussian(400, 8))
+    with faiss_threads(3):
+        nearest(points, points, 2, search=search)
+        assert faiss.omp_get_max_threads() == 3
+        with contextlib.suppress(KeyboardInterrupt), approximate_search._one_thread():
+            assert faiss.omp_get_max_threads() == 1
+            raise KeyboardInterrupt
+        assert faiss.omp_get_max_threads() == 3
+
+
+@every_index
+def test_nothing_is_printed(search: SearchMethod, capfd: pytest.CaptureFixture[str]) -> None:
+    points = Vectors.of(gaussian(10_001, 4))
+    nearest(points.slice(0, 10), points, 2, search=search)
+    assert capfd.readouterr() == ("", "")
+
+
+# --- recall
+
+
+@every_metric
+def test_recall_of_the_exact_search_is_one(metric: Metric) -> None:
+    points, own = Vectors.of(gaussian(300, 4)), np.arange(300)
+    found = nearest(points, points, 5, metric=metric, self_ids=own)
+    assert measured_recall(found, points, points, metric=metric, self_ids=own) == 1
+
+
+def test_recall_counts_what_is_missing() -> None:
+    points, own = Vectors.of(gaussian(300, 4)), np.arange(300)
+    exact = nearest(points, points, 6, self_ids=own)
+    shifted = Neighbors(exact.ids[:, 1:], exact.dissimilarity[:, 1:])
+    assert measured_recall(shifted, points, points, self_ids=own) == pytest.approx(4 / 5)
+    half = np.arange(300)[:, None] < 150
+    nothing = Neighbors(np.where(half, exact.ids, -1), np.where(half, exact.dissimilarity, np.float32(np.inf)))
+    assert measured_recall(nothing, points, points, self_ids=own) == 0.5
+
+
+def test_of_equally_near_things_any_will_do() -> None:
+    points = Vectors.of(np.eye(40, dtype=np.float32))
+    exact = nearest(points, points, 3, self_ids=np.arange(40))
+    others = Neighbors((np.arange(40)[:, None] + [20, 21, 22]) % 40, exact.dissimilarity)
+    assert measured_recall(others, points, points, self_ids=np.arange(40)) == 1
+
+
+def test_empty_places_are_not_missed() -> None:
+    points, own = Vectors.of(gaussian(4, 3)), np.arange(4)
+    found = nearest(points, points, 9, self_ids=own)
+    assert measured_recall(found, points, points, self_ids=own) == 1
+    half = Neighbors(np.where(np.arange(9) < 1, found.ids, -1), np.where(np.arange(9) < 1, found.dissimilarity, np.inf))
+    assert measured_recall(half, points, points, self_ids=own) == pytest.approx(1 / 3)
+
+
+def test_recall_where_there_is_nothing_to_find() -> None:
+    none, some = Vectors.of(np.empty((0, 3))), Vectors.of(gaussian(5, 3))
+    for queries, corpus, k in ((none, some, 2), (some, none, 2), (some, some, 0)):
+        assert measured_recall(nearest(queries, corpus, k), queries, corpus) == 1
+
+
+def test_recall_is_that_of_a_sample_drawn_with_a_seed() -> None:
+    points = Vectors.of(gaussian(500, 4))
+    exact = nearest(points, points, 2)
+    found = exact.dissimilarity.copy()
+    found[:250] = np.inf
+    broken = Neighbors(exact.ids, found)
+    samples = [measured_recall(broken, points, points, sample=60, seed=seed) for seed in range(20)]
+    assert samples == [measured_recall(broken, points, points, sample=60, seed=seed) for seed in range(20)]
+    assert len(set(samples)) > 1
+    assert np.mean(samples) == pytest.approx(0.5, abs=0.1)
+    assert measured_recall(broken, points, points, sample=500) == 0.5
+
+
+def test_recall_of_sparse_vectors_and_of_several_vectors_an_owner() -> None:
+    matrix = np.where(gaussian(200, 30) > 1, gaussian(200, 30, 1), 0)
+    queries = Vectors.of(sp.csr_array(matrix[::4]))
+    things = Vectors.of(sp.csr_array(matrix), np.arange(200) // 3)
+    found = nearest(queries, things, 5)
+    assert measured_recall(found, queries, things) == 1
+    assert measured_recall(found._replace(dissimilarity=found.dissimilarity + 1), queries, things) == 0
+
+
+def test_lists_of_other_queries_are_refused() -> None:
+    points = Vectors.of(gaussian(5, 3))
+    with pytest.raises(ValueError, match="lists of 5 queries, but 3 queries"):
+        measured_recall(nearest(points, points, 2), points.slice(0, 3), points)
+
+
+# --- refused
+
+
+@every_index
+@pytest.mark.parametrize("n", [0, 5])
+def test_sparse_vectors_have_no_index(search: SearchMethod, n: int) -> None:
+    points = Vectors.of(sp.csr_array(gaussian(n, 3)))
+    with pytest.raises(ValueError, match=f"search='{search}' needs dense vectors"):
+        nearest(points, points, 1, search=search)
+
+
+def test_an_unknown_search_is_refused_with_the_names() -> None:
+    points = Vectors.of(gaussian(5, 3))
+    with pytest.raises(ValueError, match="search='lsh' is not one of exact, hnsw, ivf"):
+        nearest(points, points, 1, search="lsh")  # type: ignore[arg-type]

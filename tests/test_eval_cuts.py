@@ -1,0 +1,316 @@
+"""All cuts in one pass give what each cut gives by itself."""
+
+import subprocess
+import sys
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.cluster import hierarchy
+
+from eval import all_cuts, b_cubed, clustering_scores, dendrogram_purity, muc
+
+METRICS = ("ari", "pairwise", "b3", "muc")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """Compile before hypothesis looks at its watch."""
+    all_cuts([0, 0], [0], [1], [1.0])
+
+
+@st.composite
+def forests(draw, max_leaves=14, least_class=-1):
+    """Labels, left, right and heights of a random forest; few different heights, so that many are equal."""
+    n = draw(st.integers(0, max_leaves))
+    labels = draw(st.lists(st.integers(least_class, 4), min_size=n, max_size=n))
+    roots, left, right = list(range(n)), [], []
+    for i in range(draw(st.integers(0, max(0, n - 1)))):
+        a = roots.pop(draw(st.integers(0, len(roots) - 1)))
+        b = roots.pop(draw(st.integers(0, len(roots) - 1)))
+        left.append(a)
+        right.append(b)
+        roots.append(n + i)
+    height = sorted(draw(st.lists(st.sampled_from([-1.5, 0.0, 0.1, 2.0]), min_size=len(left), max_size=len(left))))
+    return labels, left, right, height
+
+
+def random_forest(n, n_merges, n_heights, rng):
+    """A larger one; a cluster is picked by one of its leaves, so that large ones are joined more often."""
+    node, left, right = np.arange(n), [], []
+    clusters = {i: [i] for i in range(n)}
+    while len(left) < n_merges:
+        a, b = node[rng.integers(0, n, 2)].tolist()
+        if a != b:
+            left.append(a)
+            right.append(b)
+            clusters[n + len(left) - 1] = members = clusters.pop(a) + clusters.pop(b)
+            node[members] = n + len(left) - 1
+    return left, right, np.sort(rng.integers(0, n_heights, n_merges)) / 8 - 1
+
+
+def clusters_at(threshold, n, left, right, height):
+    """Label the leaves by naive union."""
+    node = list(range(n))
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
+        if height[i] <= threshold:
+            node = [n + i if at in (a, b) else at for at in node]
+    return node
+
+
+def by_label(labels):
+    """Clusters as lists of items."""
+    return [[i for i, other in enumerate(labels) if other == label] for label in set(labels)]
+
+
+def purity_by_pairs(labels, left, right, height):
+    """The definition: a cut for every pair of a class, the first that holds both."""
+    purities = []
+    thresholds = sorted(set(height))
+    known = [i for i, label in enumerate(labels) if label >= 0]
+    for i, j in combinations(known, 2):
+        if labels[i] == labels[j]:
+            cuts = (clusters_at(threshold, len(labels), left, right, height) for threshold in thresholds)
+            first = next((cut for cut in cuts if cut[i] == cut[j]), None)
+            together = [] if first is None else [labels[x] for x in known if first[x] == first[i]]
+            purities.append(together.count(labels[i]) / len(together) if together else 0.0)
+    return float(np.mean(purities)) if purities else 0.0
+
+
+def assert_each_cut_is_right(cuts, places, labels, left, right, height):
+    known = np.flatnonzero(np.asarray(labels) >= 0)
+    truth = np.asarray(labels)[known].tolist()
+    for place in places:
+        cut = np.asarray(clusters_at(cuts.threshold[place], len(labels), left, right, height))[known].tolist()
+        scores = clustering_scores(truth, cut)
+        assert cuts.clusters[place] == len(set(cut))
+        assert cuts.ari[place] == pytest.approx(scores["ari"], abs=1e-14)
+        assert {name: getattr(cuts.pairwise, name)[place] for name in cuts.pairwise._fields} == scores["pairwise"]
+        for curves, metric in ((cuts.b3, b_cubed), (cuts.muc, muc)):
+            score = metric(by_label(truth), by_label(cut))
+            for name in curves._fields:
+                assert getattr(curves, name)[place] == pytest.approx(score[name], abs=1e-12)
+
+
+@given(forests())
+def test_every_cut_has_the_scores_of_its_labels(forest):
+    cuts = all_cuts(*forest)
+    assert cuts.threshold.tolist() == [-np.inf, *sorted(set(forest[3]))]
+    assert_each_cut_is_right(cuts, range(len(cuts.threshold)), *forest)
+
+
+@pytest.mark.parametrize(("n_merges", "n_heights"), [(999, 10**6), (999, 40), (700, 10**6)])
+def test_nothing_drifts_on_the_way_up(n_merges, n_heights):
+    rng = np.random.default_rng(n_heights + n_merges)
+    labels = np.minimum(rng.zipf(1.5, 1000), 200) - 2  # -1 is the most frequent
+    forest = random_forest(1000, n_merges, n_heights, rng)
+    cuts = all_cuts(labels, *forest)
+    places = {0, 1, *rng.integers(0, len(cuts.threshold), 8).tolist(), len(cuts.threshold) - 1}
+    assert_each_cut_is_right(cuts, places, labels.tolist(), *(list(array) for array in forest))
+    if n_merges == 999:  # one cluster: sums of fractions that are known
+        sizes = np.bincount(labels[labels >= 0])
+        assert cuts.b3.recall[-1] == 1
+        assert cuts.b3.precision[-1] == pytest.approx((sizes**2).sum() / sizes.sum() ** 2, rel=1e-15)
+
+
+@pytest.mark.parametrize("method", ["single", "complete", "average"])
+@pytest.mark.parametrize("n_values", [5, 10**6])
+def test_trees_of_scipy(method, n_values):
+    rng = np.random.default_rng(0)
+    points = rng.integers(0, n_values, (60, 2)).astype(float)
+    labels = rng.integers(0, 6, 60)
+    tree = hierarchy.linkage(points, method)
+    cuts = all_cuts(labels, tree[:, 0].astype(int), tree[:, 1].astype(int), tree[:, 2])
+    for place in range(1, len(cuts.threshold)):
+        flat = hierarchy.fcluster(tree, cuts.threshold[place], "distance")
+        scores = clustering_scores(labels, flat)
+        assert cuts.ari[place] == pytest.approx(scores["ari"], abs=1e-14)
+        assert cuts.pairwise.f1[place] == scores["pairwise"]["f1"]
+
+
+@given(forests())
+def test_dendrogram_purity_by_its_definition(forest):
+    expected = purity_by_pairs(*forest)
+    assert dendrogram_purity(*forest) == pytest.approx(expected, abs=1e-14)
+    assert all_cuts(*forest).dendrogram_purity == dendrogram_purity(*forest)
+
+
+def test_a_tree_that_keeps_classes_apart_is_pure_however_it_joins_them():
+    labels = np.repeat(np.arange(10), 20)
+    rng = np.random.default_rng(0)
+    points = labels[:, None] * 100.0 + rng.random((200, 1))
+    tree = hierarchy.linkage(points, "single")
+    sides = tree[:, 0].astype(int), tree[:, 1].astype(int)
+    assert dendrogram_purity(labels, *sides, tree[:, 2]) == pytest.approx(1, rel=1e-15)
+    one_node = np.zeros(199)
+    assert dendrogram_purity(labels, *sides, one_node) == pytest.approx(0.1, rel=1e-15)
+
+
+def test_a_pair_that_is_never_joined_is_not_pure():
+    assert dendrogram_purity([0, 0, 0], [0], [1], [1.0]) == pytest.approx(1 / 3)
+    assert dendrogram_purity([0, 0, 0], [], [], []) == 0
+    assert dendrogram_purity([0, 1, 2], [0], [1], [1.0]) == 0
+
+
+def curves(cuts):
+    """Everything as one array."""
+    columns = [cuts.threshold, cuts.clusters, cuts.ari, *cuts.pairwise, *cuts.b3, *cuts.muc]
+    return np.array([*columns, np.full(len(cuts.ari), cuts.dendrogram_purity)])
+
+
+@given(forests(), st.randoms(use_true_random=False))
+def test_numbers_of_classes_and_leaves_and_sides_mean_nothing(forest, random):
+    labels, left, right, height = forest
+    n = len(labels)
+    names = random.sample(range(1000), 5)
+    order = random.sample(range(n), n)  # the new leaf at i is the old one at order[i]
+    new = {old: i for i, old in enumerate(order)}
+    sides = [[new.get(node, node) for node in side] for side in (left, right)]
+    random.shuffle(sides)
+    other = all_cuts([names[labels[old]] if labels[old] >= 0 else -1 for old in order], *sides, height)
+    np.testing.assert_allclose(curves(other), curves(all_cuts(*forest)), rtol=0, atol=1e-14)
+
+
+@given(st.integers(2, 12), st.randoms(use_true_random=False))
+def test_the_order_of_equal_heights_means_nothing(n, random):
+    """Chains through the same leaves in another order have the same cuts, if all their heights are equal."""
+    labels = [random.randrange(3) for _ in range(n)]
+    order = random.sample(range(n), n)
+    chains = [([at[0], *range(n, 2 * n - 2)], at[1:]) for at in (range(n), order)]
+    here, there = (all_cuts(labels, *chain, [0.5] * (n - 1)) for chain in chains)
+    np.testing.assert_allclose(curves(here), curves(there), rtol=0, atol=1e-14)
+
+
+@given(forests())
+def test_leaves_without_a_class_change_no_score(forest):
+    """Without them the same cuts score the same, but for heights at which only they are joined."""
+    labels, left, right, height = forest
+    cuts = all_cuts(*forest)
+    node, n_leaves = {}, 0
+    for i, label in enumerate(labels):
+        if label >= 0:
+            node[i] = n_leaves
+            n_leaves += 1
+    sides, heights = [], []
+    for i, pair in enumerate(zip(left, right, strict=True)):
+        kept = [node[side] for side in pair if side in node]
+        if len(kept) == 2:
+            sides.append(kept)
+            heights.append(height[i])
+        if kept:
+            node[len(labels) + i] = kept[0] if len(kept) == 1 else n_leaves + len(sides) - 1
+    without = all_cuts([label for label in labels if label >= 0], *(np.array(sides, int).reshape(-1, 2).T), heights)
+    at = np.searchsorted(without.threshold, cuts.threshold, side="right") - 1
+    np.testing.assert_allclose(curves(cuts)[1:], curves(without)[1:, at], rtol=0, atol=1e-14)
+
+
+@given(forests(max_leaves=10))
+def test_the_best_cut_is_the_first_of_the_best(forest):
+    cuts = all_cuts(*forest)
+    for metric, curve in zip(METRICS, (cuts.ari, cuts.pairwise.f1, cuts.b3.f1, cuts.muc.f1), strict=True):
+        best = cuts.best(metric)
+        assert best.value == max(curve)
+        assert best.place == curve.tolist().index(best.value)
+        assert best.threshold == cuts.threshold[best.place]
+
+
+def test_the_truth_itself_is_found():
+    """A tree whose cut at 1 is the truth."""
+    labels = [0, 1, 0, 2, 1, 0]
+    cuts = all_cuts(labels, [0, 1, 6, 8, 9], [2, 4, 5, 7, 3], [0.5, 0.5, 1.0, 3.0, 4.0])
+    for metric in METRICS:
+        assert cuts.best(metric) == (1.0, 1.0, 2)
+    assert cuts.dendrogram_purity == 1
+
+
+def test_thresholds_of_float32_stay_what_they_are():
+    height = np.array([0.1, 0.2], np.float32)
+    assert all_cuts([0, 1, 2], [0, 3], [1, 2], height).threshold[1:].tolist() == height.tolist()
+
+
+def test_negative_zero_is_zero():
+    assert all_cuts([0, 1, 2], [0, 3], [1, 2], [-0.0, 0.0]).threshold.tolist() == [-np.inf, 0.0]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_chain_of_a_million_leaves(shuffled):
+    """One class and one long chain: no recursion, no sum above 2^63."""
+    n = 10**6
+    order = np.random.default_rng(0).permutation(n) if shuffled else np.arange(n)
+    left = np.concatenate([order[:1], np.arange(n, 2 * n - 2)])
+    cuts = all_cuts(np.zeros(n, np.int8), left, order[1:], np.arange(n - 1))
+    assert cuts.best("ari") == (n - 2, 1.0, n - 1)
+    joined = np.arange(1, n + 1, dtype=float)
+    np.testing.assert_allclose(cuts.pairwise.recall, joined * (joined - 1) / (n * (n - 1)), rtol=1e-15)
+    np.testing.assert_allclose(cuts.b3.recall, (joined**2 + n - joined) / n**2, rtol=1e-14)
+    np.testing.assert_array_equal(cuts.b3.precision, 1)
+    assert cuts.dendrogram_purity == 1
+
+
+def test_two_classes_of_a_million_alternating():
+    """Every merge joins a pair of one class with all that came before: B-cubed precision falls and must not drift."""
+    n = 10**6
+    left = np.concatenate([[0], np.arange(n, 2 * n - 2)])
+    cuts = all_cuts(np.arange(n) % 2, left, np.arange(1, n), np.arange(n - 1))
+    size = np.arange(1, n + 1)
+    squares = (size // 2) ** 2 + ((size + 1) // 2) ** 2
+    np.testing.assert_allclose(cuts.b3.precision, (squares / size + n - size) / n, rtol=1e-14)
+
+
+@settings(max_examples=20)
+@given(forests(least_class=0))
+def test_arrays_that_cannot_be_written_to_will_do(forest):
+    arrays = [np.array(part, np.float64 if i == 3 else np.int32) for i, part in enumerate(forest)]
+    for array in arrays:
+        array.flags.writeable = False
+    np.testing.assert_array_equal(curves(all_cuts(*arrays)), curves(all_cuts(*forest)))
+
+
+@pytest.mark.parametrize("labels", [[], [-1], [-1, -1]])
+def test_without_a_leaf_that_has_a_class(labels):
+    cuts = all_cuts(labels, [], [], [])
+    assert (cuts.threshold.tolist(), cuts.clusters.tolist(), cuts.ari.tolist()) == ([-np.inf], [0], [1.0])
+    assert cuts.b3.f1.tolist() == cuts.muc.f1.tolist() == cuts.pairwise.f1.tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "height", "message"),
+    [
+        ([0], [1, 2], [1.0], "left has 1 merges, right 2"),
+        ([0], [1], [1.0, 2.0], r"height has shape \(2,\)"),
+        ([0], [1], [[1.0]], r"height has shape \(1, 1\)"),
+        ([0, 3], [1, 2], [2.0, 1.0], r"height\[1\]=1.0 is not finite, or below"),
+        ([0, 3], [1, 2], [1.0, np.nan], r"height\[1\]=nan"),
+        ([0, 3], [1, 2], [-np.inf, 1.0], r"height\[0\]=-inf"),
+        ([0, 3], [1, 2], [0.0, np.inf], r"height\[1\]=inf"),
+        ([0, 4], [1, 2], [1.0, 1.0], "merge 1 joins 4 and 2, but makes node 4"),
+        ([0, 3], [3, 2], [1.0, 1.0], "merge 0 joins 0 and 3, but makes node 3"),
+        ([0, 0], [1, 2], [1.0, 1.0], "node 0 is joined 2 times"),
+        ([1], [1], [1.0], "node 1 is joined 2 times"),
+        ([-1], [1], [1.0], "left holds -1 at position 0"),
+    ],
+)
+@pytest.mark.parametrize("function", [all_cuts, dendrogram_purity])
+def test_arrays_that_are_no_tree(function, left, right, height, message):
+    with pytest.raises(ValueError, match=message):
+        function([0, 0, 1], left, right, height)
+
+
+def test_labels_that_are_none():
+    with pytest.raises(ValueError, match="labels_true holds -2 at position 1"):
+        all_cuts([0, -2], [], [], [])
+    with pytest.raises(TypeError, match="float64, not integers"):
+        all_cuts([0.0, 1.0], [], [], [])
+
+
+def test_an_unknown_metric_is_refused():
+    with pytest.raises(ValueError, match="metric='ceafe' is not one of ari, pairwise, b3, muc"):
+        all_cuts([0, 0], [0], [1], [1.0]).best("ceafe")
+
+
+def test_importing_eval_loads_no_numba():
+    code = "import sys\nfrom eval import all_cuts, clustering_scores\nprint('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "False\n"

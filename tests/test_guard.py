@@ -1,0 +1,220 @@
+"""Giants: clusters that chaining has made are reported with the edges that made them, large entities are not."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import arbo
+from arbo.guard import Bridge, Giant, describe_giants
+from clustering import Graph, MergeTree, Partition, merge_tree, partition
+
+
+def described(names: list[str], clusters: Partition) -> list[dict[str, object]]:
+    mention_ids = pa.array([f"m{i}" for i in range(len(names))])
+    cluster_ids = pa.array([f"c{label}" for label in clusters.labels[clusters.n_entities :]])
+    return describe_giants(names, clusters, mention_ids, cluster_ids)
+
+
+def two_chains(joint: float, *, entity: bool = False) -> Graph:
+    """Mentions 0-29 and 30-59 in a chain each, with edges of 0.1; one edge joins 10 and 45. Any entity is node 0."""
+    first = 1 if entity else 0
+    here = np.array([i for i in range(59) if i != 29])
+    source, target = np.append(here, 10) + first, np.append(here + 1, 45) + first
+    weight = np.append(np.full(58, 0.125), joint)
+    if entity:
+        source, target, weight = np.append(source, 0), np.append(target, 1), np.append(weight, 0.0)
+        source, target = np.append(source, target[:-1]), np.append(target, source[:-1])
+        weight = np.append(weight, weight[:-1])
+    return Graph.from_edges(source, target, weight, n_entities=first, n_nodes=60 + first)
+
+
+def test_one_wrong_edge_between_two_clusters_is_found() -> None:
+    names = [f"name {i // 2}" for i in range(60)]
+    assert described(names, partition(two_chains(0.5))) == [
+        {
+            "cluster": "c0",
+            "mentions": 60,
+            "share": 1.0,
+            "names": 30,
+            "splits_below": 0.125,
+            "bridges": [{"mentions": ["m10", "m45"], "dissimilarity": 0.5, "sides": [30, 30]}],
+        }
+    ]
+
+
+def test_the_threshold_is_that_at_which_no_part_is_a_giant() -> None:
+    """Each half has too few names."""
+    names = [f"here {i % 6}" if i < 30 else f"there {i % 6}" for i in range(60)]
+    (giant,) = described(names, partition(two_chains(0.5)))
+    assert giant["splits_below"] == 0.5
+    assert described(names, partition(two_chains(0.5), threshold=0.4999)) == []
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["mice"] * 60,
+        ["Mice", "mice", "MICE"] * 20,
+        ["mouse", "mice", "animal"] * 20,
+        ["mice"] * 50 + [f"mouse {i}" for i in range(10)],
+    ],
+)
+def test_an_entity_that_is_often_mentioned_is_no_giant(names: list[str]) -> None:
+    assert described(names, partition(two_chains(0.5))) == []
+
+
+def test_a_cluster_of_an_entity_is_not_discovered() -> None:
+    names = [f"name {i}" for i in range(60)]
+    linked = partition(two_chains(0.5, entity=True))
+    assert (linked.entity == 0).all()
+    assert described(names, linked) == []
+    assert described(names, partition(two_chains(0.5, entity=True), threshold=(-1, 1)))[0]["mentions"] == 60
+
+
+@pytest.mark.parametrize(("n_others", "is_giant"), [(0, True), (539, True), (1140, False), (1139, True)])
+def test_a_giant_holds_more_than_a_twentieth_of_all_mentions(n_others: int, is_giant: bool) -> None:
+    chains = two_chains(0.5)
+    graph = Graph.from_edges(chains.source, chains.target, chains.weight, n_entities=0, n_nodes=60 + n_others)
+    names = [f"name {i}" for i in range(60 + n_others)]
+    assert bool(described(names, partition(graph))) == is_giant
+
+
+@pytest.mark.parametrize("n", [0, 1, 20, 21])
+def test_a_few_mentions_are_no_giant(n: int) -> None:
+    graph = Graph.from_edges(
+        np.arange(max(0, n - 1)), np.arange(1, max(1, n)), np.zeros(max(0, n - 1)), n_entities=0, n_nodes=n
+    )
+    assert len(described([f"name {i}" for i in range(n)], partition(graph))) == (n > 20)
+
+
+def holds_giant(tree: MergeTree, threshold: float, rows: np.ndarray, names: list[str]) -> bool:
+    """By the definition, over the parts of one cluster."""
+    cut = tree.cut(threshold)
+    for label in np.unique(cut[rows]):
+        part = [names[row] for row in rows if cut[row] == label]
+        same = sum(count**2 for count in Counter(part).values()) / len(part) ** 2
+        if len(part) > max(20, 0.05 * len(names)) and 1 / same >= 10:
+            return True
+    return False
+
+
+def test_giants_by_their_definition() -> None:
+    """On random graphs: which clusters are giants, and a height at which a part of them first is one."""
+    rng = np.random.default_rng(0)
+    n_found = 0
+    for _ in range(60):
+        n = int(rng.integers(25, 120))
+        source, target = rng.integers(0, n, (2, int(rng.integers(n // 2, 2 * n))))
+        graph = Graph.from_edges(source, target, rng.integers(0, 9, len(source)) / 8, n_entities=0, n_nodes=n)
+        names = [f"Name {i}" for i in rng.integers(0, rng.choice([8, 12, 40]), n)]
+        tree, clusters = merge_tree(graph), partition(graph)
+        found = {str(row["cluster"]): row for row in described(names, clusters)}
+        for label in np.unique(clusters.labels):
+            rows = np.flatnonzero(clusters.labels == label)
+            giant = found.pop(f"c{label}", None)
+            assert (giant is not None) == holds_giant(tree, np.inf, rows, names)
+            if giant is not None:
+                assert giant["mentions"] == len(rows)
+                heights = np.unique(tree.height)
+                at = heights.tolist().index(giant["splits_below"])
+                assert holds_giant(tree, heights[at], rows, names)
+                assert at == 0 or not holds_giant(tree, heights[at - 1], rows, names)
+                n_found += 1
+        assert not found
+    assert n_found > 20
+
+
+@pytest.fixture(scope="module")
+def ecbplus(shared: Callable[[str], Path]) -> arbo.Corpus:
+    return arbo.read_documents(shared("data/ecbplus/ECB_Test_corpus.txt"), "ecbplus")
+
+
+@pytest.fixture(scope="module")
+def loose(ecbplus: arbo.Corpus) -> arbo.Result:
+    return arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.5)).discover(ecbplus)
+
+
+def test_a_loose_threshold_makes_a_giant_of_the_news(loose: arbo.Result, ecbplus: arbo.Corpus) -> None:
+    (giant,) = loose.giants
+    assert giant.cluster == loose.discovered[0].id
+    assert giant.mentions == len(loose.discovered[0].mentions)
+    assert giant.share == giant.mentions / 2055
+    members = {mention.id for mention in loose.discovered[0].mentions}
+    for bridge in giant.bridges:
+        assert {mention.id for mention in bridge.mentions} <= members
+        assert sum(bridge.sides) == giant.mentions
+        assert min(bridge.sides) > 20
+        assert giant.splits_below <= bridge.dissimilarity <= 0.5 or bridge.dissimilarity < giant.splits_below
+    below = float(np.nextafter(np.float32(giant.splits_below), np.float32(0)))
+    split = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=below)).discover(ecbplus)
+    assert split.giants == ()
+    at = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=giant.splits_below)).discover(ecbplus)
+    assert len(at.giants) == 1
+
+
+def test_sensible_thresholds_make_no_giant(ecbplus: arbo.Corpus) -> None:
+    assert arbo.Linker().discover(ecbplus).giants == ()
+
+
+def test_mice_are_no_giant(shared: Callable[[str], Path]) -> None:
+    """In CRAFT nearly half of the taxa are "mice"."""
+    documents = arbo.read_documents(shared("data/craft/dev"), "brat", types=["NCBITaxon"])
+    result = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.8)).discover(documents)
+    assert len(result.discovered[0].mentions) > 0.2 * len(result.links)
+    assert result.giants == ()
+
+
+def test_giants_are_part_of_a_run(loose: arbo.Result, tmp_path: Path) -> None:
+    loose.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").giants == loose.giants
+
+
+def test_a_run_without_a_word_about_giants_has_none(loose: arbo.Result) -> None:
+    before = {key: value for key, value in loose.manifest.items() if key != "giants"}
+    assert replace(loose, manifest=before).giants == ()
+
+
+def test_a_giant_is_text_for_people_and_json_for_machines(loose: arbo.Result) -> None:
+    giant = loose.giants[0]
+    assert json.loads(json.dumps(asdict(giant)))["bridges"][0]["mentions"][0]["id"] == giant.bridges[0].mentions[0].id
+    mention = arbo.Mention("d:3", "d", ((0, 2),), "WD")
+    bridge = Bridge((mention, mention), ("Wilson disease", "WD"), 0.4375, (1200, 30))
+    assert str(Giant("new-1", 1230, 0.412, 300, 0.3129, (bridge,))).split("\n") == [
+        "one discovered cluster, new-1, holds 41% of all mentions: 1,230 under 300 names; the edges that join its "
+        "largest parts:",
+        '    0.438  "Wilson disease" in d (d:3) ~ "WD" in d (d:3), between 1,200 and 30 mentions',
+        "lower the mention threshold below 0.312 to split it",
+    ]
+
+
+def test_abbreviations_are_written_out() -> None:
+    """Names are what was compared."""
+    diseases = [
+        f"{letter}{letter.lower()}rosis of the {organ}" for letter in "BCDFGHKLM" for organ in ("liver", "lung")
+    ]
+    text = "Wilson disease (WD) is rare. "
+    made, spans = [], []
+    for name in [*diseases, "WD", "WD", "Wilson disease"]:
+        spans.append((len(text), len(text) + len(name)))
+        text += name + ", "
+    made = [arbo.Mention(f"m{i}", "d", ((s, e),), text[s:e]) for i, (s, e) in enumerate(spans)]
+    result = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=None)).discover(
+        [arbo.Document("d", text, tuple(made))]
+    )
+    named = {
+        mention.id: name
+        for giant in result.giants
+        for bridge in giant.bridges
+        for mention, name in zip(bridge.mentions, bridge.names, strict=True)
+    }
+    assert named
+    assert all(name == "Wilson disease" for id_, name in named.items() if id_ in ("m18", "m19", "m20"))
+    assert all("WD" not in name for name in named.values())

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import arbo
+from arbo.kb_problems import Problem
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers import KNOWLEDGE_BASE_FORMATS, read_knowledge_base
+
+FLU = Entity("D1", "flu", ("grippe",))
+
+
+def found(*entities: Entity, notes: dict[str, int] | None = None) -> dict[str, Problem]:
+    problems = KnowledgeBase(entities, notes).problems()
+    assert len({problem.kind for problem in problems}) == len(problems)
+    return {problem.kind: problem for problem in problems}
+
+
+def test_a_sound_knowledge_base_has_none() -> None:
+    cold = Entity("D2", "cold", ("common cold",), "A disease.", alternative_ids=("X1",), xrefs=("MSH:D1", "UMLS:C1"))
+    assert found(FLU, cold) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity", "entities", "examples"),
+    [
+        ("unreachable", "error", [Entity("D2", "\u0301\u0301", ("\u200b\u200b",))], [(("\u0301\u0301",), ("D2",))]),
+        ("padded-id", "error", [Entity(" D2", "cold")], [((" D2",), (" D2",))]),
+        ("padded-id", "error", [Entity("D2", "cold", alternative_ids=("X1\t",))], [(("X1\t",), ("D2",))]),
+        ("indistinguishable", "warning", [Entity("D2", "Grippe", ("Flu",))], [(("flu", "Grippe"), ("D1", "D2"))]),
+        ("same-name", "warning", [Entity("D2", "Flu", ("cold",))], [(("flu", "Flu"), ("D1", "D2"))]),
+        ("name-is-alias", "warning", [Entity("D2", "cold", ("flu",))], [(("flu",), ("D1", "D2"))]),
+        ("shared-alias", "warning", [Entity("D2", "cold", ("Grippe",))], [(("grippe", "Grippe"), ("D1", "D2"))]),
+        ("single-character", "warning", [Entity("D2", "cold", ("C", "7"))], [(("C",), ("D2",)), (("7",), ("D2",))]),
+        ("number", "warning", [Entity("D2", "cold", ("12 34", "1a"))], [(("12 34",), ("D2",))]),
+        ("alternative-id-taken", "warning", [Entity("D2", "cold", alternative_ids=("D1",))], [(("D1",), ("D2",))]),
+        (
+            "alternative-id-shared",
+            "warning",
+            [Entity("D2", "cold", alternative_ids=("X",)), Entity("D3", "cough", alternative_ids=("X",))],
+            [(("X",), ("D2", "D3"))],
+        ),
+        ("id-with-blanks", "warning", [Entity("the cold", "cold")], [(("the cold",), ("the cold",))]),
+        ("empty-definition", "warning", [Entity("D2", "cold", definition=" ")], [(("cold",), ("D2",))]),
+        (
+            "xref-without-prefix",
+            "warning",
+            [Entity("D2", "cold", xrefs=("bare", ":x", "MSH: ", "MSH:1"))],
+            [(("bare",), ("D2",)), ((":x",), ("D2",)), (("MSH: ",), ("D2",))],
+        ),
+        ("repeated-xref", "warning", [Entity("D2", "cold", xrefs=("MSH:1", "MSH:1"))], [(("MSH:1",), ("D2",))]),
+    ],
+)
+def test_each_problem_is_found_alone(
+    kind: str, severity: str, entities: list[Entity], examples: list[tuple[tuple[str, ...], tuple[str, ...]]]
+) -> None:
+    problems = found(FLU, *entities)
+    assert set(problems) == {kind}
+    assert problems[kind].severity == severity
+    assert problems[kind].count == len(examples)
+    assert list(problems[kind].examples) == examples
+
+
+def test_what_readers_counted_is_a_problem_unless_it_is_right() -> None:
+    notes = {"malformed synonyms ignored": 3, "obsolete terms ignored": 7, "empty aliases dropped": 2}
+    problems = found(FLU, notes=notes)
+    assert [(p.kind, p.severity, p.count) for p in problems.values()] == [
+        ("malformed-synonym", "error", 3),
+        ("empty-alias", "warning", 2),
+    ]
+
+
+def test_no_entity_at_all_is_an_error() -> None:
+    assert found()["empty"].severity == "error"
+
+
+def test_errors_come_first_and_examples_are_as_many_as_asked_for() -> None:
+    entities = [Entity(f" {i}", f"name of {i}", ("it", *(["they"] if i < 9 else []))) for i in range(5000)]
+    problems = KnowledgeBase(entities).problems(examples=1)
+    assert [(p.kind, p.count) for p in problems] == [("padded-id", 5000), ("shared-alias", 2)]
+    assert str(problems[1].examples[0]) == '"it":  0,  1,  2 and 4,997 more'
+    assert len(json.dumps([problem.as_dict() for problem in problems])) < 2000
+
+
+def test_numbers_that_only_look_so_are_names() -> None:
+    assert "number" not in found(FLU, Entity("D2", "cold", ("B12", "1q21.1")))
+
+
+def test_the_sample_has_no_error() -> None:
+    assert all(problem.severity == "warning" for problem in arbo.load_sample()[1].problems())
+
+
+@pytest.mark.parametrize(
+    ("name", "format_", "counts"),
+    [
+        (
+            "medic/medic_06Jul2012.txt",
+            "medic",
+            {"indistinguishable": 10, "name-is-alias": 301, "shared-alias": 696, "alternative-id-taken": 1},
+        ),
+        ("mesh/mesh_descriptors.tsv", "tsv", {"indistinguishable": 55}),
+        ("craft/ontologies/MOP.obo.gz", "obo", {"indistinguishable": 8, "shared-alias": 2}),
+        ("gsc_plus/hp_2013-11-30.obo.gz", "obo", {"alternative-id-taken": 1}),
+    ],
+)
+def test_published_knowledge_bases_have_warnings_alone(
+    shared: Callable[[str], Path], name: str, format_: str, counts: dict[str, int]
+) -> None:
+    problems = read_knowledge_base(shared(f"data/{name}"), format_).problems()
+    assert {problem.severity for problem in problems} == {"warning"}
+    assert {problem.kind: problem.count for problem in problems}.items() >= counts.items()
+
+
+@pytest.mark.parametrize(
+    ("format_", "content"),
+    [
+        ("jsonl", '{"id": "D1", "name": "flu"}\n{"id": "D2"}\n{"id": "D1", "name": "cold"}\n'),
+        ("medic", "D1||flu\nD2|cold\nD1||cold\n"),
+        ("tsv", "D1\tflu\nD2\nD1\tcold\n"),
+        ("obo", "[Term]\nid: D1\nname: flu\n[Term]\nid: D2\nname\n[Term]\nid: D1\nname: cold\n"),
+    ],
+)
+def test_every_reader_can_skip_what_is_malformed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, format_: str, content: str
+) -> None:
+    assert set(KNOWLEDGE_BASE_FORMATS) >= {format_}
+    (tmp_path / "kb").write_text(content)
+    with pytest.raises(arbo.DataError):
+        read_knowledge_base(tmp_path / "kb", format_)
+    kb = read_knowledge_base(tmp_path / "kb", format_, on_error="skip")
+    assert [(entity.id, entity.name) for entity in kb] == [("D1", "flu")]
+    assert kb.problems()[0].kind == "malformed-entity"
+    assert kb.problems()[0].count == len(caplog.records) == 2
+    assert all(str(tmp_path / "kb") in record.getMessage() for record in caplog.records)

@@ -1,0 +1,331 @@
+"""Rows of frames and data sets as documents and entities."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import arbo
+from arbo.documents import Corpus, Document, Mention, text_of
+from arbo.errors import DataError, UsageError
+from arbo.knowledge_base import Entity, KnowledgeBase
+
+TEXT = "Left and right kidney."
+DOCUMENTS, KB = arbo.load_sample()
+
+
+def document_rows(documents: Corpus = DOCUMENTS) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": document.id,
+            "text": document.text,
+            "mentions": [
+                {
+                    "id": mention.id,
+                    "spans": [list(span) for span in mention.spans],
+                    "type": mention.type,
+                    "entities": None if mention.gold is None else list(mention.gold),
+                }
+                for mention in document.mentions
+            ],
+        }
+        for document in documents
+    ]
+
+
+def entity_rows(kb: KnowledgeBase = KB) -> list[dict[str, Any]]:
+    columns = [column.name for column in fields(Entity)]
+    return [json.loads(json.dumps({key: getattr(entity, key) for key in columns})) for entity in kb]
+
+
+TABLES = {
+    "dicts": list,
+    "a generator": iter,
+    "pandas": pd.DataFrame,
+    "pandas of numpy": lambda rows: pa.Table.from_pylist(rows).to_pandas(),
+    "pandas of Arrow": lambda rows: pa.Table.from_pylist(rows).to_pandas(types_mapper=pd.ArrowDtype),
+    "Arrow": pa.Table.from_pylist,
+    "datasets": datasets.Dataset.from_list,
+    "datasets of numpy": lambda rows: datasets.Dataset.from_list(rows).with_format("numpy"),
+    "a stream of datasets": lambda rows: datasets.Dataset.from_list(rows).to_iterable_dataset(),
+}
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
+def test_every_table_gives_the_same_documents_and_entities(make: Any) -> None:
+    assert Corpus.of(make(document_rows())) == DOCUMENTS
+    assert KnowledgeBase.of(make(entity_rows())) == KB
+
+
+def test_a_polars_frame_is_read_by_its_rows() -> None:
+    class Frame:  # what polars has of this; it has `to_dict`, of columns, too
+        columns = ("id", "text")
+
+        def to_dicts(self) -> list[dict[str, str]]:
+            return [{"id": "d1", "text": TEXT}]
+
+        def to_dict(self) -> None:
+            pytest.fail("columns are no rows")
+
+    assert Corpus.of(Frame()) == Corpus([Document("d1", TEXT)])  # type: ignore[arg-type]
+
+
+def test_what_is_a_corpus_or_a_knowledge_base_stays_itself() -> None:
+    assert Corpus.of(DOCUMENTS) is DOCUMENTS
+    assert KnowledgeBase.of(KB) is KB
+    assert Corpus.of(list(DOCUMENTS)) == DOCUMENTS
+    assert KnowledgeBase.of(iter(KB)) == KB
+    assert len(Corpus.of([])) == len(KnowledgeBase.of([])) == len(Corpus.of(pd.DataFrame())) == 0
+
+
+def test_a_linker_takes_rows_and_gives_frames() -> None:
+    result = arbo.Linker(KB).link(pd.DataFrame(document_rows()))  # type: ignore[arg-type]
+    assert result.link_table == arbo.Linker(KB).link(DOCUMENTS).link_table
+    frame = result.link_table.to_pandas()
+    assert list(frame["entity_id"].isna()) == [link.entity is None for link in result.links]
+    assert len(frame) == len(DOCUMENTS.mentions)
+
+
+@pytest.mark.parametrize("empty", [None, float("nan"), np.nan, np.float32("nan"), pd.NA, pd.NaT])
+def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
+    row = {"id": "D1", "name": "flu", "aliases": empty, "definition": empty, "types": empty, "xrefs": empty}
+    frame = pd.DataFrame([row, {"id": "D2", "name": "cold", "aliases": ["common cold"], "definition": "A cold."}])
+    for table in (frame, frame.to_dict("records")):
+        assert list(KnowledgeBase.of(table)) == [
+            Entity("D1", "flu"),
+            Entity("D2", "cold", ("common cold",), "A cold."),
+        ]
+    mention = {"id": empty, "spans": np.array([[0, 4]]), "type": empty, "entities": empty}
+    corpus = Corpus.of([{"id": np.str_("d1"), "text": TEXT, "mentions": np.array([mention])}])
+    assert corpus.mentions == (Mention("d1:0-4", "d1", ((0, 4),), "Left"),)
+    assert {type(value) for value in (corpus[0].id, *corpus.mentions[0].spans[0])} == {str, int}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"id": "d2"}, "row 1, 'd2': a document needs the key 'text'"),
+        ({"id": float("nan"), "text": "x"}, "row 1: a document needs the key 'id'"),
+        ({"id": 7, "text": "x"}, "row 1: 'id' of a document must be a string .*, not a number"),
+        ({"id": np.int64(7), "text": "x"}, "row 1: 'id' of a document must be a string .*, not a number"),
+        ({"id": "d2", "text": b"x"}, "row 1, 'd2': 'text' of a document must be a string .*, not 'bytes'"),
+        ({"id": "d2", "text": pd.Timestamp(0)}, "row 1, 'd2': 'text' .*, not 'Timestamp'"),
+        ({"id": "d2", "text": "x", "split": "train"}, "row 1, 'd2': unknown key 'split' in a document"),
+        ({"id": "d2", "text": "x", 0: "train"}, "row 1, 'd2': unknown key 0 in a document"),
+        ({"id": "d2", "text": "x", "mentions": "m"}, "row 1, 'd2': 'mentions' of a document must be a list"),
+        (
+            {"id": "d2", "text": "x", "mentions": [{"spans": [[0.0, 1.0]]}]},
+            "row 1, 'd2': a span must be a pair of integers",
+        ),
+        ({"id": "d2", "text": "x", "mentions": [{"spans": [[0, 2]]}]}, "row 1, 'd2:0-2': a span ends at 2"),
+        ({"id": "d1", "text": "x"}, r"row 1, 'd1': this id is already taken, with different content \(row 0\)"),
+        (["d2", "x"], "row 1: expected a dict, as the first row is, not list"),
+        (Document("d2", "x"), "row 1: expected a dict, as the first row is, not Document"),
+    ],
+)
+def test_a_malformed_document_is_named_by_row_and_id(row: Any, problem: str) -> None:
+    with pytest.raises(DataError, match=f"^{problem}"):
+        Corpus.of([{"id": "d1", "text": TEXT}, row])
+
+
+def test_a_malformed_entity_is_named_by_row_and_id() -> None:
+    for row, problem in (
+        ({"id": "D2"}, "row 1, 'D2': an entity needs the key 'name'"),
+        (
+            {"id": "D2", "name": "cold", "aliases": "flu"},
+            "row 1, 'D2': 'aliases' of an entity must be a list of strings",
+        ),
+        (
+            {"id": "D2", "name": "cold", "aliases": [np.nan]},
+            "row 1, 'D2': 'aliases' of an entity must be a list of str",
+        ),
+        ({"id": "D1", "name": "cold"}, r"row 1, 'D1': this id is already taken, with different content \(row 0\)"),
+    ):
+        with pytest.raises(DataError, match=f"^{problem}"):
+            KnowledgeBase.of([{"id": "D1", "name": "flu"}, row])
+
+
+def test_equal_rows_are_dropped_and_counted() -> None:
+    assert Corpus.of([{"id": "d1", "text": TEXT}] * 2).notes == {"duplicate documents dropped": 1}
+    assert KnowledgeBase.of([{"id": "D1", "name": "flu"}] * 3).notes == {"duplicate entities dropped": 2}
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    frame = pd.DataFrame([["d1", TEXT, "x"]], columns=["id", "text", "text"])
+    with pytest.raises(DataError, match="the frame has 2 columns 'text'; rename or drop all but one"):
+        Corpus.of(frame)
+
+
+@pytest.mark.parametrize("table", ["docs.csv", b"x", 5, None, {"id": "d1"}, DOCUMENTS[0], KB["SP:0001"]])
+def test_what_holds_no_rows_is_refused(table: Any) -> None:
+    with pytest.raises(UsageError, match=f"expected documents, not {type(table).__name__}; put one document into a"):
+        Corpus.of(table)
+    with pytest.raises(UsageError, match=f"must be a KnowledgeBase, entities or rows, not {type(table).__name__}; put"):
+        KnowledgeBase.of(table)
+
+
+def test_several_splits_are_refused() -> None:
+    splits = datasets.DatasetDict(train=datasets.Dataset.from_list(document_rows()))
+    with pytest.raises(UsageError, match="not DatasetDict; put one document into a list, take one split of several"):
+        Corpus.of(splits)
+    assert Corpus.of(splits["train"]) == DOCUMENTS
+
+
+@pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), [None], np.array([1])])
+def test_items_that_are_no_rows_are_refused(items: Any) -> None:
+    with pytest.raises(UsageError, match=r"expected documents, not .*; rows are dicts, given to Corpus\.of"):
+        Corpus.of(items)
+    with pytest.raises(UsageError, match=r"expected entities, not .*; rows are dicts, given to KnowledgeBase\.of"):
+        KnowledgeBase.of(items)
+
+
+# A mention a row
+
+
+def flat(*rows: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame([{"document_id": "d1", "text": TEXT, **row} for row in rows])
+
+
+def flattened(documents: Corpus) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for document in documents:
+        same = {"document_id": document.id, "text": document.text}
+        rows += [
+            same
+            | {"start": mention.start, "end": mention.end, "mention_id": mention.id, "type": mention.type}
+            | {"entities": None if mention.gold is None else list(mention.gold)}
+            for mention in document.mentions
+        ] or [same]
+    return rows
+
+
+def contiguous(documents: Corpus) -> Corpus:
+    return Corpus(
+        Document(d.id, d.text, tuple(m for m in d.mentions if len(m.spans) == 1)) for d in documents.documents
+    )
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
+def test_rows_of_mentions_give_the_same_documents(make: Any) -> None:
+    expected = contiguous(DOCUMENTS)
+    assert Corpus.of(make(flattened(expected))) == expected
+
+
+def test_rows_of_mentions_are_gathered_by_document() -> None:
+    rows = [
+        {"document_id": "d2", "text": "flu", "start": 0, "end": 3, "entity": "D1"},
+        {"document_id": "d1", "text": TEXT, "start": 9, "end": 21, "type": "Organ", "mention_id": "m1"},
+        {"document_id": "d2", "start": 0, "end": 3, "entity": "D2"},
+        {"document_id": "d3", "text": " "},
+        {"document_id": "d2", "text": "flu", "start": 0, "end": 1},
+    ]
+    assert pd.DataFrame(rows)["start"].dtype == float
+    for table in (rows, pd.DataFrame(rows), pd.DataFrame(rows).convert_dtypes()):
+        assert list(Corpus.of(table)) == [
+            Document(
+                "d2",
+                "flu",
+                (
+                    Mention("d2:0-3", "d2", ((0, 3),), "flu", None, ("D1",)),
+                    Mention("d2:0-3#2", "d2", ((0, 3),), "flu", None, ("D2",)),
+                    Mention("d2:0-1", "d2", ((0, 1),), "f"),
+                ),
+            ),
+            Document("d1", TEXT, (Mention("m1", "d1", ((9, 21),), "right kidney", "Organ"),)),
+            Document("d3", " "),
+        ]
+
+
+def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
+    spans = {"start": 0, "end": 4}
+    assert Corpus.of(flat({**spans, "entity": "D1"})).mentions[0].gold == ("D1",)
+    assert Corpus.of(flat({**spans, "entity": None})).mentions[0].gold is None
+    several = flat(*({**spans, "entities": ids} for ids in (["D1", "D2"], [], None)))
+    assert [mention.gold for mention in Corpus.of(several).mentions] == [("D1", "D2"), (), None]
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"start": 0}, "'d1': a mention needs 'start' and 'end'; required columns: document_id, text, start, end"),
+        ({"end": 4}, "'d1': a mention needs 'start' and 'end'"),
+        ({"entity": "D1"}, "'d1': a mention needs 'start' and 'end'"),
+        ({"mention_id": "m2"}, "'m2': a mention needs 'start' and 'end'"),
+        ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': the gold ids of a mention stand in"),
+        ({"start": 0, "end": 4, "entity": 5}, "'d1': 'entity' of a row of mentions must be a string"),
+        ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': one of the gold ids is empty"),
+        ({"start": 0, "end": 4, "entities": "D1"}, "'d1': 'entities' of a row of mentions must be a list of strings"),
+        ({"start": 0, "end": 4, "mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
+        ({"start": 0, "end": 4, "mention_id": ""}, "'d1': the mention id is empty"),
+        ({"start": 0, "end": 4, "mention_id": "m1"}, "'m1': document 'd1' has two mentions with this id"),
+        ({"start": 0.5, "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not 0.5"),
+        ({"start": True, "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not true"),
+        ({"start": "0", "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not a string"),
+        ({"start": float("inf"), "end": 4}, "'d1': 'start' of a row of mentions must be a whole number, not inf"),
+        ({"start": -1, "end": 4}, "'d1': the span -1 to 4 begins before the document"),
+        ({"start": 4, "end": 4}, "'d1': the span 4 to 4 is empty"),
+        ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
+        ({"start": 0, "end": 4, "text": "Right"}, "'d1': the 'text' differs from that of row 0, of the same document"),
+        (
+            {"start": 0, "end": 4, "document_id": "d2", "text": None},
+            "'d2': the first row of a document needs its 'text'",
+        ),
+        (
+            {"start": 0, "end": 4, "score": 1},
+            "'d1': unknown key 'score' in a row of mentions; known: document_id, text",
+        ),
+        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' of a row of mentions must be a string"),
+        ({"start": 0, "end": 4, "document_id": None}, "a row of mentions needs the key 'document_id'"),
+        ({"start": 0, "end": 4, "text": 5}, "'d1': 'text' of a row of mentions must be a string"),
+    ],
+)
+def test_a_malformed_row_of_a_mention_is_named(row: dict[str, Any], problem: str) -> None:
+    first = [{"start": 9, "end": 21, "mention_id": "m1"}, {"start": 0, "end": 4}]
+    rows = [{"document_id": "d1", "text": TEXT, **values} for values in (*first, row)]
+    with pytest.raises(DataError, match=rf"^row 2(, |: ){problem}"):
+        Corpus.of(rows)
+
+
+def test_columns_of_neither_kind_are_named() -> None:
+    frame = pd.DataFrame([{"doc": "d1", "text": TEXT, "begin": 0, "end": 4}])
+    with pytest.raises(
+        DataError,
+        match=r"rows of documents \(id, text, mentions\) or of mentions \(document_id, text, start, end\), "
+        "found doc, text, begin, end",
+    ):
+        Corpus.of(frame)
+    with pytest.raises(DataError, match="found no column"):
+        Corpus.of([{}])
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)
+NAMES = TEXTS.filter(str.strip)
+
+
+@st.composite
+def documents(draw: st.DrawFn, name: str) -> Document:
+    text = draw(TEXTS)
+    mentions = []
+    for number in range(draw(st.integers(0, 3))):
+        start, end = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2, unique=True)))
+        gold = draw(st.none() | st.lists(NAMES, max_size=2).map(tuple))
+        kind = draw(st.none() | TEXTS)
+        mentions.append(Mention(f"{name}:{number}", name, ((start, end),), text_of(((start, end),), text), kind, gold))
+    return Document(name, text, tuple(mentions))
+
+
+@given(st.lists(NAMES, unique=True, max_size=3).flatmap(lambda ids: st.tuples(*map(documents, ids))))
+def test_any_documents_come_back(written: tuple[Document, ...]) -> None:
+    corpus = Corpus(written)
+    for rows in (document_rows(corpus), flattened(corpus)):
+        assert Corpus.of(rows) == corpus
+        assert Corpus.of(pd.DataFrame(rows)) == corpus

@@ -1,0 +1,326 @@
+"""Templates: which tokens a model sees of a mention, against windows that were made without any short cut."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+import arbo
+from arbo.encoders import MentionInput
+from arbo.encoders.dual import _mention_fields
+from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Speller, Template
+from arbo.encoders.tower import Tower
+from arbo.errors import DataError, UsageError
+
+IN_CONTEXT = "[CLS] {left} [unused0] {mention} [unused0] {right} [SEP]"
+
+
+def mention_template(text: str) -> Template:
+    return Template.parse(text, MENTION_FIELDS, focus="mention")
+
+
+def spell(tower: Tower, text: str, max_length: int, *fields: str) -> list[str]:
+    """Tokens of one input, as strings."""
+    (row,) = Speller.of(tower.tokenizer, mention_template(text), max_length)([fields])
+    return tower.tokenizer.convert_ids_to_tokens(row.ids)
+
+
+def read(text: str, *spans: tuple[int, int], **changes: object) -> list[str]:
+    """Left, mention and right of a mention of this text."""
+    mention = arbo.Mention("m", "d", spans, arbo.documents.text_of(spans, text))
+    item = MentionInput(mention.text, mention, arbo.Document("d", text, (mention,)))
+    return _mention_fields(item, MENTION_FIELDS, replace(arbo.EncoderConfig(max_length=16), **changes))
+
+
+# Parsing
+
+
+def test_a_template_is_literals_and_fields_in_order() -> None:
+    template = Template.parse("[CLS] {name}[T] a: {types} {{x}} [SEP]", ENTITY_FIELDS, focus="name")
+    assert [part.text for part in template.parts] == ["[CLS]", "name", "[T]", "a:", "types", "{x}", "[SEP]"]
+    assert template.fields == ("name", "types")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[CLS] {left} [SEP]", r"leaves out \{mention\}"),
+        ("", r"leaves out \{mention\}"),
+        ("{mention} {title}", r"\{title\} is unknown"),
+        ("{mention} {}", r"\{\} is unknown"),
+        ("{mention} {0}", r"\{0\} is unknown"),
+        ("{mention.id}", r"\{mention.id\} is unknown"),
+        ("{mention} {mention}", r"occurs twice"),
+        ("{mention!r}", r"formatted"),
+        ("{mention:>10}", r"formatted"),
+        ("{mention", r"fields are written \{mention\}"),
+        ("mention}", r"fields are written \{mention\}"),
+        ("{mention} \ud800", r"lone surrogate"),
+        ("{mention} \0", r"NUL"),
+    ],
+)
+def test_a_template_that_cannot_be_meant(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        mention_template(text)
+
+
+# Literals
+
+
+def test_literals_are_one_token_where_the_vocabulary_has_it(bert: Tower) -> None:
+    tokens = spell(bert, "[CLS] [unused0] [START] of Of {mention} [SEP]", 20, "marsh fever")
+    assert tokens == [
+        "[CLS]",
+        "[unused0]",
+        "[",
+        "s",
+        "##t",
+        "##a",
+        "##r",
+        "##t",
+        "]",
+        "of",
+        "of",
+        "marsh",
+        "fever",
+        "[SEP]",
+    ]
+
+
+def test_cls_and_sep_are_what_the_model_calls_them(roberta: Tower) -> None:
+    assert spell(roberta, "[CLS] {mention} [SEP]", 20, "fever") == ["<s>", "fever", "</s>"]
+
+
+def test_cls_and_sep_are_nothing_where_the_model_has_none() -> None:
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="b")))
+    (row,) = Speller.of(tokenizer, mention_template("[CLS] {mention} [SEP]"), 4)([["a"]])
+    assert row == ([0], 0, 1)
+
+
+def test_markers_that_fill_the_window(bert: Tower) -> None:
+    template = mention_template("[CLS] {mention} [SEP]")
+    with pytest.raises(UsageError, match="max_length=2 leaves no room: the template's markers are 2 tokens"):
+        Speller.of(bert.tokenizer, template, 2)
+    assert len(Speller.of(bert.tokenizer, template, 3)([["marsh fever"]])[0].ids) == 3
+
+
+# Markers inside the text itself
+
+
+def unigram() -> PreTrainedTokenizerFast:
+    """A tokenizer like XLM-RoBERTa's, which finds `<s>` in ordinary text even when told not to."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    letters = "▁<>/[]abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    vocabulary = [(token, 0.0) for token in special] + [(letter, -5.0) for letter in letters]
+    tokenizer = Tokenizer(models.Unigram(vocabulary, unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    names = {
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "pad_token": "<pad>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+    }
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "unigram"])
+@pytest.mark.parametrize("added", ["ordinary", "special", "not"])
+def test_markers_inside_the_text_are_spelt(kind: str, added: str, request: pytest.FixtureRequest) -> None:
+    tokenizer = unigram() if kind == "unigram" else request.getfixturevalue(f"{kind}_tokenizer")
+    if added != "not":
+        tokenizer.add_tokens(["[END]"], special_tokens=added == "special")
+    text = "[SEP] a[CLS]b <s> </s><mask> [MASK] [END] [end] [unused0]"
+    speller = Speller.of(tokenizer, mention_template("[CLS] {left} {mention} [END] {right} [SEP]"), 400)
+    (row,) = speller([[text, text, text]])
+    markers = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id}
+    if added != "not":
+        markers.add(tokenizer.convert_tokens_to_ids("[END]"))
+    assert sum(id_ in markers for id_ in row.ids) == len(markers) - 1  # all but the mask's, once each
+    pieces = tokenizer.convert_ids_to_tokens(row.ids[row.begin : row.end])
+    spelt = "".join(piece.strip("#Ġ▁").lower() for piece in pieces)
+    assert spelt.startswith("[sep]a[cls]b<s></s><mask>[mask][end][end][unused")
+
+
+def test_ordinary_words_that_were_added_to_the_vocabulary_stay_words(bert_tokenizer: PreTrainedTokenizerFast) -> None:
+    bert_tokenizer.add_tokens(["covid-19"])
+    speller = Speller.of(bert_tokenizer, mention_template("[CLS] of {mention} [SEP]"), 20)
+    (row,) = speller([["fever of covid-19"]])
+    assert bert_tokenizer.convert_ids_to_tokens(row.ids)[2:-1] == ["fever", "of", "covid-19"]
+
+
+@pytest.fixture
+def bert_tokenizer(bert_folder: object) -> PreTrainedTokenizerFast:
+    """A copy of its own: adding tokens changes it."""
+    return PreTrainedTokenizerFast.from_pretrained(bert_folder)
+
+
+@pytest.fixture
+def roberta_tokenizer(roberta_folder: object) -> PreTrainedTokenizerFast:
+    """A copy of its own: adding tokens changes it."""
+    return PreTrainedTokenizerFast.from_pretrained(roberta_folder)
+
+
+# The window
+
+WORD = st.sampled_from(["fever", "the", "xyz", "[SEP]", "a-b", "é", "😀", "腎臓", "\u200b", "e\u0301", "w" * 130])
+TEXT = st.lists(WORD, max_size=60).map(" ".join) | st.text(max_size=30).map(lambda text: " ".join(text.split()))
+# As many characters a token as are read at first: the last word that is read is the last that fits.
+TEXT |= st.integers(50, 99).map(lambda n: " ".join(["fever"] * n))
+
+
+def plain_tokens(tower: Tower, text: str) -> list[int]:
+    """All tokens of a text that holds no special token of this model."""
+    return tower.tokenizer.backend_tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def one_by_one(left: int, right: int, room: int) -> tuple[int, int]:
+    """Give tokens to the sides in turn, the right one first, as long as they have more."""
+    given = [0, 0]
+    while sum(given) < room and given != [left, right]:
+        turn = 1 if given[1] <= given[0] else 0
+        if given[turn] == (left, right)[turn]:
+            turn = 1 - turn
+        given[turn] += 1
+    return given[0], given[1]
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+@settings(max_examples=150, deadline=None)
+@given(left=TEXT, mention=TEXT, right=TEXT, blanks=st.booleans(), max_length=st.integers(4, 60))
+def test_the_window_is_what_cutting_all_tokens_gives(
+    kind: str, request: pytest.FixtureRequest, left: str, mention: str, right: str, blanks: bool, max_length: int
+) -> None:
+    tower: Tower = request.getfixturevalue(kind)
+    if kind == "bert":
+        left, mention, right = (text.replace("[SEP]", "sep") for text in (left, mention, right))
+    if blanks:
+        mention, right = f" {mention}", f" {right}"
+    (row,) = Speller.of(tower.tokenizer, mention_template("[CLS] {left} {mention} {right} [SEP]"), max_length)(
+        [[left, mention, right]]
+    )
+    before, focus, after = (plain_tokens(tower, text) for text in (left, mention, right))
+    room = max_length - 2
+    n_left, n_right = one_by_one(len(before), len(after), max(0, room - len(focus)))
+    kept = focus[:room]
+    assert row.ids == [
+        tower.tokenizer.cls_token_id,
+        *before[len(before) - n_left :],
+        *kept,
+        *after[:n_right],
+        tower.tokenizer.sep_token_id,
+    ]
+    assert len(row.ids) <= max_length
+    assert (row.begin, row.end) == (1 + n_left, 1 + n_left + len(kept))
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data())
+def test_a_batch_is_its_rows(bert: Tower, data: st.DataObject) -> None:
+    inputs = data.draw(st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=6))
+    speller = Speller.of(bert.tokenizer, mention_template(IN_CONTEXT), 12)
+    assert speller(inputs) == [speller([row])[0] for row in inputs]
+
+
+def test_fields_behind_the_name_follow_in_order(bert: Tower) -> None:
+    template = Template.parse("[CLS] {types} {name} {aliases} [SEP]", ENTITY_FIELDS, focus="name")
+    speller = Speller.of(bert.tokenizer, template, 8)
+    (row,) = speller([["the of in and", "marsh fever", "kidney cancer"]])
+    assert bert.tokenizer.convert_ids_to_tokens(row.ids) == [
+        "[CLS]",
+        "the",
+        "of",
+        "in",
+        "and",
+        "marsh",
+        "fever",
+        "[SEP]",
+    ]
+    (row,) = speller([["the of", "marsh fever", "kidney cancer fever"]])
+    assert bert.tokenizer.convert_ids_to_tokens(row.ids)[1:-1] == ["the", "of", "marsh", "fever", "kidney", "cancer"]
+
+
+def test_a_mention_longer_than_the_window_keeps_its_beginning(bert: Tower) -> None:
+    assert spell(bert, "[CLS] {left} {mention} {right} [SEP]", 5, "the", "marsh fever of " * 10**5, "in") == [
+        "[CLS]", "marsh", "fever", "of", "[SEP]",
+    ]  # fmt: skip
+
+
+def test_long_words_are_read_to_their_end_before_a_mention_is_cut(bert: Tower) -> None:
+    tokens = spell(bert, "[CLS] {left} {mention} {right} [SEP]", 8, "the", f"{'x' * 5000} fever {'y' * 9000} of", "in")
+    assert tokens == ["[CLS]", "the", "[UNK]", "fever", "[UNK]", "of", "in", "[SEP]"]
+
+
+@pytest.mark.parametrize("nothing", ["", " ", "\u200b\u200b", "\x01"])
+def test_a_mention_without_tokens(bert: Tower, nothing: str) -> None:
+    (row,) = Speller.of(bert.tokenizer, mention_template("[CLS] {left} {mention} {right} [SEP]"), 9)(
+        [["the", nothing, "of"]]
+    )
+    assert bert.tokenizer.convert_ids_to_tokens(row.ids) == ["[CLS]", "the", "of", "[SEP]"]
+    assert row.begin == row.end == 2
+
+
+# What is read of a document
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "fields"),
+    [
+        ("fever", (0, 5), ["", "fever", ""]),
+        ("fever rises", (0, 5), ["", "fever", " rises"]),
+        ("high fever", (5, 10), ["high", " fever", ""]),
+        ("high-fever, (so)", (5, 10), ["high-", "fever", ", (so)"]),
+        ("a\t\n b  fever\r\nc \u00a0 d", (7, 12), ["a b", " fever", " c d"]),
+        ("😀 e\u0301 fever 腎臓", (5, 10), ["😀 e\u0301", " fever", " 腎臓"]),
+        ("a marsh\n fever b", (2, 14), ["a", " marsh fever", " b"]),
+        ("  fever  ", (2, 7), ["", " fever", ""]),
+    ],
+)
+def test_white_space_becomes_single_blanks(text: str, span: tuple[int, int], fields: list[str]) -> None:
+    assert read(text, span) == fields
+
+
+def test_a_discontinuous_mention_has_its_context_around_all_of_it() -> None:
+    assert read("the left and right kidney of", (4, 8), (19, 25)) == ["the", " left kidney", " of"]
+
+
+def test_context_counts_words() -> None:
+    text = "one two three fever four five six"
+    assert read(text, (14, 19), context=2) == ["two three", " fever", " four five"]
+    assert read(text, (14, 19), context=0) == ["", " fever", ""]
+    assert read(text, (14, 19), context=10**9) == ["one two three", " fever", " four five six"]
+
+
+def test_context_within_the_line() -> None:
+    assert read("one two\r\nthree fever four\r\nfive", (15, 20), within_line=True) == ["three", " fever", " four"]
+    assert read("one\nfever\ntwo", (4, 9), within_line=True) == ["", "fever", ""]
+
+
+def test_blanks_are_part_of_words_to_some_models(roberta: Tower) -> None:
+    template = "[CLS] {left} {mention} {right} [SEP]"
+    assert spell(roberta, template, 9, *read("marsh fever, of", (6, 11))) == [
+        "<s>", "marsh", "Ġfever", ",", "Ġof", "</s>",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["a\ud800", "a\0"])
+def test_documents_and_entities_hold_no_text_that_has_no_tokens(text: str) -> None:
+    with pytest.raises(DataError, match=r"lone surrogate|NUL"):
+        arbo.Document("d", text)
+    with pytest.raises(DataError, match=r"lone surrogate|NUL"):
+        arbo.Entity("e", text)
+
+
+def test_of_a_long_document_little_is_read_for_each_mention() -> None:
+    words = "the fever of marsh patients in left kidney "
+    document = arbo.Document("d", words * (10**7 // len(words)))
+    config = arbo.EncoderConfig(max_length=16)
+    for at in range(0, len(document.text) - 4, len(document.text) // 1000):
+        mention = arbo.Mention("m", "d", ((at, at + 3),), document.text[at : at + 3])
+        fields = _mention_fields(MentionInput(mention.text, mention, document), MENTION_FIELDS, config)
+        assert 200 < sum(map(len, fields)) < 600

@@ -1,0 +1,140 @@
+"""Vectors made elsewhere: each mention and entity finds its own, and what is wrong with them is said by id."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import arbo
+from arbo.errors import DataError, UsageError
+
+MENTIONS = (arbo.Mention("m1", "d", ((0, 3),), "one"), arbo.Mention("m2", "d", ((4, 7),), "two"))
+DOCUMENTS = [arbo.Document("d", "one two", MENTIONS)]
+KB = arbo.KnowledgeBase([arbo.Entity("E1", "x"), arbo.Entity("E2", "y")])
+VECTORS: dict[str, Any] = {"m1": [1.0, 0.0], "m2": [0.0, 1.0]}
+ENTITIES: dict[str, Any] = {"E1": [0.1, 1.0], "E2": [[-1.0, 0.0], [1.0, 0.2]]}
+
+
+def linked(encoder: arbo.VectorEncoder, **config: Any) -> list[str | None]:
+    result = arbo.Linker(KB, encoder, arbo.LinkerConfig(**config)).link(DOCUMENTS)
+    return [link.entity for link in result.links]
+
+
+def test_an_entity_is_as_near_as_its_nearest_vector() -> None:
+    assert linked(arbo.VectorEncoder(VECTORS, ENTITIES)) == ["E2", "E1"]
+
+
+def test_the_order_of_the_mappings_does_not_matter() -> None:
+    forth = arbo.VectorEncoder(VECTORS, ENTITIES)
+    back = arbo.VectorEncoder(dict(reversed(VECTORS.items())), {"other": [5, 5], **dict(reversed(ENTITIES.items()))})
+    assert linked(back) == linked(forth)
+    assert np.array_equal(forth.encode_entities(KB).matrix, back.encode_entities(KB).matrix)
+    assert forth.settings["mentions"] == back.settings["mentions"]
+    assert forth.settings["entities"] != back.settings["entities"]
+
+
+def test_inner_products_see_lengths() -> None:
+    longer = ENTITIES | {"E1": [0.5, 9.0]}
+    assert linked(arbo.VectorEncoder(VECTORS, longer), entity_threshold=None) == ["E2", "E1"]
+    dot = arbo.VectorEncoder(VECTORS, longer | {"E1": [9.0, 9.0]}, metric="dot")
+    assert linked(dot, entity_threshold=None) == ["E1", "E1"]
+    assert dot.threshold == (0, 0)
+
+
+def test_thresholds() -> None:
+    assert arbo.VectorEncoder(VECTORS).threshold == (0.35, 0.2)
+    strict = arbo.VectorEncoder(VECTORS, ENTITIES, limits=(np.float32(0.0), 0))
+    assert linked(strict) == [None, None]
+    assert linked(arbo.VectorEncoder(VECTORS, ENTITIES, limits=(0.01, 0.0))) == [None, "E1"]
+
+
+def test_discovery_needs_no_entities() -> None:
+    encoder = arbo.VectorEncoder(VECTORS | {"m2": [1.0, 0.001]})
+    assert len(arbo.Linker(None, encoder).discover(DOCUMENTS).clusters) == 1
+    assert len(arbo.Linker(None, arbo.VectorEncoder(VECTORS)).discover(DOCUMENTS).clusters) == 2
+
+
+def test_no_mentions() -> None:
+    assert arbo.Linker(KB, arbo.VectorEncoder({}, ENTITIES)).link([arbo.Document("d", "")]).links[:] == []
+
+
+@pytest.mark.parametrize(
+    "kind", [np.float16, np.float64, np.int64, list, lambda rows: np.asfortranarray(np.array(rows, np.float32))]
+)
+def test_numbers_of_any_kind(kind: Any) -> None:
+    def convert(given: Any) -> Any:
+        return given if kind is list else kind(given)
+
+    encoder = arbo.VectorEncoder(
+        {id_: convert(given) for id_, given in VECTORS.items()},
+        {"E1": convert([0, 1]), "E2": convert([[-1, 0], [1, 0]])},
+    )
+    assert linked(encoder) == ["E2", "E1"]
+    assert (
+        encoder.settings["entities"]
+        == arbo.VectorEncoder({}, {"E2": [[-1, 0], [1, 0]], "E1": [0, 1]}).settings["entities"]
+    )
+
+
+def test_the_manifest_names_the_vectors_by_content() -> None:
+    settings = arbo.VectorEncoder(VECTORS, ENTITIES).settings
+    assert json.loads(json.dumps(settings)) == settings
+    flat = arbo.VectorEncoder(VECTORS, ENTITIES | {"E2": [-1.0, 0.0, 1.0, 0.2]}).settings
+    assert flat["entities"] != settings["entities"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"m2": None}, r"'m2': the mention has object \(\); expected numbers of the shape \(2,\)$"),
+        ({"m2": [1.0]}, r"'m2': the mention has float64 \(1,\)"),
+        ({"m2": 1.0}, r"'m2': the mention has float64 \(\)"),
+        ({"m2": []}, r"'m2': the mention has float64 \(0,\)"),
+        ({"m2": [[0, 1], [1, 0]]}, r"'m2': the mention has int64 \(2, 2\)"),
+        ({"m2": [[1, 2], [3]]}, r"'m2': the mention has object \(\)"),
+        ({"m2": ["a", "b"]}, r"'m2': the mention has <U1 \(2,\)"),
+        ({"m2": [True, False]}, r"'m2': the mention has bool \(2,\)"),
+        ({"m2": [1j, 0]}, r"'m2': the mention has complex128 \(2,\)"),
+        ({"m2": [0, np.nan]}, r"'m2': its vector holds NaN, infinity or a number beyond float32"),
+        ({"m2": [0, np.inf]}, r"'m2': its vector holds NaN"),
+        ({"m2": [0, 1e300]}, r"'m2': its vector holds NaN"),
+        ({"E2": np.empty((0, 2))}, r"'E2': the entity has float64 \(0, 2\); .* or \(vectors, 2\)$"),
+        ({"E2": []}, r"'E2': the entity has float64 \(0,\)"),
+        ({"E2": [[1, 2, 3]]}, r"'E2': the entity has int64 \(1, 3\)"),
+        ({"E2": np.zeros((1, 1, 2))}, r"'E2': the entity has float64 \(1, 1, 2\)"),
+        ({"E2": [[0, 1], [0, np.nan]]}, r"'E2': its vector holds NaN"),
+    ],
+)
+def test_vectors_that_are_none(changes: dict[str, Any], problem: str) -> None:
+    every = VECTORS | ENTITIES | changes
+    encoder = arbo.VectorEncoder(every, every)
+    with pytest.raises(DataError, match=f"^{problem}"):
+        linked(encoder)
+
+
+def test_vectors_that_are_missing() -> None:
+    with pytest.raises(DataError, match="1 of 2 have no vector; the first mention is 'm2'"):
+        linked(arbo.VectorEncoder({"m1": [1, 0]}, ENTITIES))
+    with pytest.raises(DataError, match="2 of 2 have no vector; the first entity is 'E1'"):
+        linked(arbo.VectorEncoder(VECTORS))
+
+
+def test_a_mention_may_have_its_vector_in_a_matrix() -> None:
+    assert linked(arbo.VectorEncoder({"m1": [[1.0, 0.0]], "m2": np.array([[0.0, 1.0]])}, ENTITIES)) == ["E2", "E1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
+        ({"limits": (0.1,)}, r"limits must be two numbers, for entity and mention edges, not \(0.1,\)"),
+        ({"limits": (0.1, float("nan"))}, "limits must be two numbers"),
+        ({"limits": ("0.1", 0.2)}, "limits must be two numbers"),
+    ],
+)
+def test_options_that_cannot_be_meant(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        arbo.VectorEncoder(VECTORS, **options)
