@@ -33,6 +33,7 @@ bench: $(VENV)/complete
 	$(BIN)/python benchmarks/linking.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/corpora.py
+	$(BIN)/python benchmarks/estimate.py
 	$(BIN)/python benchmarks/report.py
 
 clean:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, fields
-from os import PathLike
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from os import PathLike, fspath
 from typing import Any, Literal, Self
 
 from arbo.errors import DataError, UsageError
+from arbo.settings import read_json, settings_of
 from clustering.partition import METHODS, Method
 from clustering.search import SEARCH_METHODS, SearchMethod
 
@@ -64,21 +63,9 @@ class LinkerConfig:
         return entity, mention
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any], *, file: str | None = None) -> Self:
-        """Make a configuration of named values; unknown names are an error."""
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(values) - set(known))
-        if unknown:
-            raise DataError(f"unknown setting {', '.join(map(repr, unknown))}; known are {', '.join(known)}", file=file)
-        try:
-            return cls(**values)
-        except UsageError as error:
-            raise DataError(str(error), file=file) from None
-
-    @classmethod
     def from_json(cls, path: str | PathLike[str]) -> Self:
         """Read the ``config`` of a file that `arbo tune` wrote."""
-        return cls.from_dict(_tuned(path)["config"], file=str(path))
+        return settings_of(cls, _tuned(path)["config"], file=fspath(path))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, ready for JSON."""
@@ -88,16 +75,13 @@ class LinkerConfig:
 def tuned_encoder(path: str | PathLike[str]) -> dict[str, Any] | None:
     """Read the settings of the encoder that a configuration was tuned with; None where the file does not tell."""
     encoder = _tuned(path).get("encoder")
-    if encoder is not None and not isinstance(encoder, dict):
-        raise DataError("`encoder` must be an object, as `arbo tune` writes it", file=str(path))
+    if encoder is not None and not (isinstance(encoder, dict) and isinstance(encoder.get("model", ""), str)):
+        raise DataError("`encoder` must be an object, as `arbo tune` writes it", file=fspath(path))
     return encoder
 
 
 def _tuned(path: str | PathLike[str]) -> dict[str, Any]:
-    try:
-        content = json.loads(Path(path).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot read the configuration: {error}", file=str(path)) from None
+    content = read_json(path, "the configuration")
     if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
-        raise DataError('expected an object {"config": {...}}, as `arbo tune` writes it', file=str(path))
+        raise DataError('expected an object {"config": {...}}, as `arbo tune` writes it', file=fspath(path))
     return content

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arbo.documents import Corpus
-from arbo.encoders import MentionInput, NgramEncoder, VectorEncoder
+from arbo.encoders import DualEncoder, MentionInput, NgramEncoder, VectorEncoder
+from arbo.encoders.texts import Texts
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import mention_inputs
 
@@ -36,8 +37,11 @@ _SPARSE_SECONDS = 4e-9
 # Imports and kernels, and describing a mention.
 _START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
 # A transformer's working memory beyond its weights, on a processor.
-_TRANSFORMER = 130 * MEGABYTE
-_SAMPLE = 64
+_TRANSFORMER = 200 * MEGABYTE
+# Seconds to load a transformer, and to look a text up in the store.
+_LOAD_SECONDS, _LOOKUP_SECONDS = 5, 2e-5
+# Texts that are embedded to time a transformer: so many runs of so many, spread from short to long.
+_RUNS, _RUN = 4, 64
 
 
 class Cost(NamedTuple):
@@ -166,6 +170,33 @@ def _(encoder: VectorEncoder, inputs: Sequence[MentionInput]) -> Cost:
 def _dense_cost(dim: tuple[int, ...], n: int) -> Cost:
     size = 4 * n * (dim[0] if dim else 0)
     return Cost(n, dim[0] if dim else 0, 0, 3 * size, size, 0.0)
+
+
+@entity_cost.register
+def _(encoder: DualEncoder, kb: KnowledgeBase) -> Cost:
+    return _transformer_cost(encoder, encoder.entity_texts(kb))
+
+
+@mention_cost.register
+def _(encoder: DualEncoder, inputs: Sequence[MentionInput]) -> Cost:
+    return _transformer_cost(encoder, encoder.mention_texts(inputs))
+
+
+def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
+    """Count the texts that are not embedded yet, and time some of them, short and long."""
+    missing = encoder.missing(texts)
+    cost = _dense_cost((texts.tower.dim,), len(texts.keys))
+    seconds = _LOAD_SECONDS / 2 + _LOOKUP_SECONDS * len(texts.row)  # entities and mentions load it once
+    if not len(missing):
+        return cost._replace(seconds=seconds)
+    begins = [(2 * run + 1) * len(missing) // (2 * _RUNS) for run in range(_RUNS)]
+    samples = [texts.spell(missing[begin : begin + _RUN]) for begin in begins]
+    texts.tower.embed(samples[0], encoder.config.pooling)  # the first batch also sets things up
+    begun = time.perf_counter()
+    for sample in samples:
+        texts.tower.embed(sample, encoder.config.pooling)
+    seconds += (time.perf_counter() - begun) * len(missing) / sum(map(len, samples))
+    return cost._replace(to_embed=len(missing), peak=cost.peak + _TRANSFORMER, seconds=seconds)
 
 
 def _flops(dim: int) -> float:

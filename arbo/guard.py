@@ -1,8 +1,8 @@
 """Giants: discovered clusters that have swallowed too much, and the edges that did it.
 
 NIL mentions are clustered by single linkage, which chains: one wrong edge joins two clusters, however large. A giant
-shows that the mention threshold is too loose for the encoder. It is told from an entity that is often mentioned by its
-names: of 4,213 to 14,036 mentions of one type in CRAFT, "mice" alone is 46 %, and "gene" and "genes" are 26 %, but no
+shows that the mention threshold is too loose for the encoder. An entity that is often mentioned is large too, but under
+few names: of 4,213 to 14,036 mentions of one type in CRAFT, "mice" alone is 46 %, and "gene" and "genes" are 26 %; no
 cluster that is right has more than five names in effect.
 """
 
@@ -51,7 +51,7 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Giant:
-    """A discovered cluster that holds more than 5 % of all mentions (and 20), under ten names or more in effect.
+    """A discovered cluster with more than 20 mentions and more than 5 % of all, under ten names or more in effect.
 
     The names in effect are one divided by the chance that two of its mentions, picked at random, have the same name.
     """
@@ -66,8 +66,8 @@ class Giant:
     splits_below: float
     """Just below this mention threshold no part of it is a giant."""
     bridges: tuple[Bridge, ...]
-    """The edges that join its largest parts, at most three; none that joins a tenth of the first; see
-    `clustering.bridges`."""
+    """The edges that join its largest parts, see `clustering.bridges`: at most three, and only those whose smaller part
+    has a tenth or more of the first one's."""
 
     def __str__(self) -> str:
         head = (

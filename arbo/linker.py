@@ -72,16 +72,17 @@ class Linker:
     def tune(self, documents: Iterable[Any]) -> Linker:
         """Return a linker whose k, method and thresholds are the best on documents with gold annotations.
 
-        With a knowledge base they are chosen for `link`, without one for `discover`. The figures of every choice
-        that was tried, and the exact curves, are in `tuning`.
+        With a knowledge base they are chosen for `link`; without one k and the mention threshold are, for `discover`,
+        and the rest stays. The figures of every choice that was tried, and the exact curves, are in `tuning`.
         """
         from arbo.tuning import tune
 
         return tune(self, Corpus.of(documents))
 
     def estimate(self, documents: Iterable[Any], *, discover: bool = False) -> Estimate:
-        """Tell how much memory and time `link` (or `discover`) will take, without encoding anything.
+        """Tell how much memory and time `link` (or `discover`) will take.
 
+        Nothing is linked or kept; to time a transformer, a few of the texts are embedded.
         Memory is within about 20 % on the jobs of BENCHMARKS.md; time within a factor of two or three.
         """
         from arbo.estimate import estimate
@@ -124,7 +125,7 @@ class Linker:
         with clock("encode and search"):
             retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
-            threshold = self.config.limits(self.encoder.threshold)
+            threshold = self.config.limits(retrieval.encoder.threshold)
             clusters = partition(retrieval.graph(self.config.k), self.config.method, threshold)
         with clock("describe"):
             result = describe(corpus, None if discover else self.kb, retrieval, clusters, self.config)

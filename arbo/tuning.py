@@ -63,7 +63,10 @@ class Curve:
     """The point that ``best`` is of."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, ready for JSON: of more than 200 points an even selection, the best included."""
+        """Return everything by name, ready for JSON; a threshold of None is -inf.
+
+        Of more than 200 points an even selection is kept, the best included.
+        """
         n = len(self.score)
         kept = np.union1d(np.linspace(0, n - 1, min(n, _POINTS_WRITTEN - 1)).astype(np.int64), [self.place])
         threshold = [None if value == -np.inf else value for value in self.threshold[kept].tolist()]
@@ -116,13 +119,10 @@ def tune(linker: Linker, corpus: Corpus) -> Linker:
             key = tried.best.method, tried.best.k
             curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
     best = max(trials, key=lambda trial: trial.score)  # of equals the first
-    config = replace(
-        linker.config,
-        method=best.method,
-        k=best.k,
-        entity_threshold=best.entity_threshold,
-        mention_threshold=best.mention_threshold,
-    )
+    chosen: dict[str, Any] = {"k": best.k, "mention_threshold": best.mention_threshold}
+    if linker.kb is not None:  # discovery says nothing of these: `link` with its configuration still answers NIL
+        chosen |= {"method": best.method, "entity_threshold": best.entity_threshold}
+    config = replace(linker.config, **chosen)
     return linker.configured(config=config, tuning=Tuning(objective, best, tuple(trials), tuple(curves.values())))
 
 

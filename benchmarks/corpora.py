@@ -9,7 +9,7 @@ ontology that lacks nearly half of its diseases, through MeSH ids. `ngram` is th
 `minilm` the untrained all-MiniLM-L6-v2 reading bare names.
 
 **differ**: mentions that `arborescence` and `minimax` link differently on the test part, and how many each gets right:
-k = 8, without thresholds, and with each method's own thresholds.
+k = 8, without thresholds, and with the encoder's default ones. A NIL mention is got right by calling it NIL.
 
 **Discovery**: entity mentions of ECB+, threshold and k chosen on dev (ARI), figures on test. `words` reads the mention
 alone, `context` takes the mean over the mention's own tokens with 25 words of context on either side within the
@@ -111,19 +111,17 @@ def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
     place = {"corpus": job.name, "encoder": encoder_name}
 
     yield "linking", {**place, "method": "default", "k": 4, **_scores(_decide(test, kb, retrieval, linker.config))}
-    by_thresholds: dict[str, Result] = {}
     for method in METHODS:
         for k in KS if method != "independent" else (1,):
             trials = [trial for trial in tuned.tuning.trials if trial.method == method]
             best = max((t for t in trials if method == "independent" or t.k == k), key=lambda trial: trial.score)
             config = arbo.LinkerConfig(method, k, best.entity_threshold, best.mention_threshold)
-            result = by_thresholds[method] = _decide(test, kb, retrieval, config)
-            yield "linking", {**place, "method": method, "k": k, **_scores(result)}
-    free = {
-        method: _decide(test, kb, retrieval, arbo.LinkerConfig(method, max(KS), None, None))
-        for method in ("arborescence", "minimax")
-    }
-    for thresholds, results in (("none", free), ("tuned", by_thresholds)):
+            yield "linking", {**place, "method": method, "k": k, **_scores(_decide(test, kb, retrieval, config))}
+    for thresholds, limits in (("none", (None, None)), ("default", ("default", "default"))):
+        results = {
+            method: _decide(test, kb, retrieval, arbo.LinkerConfig(method, max(KS), *limits))
+            for method in ("arborescence", "minimax")
+        }
         yield "differ", {**place, "thresholds": thresholds, **_differences(results)}
 
 
@@ -235,7 +233,7 @@ def _headlines(tables: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
         kind = "hdbscan" if "HDBSCAN" in row["clustering"] else "same_string" if not row["vectors"] else "arbo"
         key = f"ecbplus.{row['vectors'] or 'text'}.{kind}.ari"
         figures[key.replace(" ", "_")] = row["ari"]
-    for thresholds in ("none", "tuned"):
+    for thresholds in ("none", "default"):
         rows = [row for row in tables["differ"] if row["thresholds"] == thresholds]
         for column in ("mentions", "differ", "arborescence right", "minimax right"):
             figures[f"differ.{thresholds}.{column.replace(' ', '_')}"] = sum(row[column] for row in rows)

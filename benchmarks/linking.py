@@ -2,9 +2,7 @@ r"""Linking real documents with the untrained n-gram encoder: accuracy, NIL, clu
 
 **ncbi_disease**, **bc5cdr_disease**: the test parts against MEDIC, every gold concept counted (any gold id of a mention
 is right, ids outside MEDIC are wrong). `accuracy`, `nil_f1`, `ari`, `recall_at_16` are those of the default
-configuration; `tuned` is chosen on the development part; `no_threshold` gives the four methods and k without
-thresholds. `differ` counts the mentions that `arborescence` and `minimax` link differently (k = 8), and how many each
-gets right.
+configuration; `tuned` is chosen on the development part. More corpora, methods and k: `corpora`.
 
 **\\*_dev**: independent linking without thresholds by encoder; `tfidf` is scikit-learn's, character 1-3-grams;
 `expanded` writes out the abbreviations that documents define.
@@ -32,7 +30,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 from report import ROOT, record
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -40,7 +37,6 @@ import arbo
 from arbo.documents import Corpus
 from arbo.encoders import MentionInput
 from arbo.readers import read_documents
-from clustering import METHODS
 from clustering.vectors import Metric, Vectors
 
 DATA = Path(os.environ.get("ARBO_DATA", ROOT.parent / "shared" / "data"))
@@ -79,25 +75,6 @@ def quality(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     yield "tuned.accuracy", scores.linking.accuracy
     yield "tuned.k", tuned.config.k
 
-    right: dict[str, list[bool]] = {}
-    linked: dict[str, list[str | None]] = {}
-    for method in METHODS:
-        for k in (1, 2, 4, 8):
-            config = arbo.LinkerConfig(method=method, k=k, entity_threshold=None, mention_threshold=None)
-            result = linker.configured(config=config).link(test)
-            scores = result.evaluate()
-            assert scores.linking is not None
-            assert scores.clustering is not None
-            yield f"no_threshold.{method}.k{k}.accuracy", scores.linking.accuracy
-            yield f"no_threshold.{method}.k{k}.ari", scores.clustering["ari"]
-            linked[method] = result.link_table["entity_id"].to_pylist()
-            gold = result.mention_table["gold_entities"].to_pylist()
-            right[method] = [entity in ids for entity, ids in zip(linked[method], gold, strict=True)]
-    differ = np.array([a != b for a, b in zip(linked["arborescence"], linked["minimax"], strict=True)])
-    yield "differ.mentions", int(differ.sum())
-    for method in ("arborescence", "minimax"):
-        yield f"differ.{method}_right", int((differ & np.array(right[method])).sum())
-
 
 class TfidfEncoder:
     """scikit-learn's TF-IDF of character 1-3-grams: the baseline that the n-gram encoder is measured against."""
@@ -114,12 +91,12 @@ class TfidfEncoder:
         self.vectorizer.fit(names)
         return self
 
-    def encode_entities(self, kb: arbo.KnowledgeBase) -> Vectors:
+    def encode_entities(self, kb: arbo.KnowledgeBase, announce: object = None) -> Vectors:
         """Encode each name."""
         names, rows = kb.names()
         return Vectors.of(self.vectorizer.transform(names), rows, n=len(kb))
 
-    def encode_mentions(self, mentions: Sequence[MentionInput]) -> Vectors:
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: object = None) -> Vectors:
         """Encode each name."""
         return Vectors.of(self.vectorizer.transform([mention.name for mention in mentions]))
 
@@ -154,14 +131,7 @@ def thresholds(linker: arbo.Linker, train: Corpus) -> Iterator[tuple[str, float]
 
 def disease_ontology() -> arbo.KnowledgeBase:
     """Read the Disease Ontology, answering to MeSH ids."""
-    return arbo.KnowledgeBase(
-        replace(
-            entity,
-            alternative_ids=entity.alternative_ids
-            + tuple(x.split(":")[1] for x in entity.xrefs if x.startswith(("MSH:", "MESH:"))),
-        )
-        for entity in arbo.KnowledgeBase.from_obo(DISEASE_ONTOLOGY)
-    )
+    return arbo.KnowledgeBase.from_obo(DISEASE_ONTOLOGY).through_xrefs("MSH")
 
 
 def job() -> Iterator[tuple[str, float]]:

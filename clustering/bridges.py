@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from clustering.arrays import Bools, Edges, Ids, id_dtype
+from clustering.arrays import Edges, Ids, id_dtype
 from clustering.ordering import by_weight
 from clustering.union_find import find, join, singletons
 
@@ -20,7 +20,7 @@ class Bridges(NamedTuple):
     """(edges, 2) nodes of the whole tree on the side of the source, and on that of the target."""
 
 
-def bridges(edges: Edges, *, n_nodes: int, counted: Bools | None = None) -> Bridges:
+def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     """Rank the edges of a forest by the smaller of the parts that they join, the heavier of equals first.
 
     A single wrong edge joins two clusters that are whole without it: both its parts are large. To rank by the smaller
@@ -29,9 +29,8 @@ def bridges(edges: Edges, *, n_nodes: int, counted: Bools | None = None) -> Brid
     threshold does; the sides are what remains when this edge alone is.
 
     Args:
-        edges: trees, such as the joining edges of a merge tree, or the linked mentions' edges from their parents.
+        edges: trees, such as the joining edges of a merge tree.
         n_nodes: number of nodes, those without an edge included.
-        counted: (nodes,) which nodes are counted, all by default; say, mentions and not entities.
 
     Returns:
         all edges; O(edges log edges) time, without recursion.
@@ -45,8 +44,7 @@ def bridges(edges: Edges, *, n_nodes: int, counted: Bools | None = None) -> Brid
     ([2, 1, 0, 3], [[3, 2], [2, 1], [1, 1], [1, 1]], [[3, 2], [2, 3], [1, 4], [4, 1]])
 
     """
-    ids = id_dtype(n_nodes)
-    size = np.ones(n_nodes, ids) if counted is None else counted.astype(ids)
+    size = np.ones(n_nodes, id_dtype(n_nodes))
     ordered = edges.take(by_weight(edges))
     parts, sides = _parts(ordered.source, ordered.target, size), _sides(ordered.source, ordered.target, size)
     if len(parts) < len(ordered.source):

@@ -15,7 +15,7 @@ from clustering.arrays import Ids, Threshold
 from clustering.graph import Graph
 from clustering.knn import nearest
 from clustering.partition import METHODS, Method, partition
-from clustering.vectors import Metric, Vectors
+from clustering.vectors import METRICS, Metric, Vectors
 
 # What is not finite is refused by `Vectors.of`, which names the rows.
 _CHECKS: dict[str, Any] = {
@@ -79,7 +79,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         "n_neighbors": [Interval(Integral, 0, None, closed="left")],
         "threshold": [Interval(Real, None, None, closed="both"), tuple, None],
         "method": [StrOptions(set(METHODS))],
-        "metric": [StrOptions({"cosine", "dot"})],
+        "metric": [StrOptions(set(METRICS))],
     }
 
     def __init__(
@@ -125,7 +125,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if known is None:
             graph = Graph.from_neighbors(others)
         else:
-            doors = nearest(samples, known, min(1, known.n), metric=self.metric)
+            doors = nearest(samples, known, 1, metric=self.metric)
             graph = Graph.from_neighbors(others, doors, n_entities=known.n)
         self.partition_ = partition(graph, self.method, self.threshold)
         self.entity_: Ids = self.partition_.entity

@@ -17,7 +17,7 @@ from clustering.dense_search import dense_search
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
 from clustering.search import SEARCH_METHODS, Rows, SearchMethod
 from clustering.sparse_search import csr, sparse_search
-from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
+from clustering.vectors import METRICS, Matrix, Metric, Vectors, lengths, unit
 
 T = TypeVar("T")
 
@@ -232,8 +232,8 @@ def _padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
 def _check(queries: Vectors, corpus: Vectors, k: int, metric: str) -> None:
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
-    if metric not in ("cosine", "dot"):
-        raise ValueError(f"metric={metric!r} is neither 'cosine' nor 'dot'")
+    if metric not in METRICS:
+        raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
         raise ValueError("queries and corpus must both be dense or both be sparse")
     if queries.matrix.shape[1] != corpus.matrix.shape[1]:

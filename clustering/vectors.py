@@ -1,7 +1,7 @@
 """The vectors of things: mentions with one vector each, entities with one or several (one a name)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numba
 import numpy as np
@@ -12,6 +12,8 @@ from clustering.arrays import Floats, Ids, Weights
 
 Metric = Literal["cosine", "dot"]
 """Dissimilarity ``1 - cosine``, or minus the inner product."""
+
+METRICS: tuple[Metric, ...] = get_args(Metric)
 
 Matrix: TypeAlias = Floats | sp.csr_array
 

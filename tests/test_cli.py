@@ -222,6 +222,85 @@ def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
         assert not {"\x1b", "\x9b", "\x07"} & set(shown)
 
 
+# A transformer
+
+
+def test_a_transformer_tunes_links_and_discovers(
+    run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    reader = tmp_path / "reader.json"
+    reader.write_text('{"mention": "[CLS] {left} {mention} {right} [SEP]", "pooling": "mention", "context": 5}')
+    model = ("--encoder", bert_folder, "--encoder-config", reader)
+    tuned = tmp_path / "tuned.json"
+    assert run("tune", *linking(folder, docs="train.jsonl"), *model, "--out", tuned).code == 0
+    assert list((tmp_path / "home" / "arbo").rglob("*.safetensors")), "embeddings are kept by default"
+    # The file remembers the encoder, weights and all.
+    linked = run("link", *linking(folder, docs="test.jsonl"), "--config", tuned, "--out", tmp_path / "run")
+    assert linked.code == 0, linked.err
+    settings = arbo.Result.load(tmp_path / "run").manifest["encoder"]
+    assert settings["model"] == str(bert_folder)
+    assert settings["config"]["context"] == 5
+    for other in ((), ("--encoder", "ngram"), ("--encoder", bert_folder)):
+        spoilt = json.loads(tuned.read_text("utf-8"))
+        if not other:
+            spoilt["encoder"]["weights"] = ["0" * 64]
+        (tmp_path / "spoilt.json").write_text(json.dumps(spoilt))
+        if other == ("--encoder", bert_folder):
+            other = (*other, "--encoder-config", tmp_path / "other.json")
+            (tmp_path / "other.json").write_text('{"pooling": "cls"}')
+        wrong = run("link", *linking(folder), "--config", tmp_path / "spoilt.json", *other, "--out", tmp_path / "no")
+        assert wrong.code == 2
+        assert "tuned with another encoder" in wrong.err
+        assert not (tmp_path / "no").exists()
+    cache = tmp_path / "cache"
+    found = run(
+        "discover", folder / "all.jsonl", "--format", "jsonl", *model, "--cache", cache, "--out", tmp_path / "found"
+    )
+    assert found.code == 0
+    assert list(cache.rglob("*.safetensors"))
+
+
+def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
+    job = ("link", *linking(folder), "--out", tmp_path / "run")
+    config = tmp_path / "encoder.json"
+    config.write_text('{"pooling": "median"}')
+    for options, code, told in (
+        (("--encoder", tmp_path / "nowhere"), 3, "nowhere"),
+        (("--encoder-config", config), 2, "name one with --encoder"),
+        (("--encoder", bert_folder, "--encoder-config", config), 3, "'median' is not one of cls, mean, mention"),
+        (("--search", "hnsw"), 2, "dense vectors"),
+    ):
+        done = run(*job, *options)
+        assert done.code == code, done.err
+        assert told in " ".join(done.err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
+    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache", "--search", "ivf")
+    linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
+    assert linked.code == 0
+    assert "ivf found 100.0% of the nearest entities" in " ".join(linked.err.split())
+    manifest = arbo.Result.load(tmp_path / "run").manifest
+    assert manifest["search"] == {"method": "ivf", "recall": {"entities": 1.0, "mentions": 1.0}}
+    assert manifest["config"]["search"] == "ivf"
+
+
+def test_a_dry_run_tells_and_does_nothing(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
+    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache")
+    for verb in (("link", *linking(folder)), ("discover", folder / "all.jsonl", "--format", "jsonl")):
+        for encoder in ((), model):
+            told = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run")
+            assert told.code == 0
+            assert "584 mentions" in told.out
+            assert "peak memory about" in told.out
+            assert ("texts to embed" in told.out) == bool(encoder)
+            counts = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", "--json").json
+            assert counts["mentions"] == 584
+    assert not (tmp_path / "run").exists()
+
+
 # A knowledge base alone
 
 

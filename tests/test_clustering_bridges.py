@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clustering import Edges, Graph, merge_tree, partition
+from clustering import Edges, Graph, merge_tree
 from clustering.bridges import bridges
 
 
 @st.composite
 def forests(draw):
-    """Edges of a random forest in any order and direction, its number of nodes, and which of them count."""
+    """Edges of a random forest in any order and direction, and its number of nodes."""
     n = draw(st.integers(1, 14))
     nodes = draw(st.permutations(range(n)))
     ends = []
@@ -23,32 +23,31 @@ def forests(draw):
             ends.append(draw(st.sampled_from([pair, pair[::-1]])))
     ends = draw(st.permutations(ends))
     weight = draw(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), min_size=len(ends), max_size=len(ends)))
-    counted = draw(st.lists(st.booleans(), min_size=n, max_size=n))
     source, target = np.array(ends, np.int32).reshape(-1, 2).T
-    return Edges(source, target, np.array(weight, np.float32)), n, np.array(counted)
+    return Edges(source, target, np.array(weight, np.float32)), n
 
 
-def counts(edges, n, counted, end):
-    """How many of the counted nodes hang together with each end."""
+def counts(edges, n, end):
+    """How many nodes hang together with each end."""
     graph = networkx.Graph()
     graph.add_nodes_from(range(n))
     graph.add_edges_from(edges)
-    return [int(counted[list(networkx.node_connected_component(graph, node))].sum()) for node in end]
+    return [len(networkx.node_connected_component(graph, node)) for node in end]
 
 
 @settings(deadline=None)
 @given(forests())
 def test_sides_and_parts_by_removing_edges(forest):
-    edges, n, counted = forest
+    edges, n = forest
     given_edges = sorted(zip(*(array.tolist() for array in edges), strict=True), key=lambda edge: (edge[2], *edge[:2]))
-    ranked = bridges(edges, n_nodes=n, counted=counted)
+    ranked = bridges(edges, n_nodes=n)
     found = list(zip(*(array.tolist() for array in ranked.edges), strict=True))
     assert sorted(found) == sorted(given_edges)
     for edge, parts, sides in zip(found, ranked.parts.tolist(), ranked.sides.tolist(), strict=True):
         lighter = [other[:2] for other in given_edges[: given_edges.index(edge)]]
         others = [other[:2] for other in given_edges if other != edge]
-        assert parts == counts(lighter, n, counted, edge[:2])
-        assert sides == counts(others, n, counted, edge[:2])
+        assert parts == counts(lighter, n, edge[:2])
+        assert sides == counts(others, n, edge[:2])
     keys = [(-min(parts), -edge[2], *edge[:2]) for edge, parts in zip(found, ranked.parts.tolist(), strict=True)]
     assert keys == sorted(keys)
 
@@ -56,7 +55,7 @@ def test_sides_and_parts_by_removing_edges(forest):
 @settings(deadline=None)
 @given(forests(), st.randoms(use_true_random=False))
 def test_the_order_of_the_edges_means_nothing(forest, random):
-    edges, n, _ = forest
+    edges, n = forest
     order = np.array(random.sample(range(len(edges.source)), len(edges.source)), np.int64)
     for here, there in zip(bridges(edges, n_nodes=n), bridges(edges.take(order), n_nodes=n), strict=True):
         np.testing.assert_array_equal(here, there)
@@ -70,17 +69,6 @@ def test_one_wrong_edge_between_two_clusters_comes_first():
     ranked = bridges(Edges(tree.source, tree.target, tree.height), n_nodes=8)
     assert (ranked.edges.source[0], ranked.edges.target[0], ranked.edges.weight[0]) == (2, 5, 0.4)
     assert (ranked.parts[0].tolist(), ranked.sides[0].tolist()) == ([4, 3], [4, 4])
-
-
-def test_the_tree_of_an_entity_counts_mentions_alone():
-    """Entity 0 has the mentions 1 and 2; 3, 4 and 5 hang on 2."""
-    graph = Graph.from_edges([0, 0, 2, 3, 3], [1, 2, 3, 4, 5], [0.1, 0.2, 0.9, 0.3, 0.3], n_entities=1, n_nodes=6)
-    clusters = partition(graph)
-    is_mention = np.arange(6) >= clusters.n_entities
-    ranked = bridges(clusters.edges(), n_nodes=6, counted=is_mention)
-    assert (ranked.edges.source[0], ranked.edges.target[0]) == (2, 3)
-    assert (ranked.parts[0].tolist(), ranked.sides[0].tolist()) == ([2, 3], [2, 3])
-    assert ranked.sides.sum(axis=1).tolist() == [5] * 5
 
 
 def test_trees_of_a_partition_are_whole():

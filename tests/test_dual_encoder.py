@@ -159,6 +159,7 @@ def test_fields_of_an_entity() -> None:
     defined = replace(flu, definition="An  acute\ninfection.")
     assert _entity_field(defined, "flu", "definition") == _entity_field(defined, "flu", "description")
     assert _entity_field(defined, "flu", "description") == "An acute infection."
+    assert _entity_field(replace(flu, definition=" \n"), "flu", "description") == "grippe ; influenza"
 
 
 def test_an_entity_as_a_whole_has_one_vector(bert: Tower) -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arbo
+from arbo.config import tuned_encoder
 from arbo.retrieval import Retrieval
 from arbo.store import write_json
 from arbo.tuning import Curve, Trial, _Steps
@@ -305,6 +306,16 @@ def test_discovery_improves(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> N
     assert ari(after.discover(documents)) >= ari(arbo.Linker().discover(documents))
 
 
+def test_what_discovery_does_not_choose_stays(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+    documents, kb = sample
+    before = arbo.LinkerConfig(method="minimax", entity_threshold=0.3)
+    tuned = arbo.Linker(config=before).tune(documents).config
+    assert (tuned.method, tuned.entity_threshold) == ("minimax", 0.3)
+    tuned = arbo.Linker().tune(documents).config
+    assert tuned.entity_threshold == "default"
+    assert any(link.entity is None for link in arbo.Linker(kb, config=tuned).link(documents).links)
+
+
 def one(*mentions: tuple[str, tuple[str, ...] | None]) -> list[arbo.Document]:
     made, at = [], 0
     for i, (text, gold) in enumerate(mentions):
@@ -378,6 +389,14 @@ def test_a_file_that_is_no_configuration(tmp_path: Path, content: str, message: 
     with pytest.raises(arbo.DataError, match=message) as error:
         arbo.LinkerConfig.from_json(file)
     assert str(file) in str(error.value)
+
+
+@pytest.mark.parametrize("encoder", ["5", "[]", '{"model": 5}', '{"model": null}'])
+def test_an_encoder_that_is_none(tmp_path: Path, encoder: str) -> None:
+    file = tmp_path / "tuned.json"
+    file.write_text(f'{{"config": {{}}, "encoder": {encoder}}}')
+    with pytest.raises(arbo.DataError, match="`encoder` must be an object"):
+        tuned_encoder(file)
 
 
 def test_a_configuration_that_is_missing(tmp_path: Path) -> None:

@@ -82,7 +82,8 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
     if settings and settings != json_ready(encoder.settings):
         raise UsageError(
             f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
-            "weights or settings of it: thresholds would not fit; leave --encoder out, or tune again"
+            "weights or settings of it: thresholds would not fit; leave --encoder and --encoder-config out, "
+            "or tune again"
         )
     return encoder
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
@@ -12,15 +12,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from arbo.encoders.embedding_store import KEY_BYTES, EmbeddingStore, key_of
+from arbo.encoders.embedding_store import EmbeddingStore
 from arbo.encoders.encoder import DEFAULT_THRESHOLD, MentionInput
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.minilm import MINILM, minilm_folder
 from arbo.encoders.templates import Speller
+from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import UsageError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.progress import Announce, quiet
+from clustering.arrays import Floats, Ids
 from clustering.knn import Progress
 from clustering.vectors import Metric, Vectors
 
@@ -106,27 +108,40 @@ class DualEncoder:
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode each name of every entity, or every entity as a whole."""
+        return self._embed(self.entity_texts(kb), len(kb), announce("embedding entities"))
+
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
+        """Encode each mention as its template says."""
+        return self._embed(self.mention_texts(mentions), len(mentions), announce("embedding mentions"))
+
+    def entity_texts(self, kb: KnowledgeBase) -> Texts:
+        """Collect what is to be read of the entities."""
         if self.config.entity_view == "names":
             names, owner = kb.names()
         else:
             names, owner = tuple(entity.name for entity in kb), tuple(range(len(kb)))
-        speller = self._spellers[1]
-        template_fields = speller.template.fields
+        fields = self._spellers[1].template.fields
 
         def read(place: int) -> list[str]:
-            return [_entity_field(kb.entities[owner[place]], names[place], field) for field in template_fields]
+            return [_entity_field(kb.entities[owner[place]], names[place], field) for field in fields]
 
-        return self._embed(self.entity_tower, speller, read, owner, len(kb), announce("embedding entities"))
+        return Texts.of(self.entity_tower, self._spellers[1], read, owner)
 
-    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
-        """Encode each mention as its template says."""
-        speller, n = self._spellers[0], len(mentions)
-        template_fields = speller.template.fields
+    def mention_texts(self, mentions: Sequence[MentionInput]) -> Texts:
+        """Collect what is to be read of the mentions."""
+        fields = self._spellers[0].template.fields
 
         def read(place: int) -> list[str]:
-            return _mention_fields(mentions[place], template_fields, self.config)
+            return _mention_fields(mentions[place], fields, self.config)
 
-        return self._embed(self.mention_tower, speller, read, range(n), n, announce("embedding mentions"))
+        return Texts.of(self.mention_tower, self._spellers[0], read, range(len(mentions)))
+
+    def missing(self, texts: Texts, into: Floats | None = None) -> Ids:
+        """Find the texts that the store lacks, in the order of their embedding; copy the others to rows of ``into``."""
+        store = self._store(texts)
+        known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)
+        lacking = np.flatnonzero(~known)
+        return lacking[np.lexsort((texts.keys[lacking], texts.length[lacking]))]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -142,50 +157,29 @@ class DualEncoder:
             Speller.of(self.entity_tower.tokenizer, entity, self.config.max_length),
         )
 
-    def _embed(
-        self,
-        tower: Tower,
-        speller: Speller,
-        read: Callable[[int], Sequence[str]],
-        owner: Sequence[int],
-        n: int,
-        progress: Progress,
-    ) -> Vectors:
-        """Embed the inputs that ``read`` gives, one for each owner in ``0 .. n - 1``.
+    def _embed(self, texts: Texts, n: int, progress: Progress) -> Vectors:
+        """Embed texts of ``n`` things.
 
         What the store lacks is embedded slice by slice in an order that depends on it alone, so that a run which
-        goes on after a kill forms the same batches. Texts are made when they are needed and never all held.
+        goes on after a kill forms the same batches.
         """
-        place: dict[bytes, int] = {}
-        first: list[int] = []
-        length: list[int] = []
-        row = np.empty(len(owner), np.int64)
-        for i in range(len(owner)):
-            texts = read(i)
-            row[i] = place.setdefault(key_of(texts), len(first))
-            if row[i] == len(first):
-                first.append(i)
-                length.append(sum(map(len, texts)))
-        keys = np.array(list(place), f"S{KEY_BYTES}")
-        matrix = np.empty((len(keys), tower.dim), np.float32)
-        store = (
-            None if self.cache is None else EmbeddingStore.open(self.cache, self._model_key(tower, speller), tower.dim)
-        )
-        known = store.find(keys, matrix) if store else np.zeros(len(keys), np.bool_)
-        missing = np.flatnonzero(~known)
-        missing = missing[np.lexsort((keys[missing], np.array(length, np.int64)[missing]))]
+        matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
+        store, missing = self._store(texts), self.missing(texts, matrix)
         slices = range(0, len(missing), SLICE)
         for begin in progress(slices, len(slices)):
             chosen = missing[begin : begin + SLICE]
-            matrix[chosen] = tower.embed(speller([read(first[i]) for i in chosen]), self.config.pooling)
+            matrix[chosen] = texts.tower.embed(texts.spell(chosen), self.config.pooling)
             if store:
-                store.add(keys[chosen], matrix[chosen])
+                store.add(texts.keys[chosen], matrix[chosen])
         distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
-        return Vectors(distinct.matrix, distinct.row[row], np.array(owner, np.int32), n)
+        return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
 
-    def _model_key(self, tower: Tower, speller: Speller) -> str:
+    def _store(self, texts: Texts) -> EmbeddingStore | None:
+        if self.cache is None:
+            return None
+        speller, tower = texts.speller, texts.tower
         parts = (_VERSION, tower.fingerprint, speller.template, speller.literals, speller.room, self.config.pooling)
-        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+        return EmbeddingStore.open(self.cache, hashlib.sha256(repr(parts).encode()).hexdigest()[:32], tower.dim)
 
 
 def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderConfig) -> list[str]:
@@ -215,8 +209,9 @@ def _entity_field(entity: Entity, name: str, field: str) -> str:
         return _plain(name)
     if field == "types":
         return _plain(" ; ".join(entity.types))
-    if field == "definition" or (field == "description" and entity.definition):
-        return _plain(entity.definition or "")
+    definition = _plain(entity.definition or "")
+    if field == "definition" or (field == "description" and definition):
+        return definition
     return _plain(" ; ".join(other for other in dict.fromkeys((entity.name, *entity.aliases)) if other != name))
 
 

@@ -1,9 +1,9 @@
 """Embeddings on disk, found by what was embedded: what is there is never computed again, what is stale never found.
 
-One folder a model; each file holds some embeddings and the keys of what they are of. A file is written whole, under
-the hash of its content: killed or interrupted work leaves complete files or none, two processes can write at once, and
-a file that was damaged is not taken for what it is not. A process that was killed while it wrote leaves a hidden
-`.partial-*` file, which is never read and can be deleted.
+One folder for a model and its way to read; each file holds some embeddings and the keys of what they are of. A file is
+written whole, under the hash of its content: killed or interrupted work leaves complete files or none, two processes
+can write at once, and a file that was damaged is not taken for what it is not. A process that was killed while it wrote
+leaves a hidden `.partial-*` file, which is never read and can be deleted.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import UsageError
+from clustering.arrays import Floats
 
 Keys = npt.NDArray[np.bytes_]
-Floats = npt.NDArray[np.float32]
 
 KEY_BYTES = 16
 
@@ -33,14 +33,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingStore:
-    """The embeddings of one model, in ``folder / model``."""
+    """The embeddings of one model that reads in one way, in one folder."""
 
     folder: Path
     dim: int
 
     @classmethod
     def open(cls, folder: str | PathLike[str], model: str, dim: int) -> EmbeddingStore:
-        """Open the store of the model with this fingerprint; made if it is not there."""
+        """Open ``folder / model``, made if it is not there; ``model`` is a hash of all but the texts."""
         path = Path(os.path.expanduser(folder)) / model
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -48,8 +48,8 @@ class EmbeddingStore:
             raise UsageError(f"cannot keep embeddings in {path}: {error.strerror}; name another folder") from error
         return cls(path, dim)
 
-    def find(self, keys: Keys, into: Floats) -> npt.NDArray[np.bool_]:
-        """Copy what is known to the rows of ``into``, and say which rows are; (keys,) and (keys, dim)."""
+    def find(self, keys: Keys, into: Floats | None = None) -> npt.NDArray[np.bool_]:
+        """Say which keys are known; (keys,). Their vectors are copied to the rows of ``into``, (keys, dim)."""
         known = np.zeros(len(keys), np.bool_)
         if not len(keys):
             return known
@@ -60,7 +60,8 @@ class EmbeddingStore:
             place[place == len(ordered)] = 0
             here = ordered[place] == own
             rows = order[place[here]]
-            into[rows] = vectors[here]
+            if into is not None:
+                into[rows] = vectors[here]
             known[rows] = True
         return known
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from os import PathLike, fspath
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Template
 from arbo.encoders.tower import POOLINGS, Pooling
-from arbo.errors import DataError, UsageError
-from clustering.vectors import Metric
+from arbo.errors import UsageError
+from arbo.settings import read_json, settings_of
+from clustering.vectors import METRICS, Metric
+
+EntityView = Literal["names", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class EncoderConfig:
     entity: str = "[CLS] {name} [SEP]"
     """Template of an entity; fields: name, definition, aliases, types, and description: the definition, or the
     aliases of an entity without one."""
-    entity_view: Literal["names", "whole"] = "names"
+    entity_view: EntityView = "names"
     """One vector for each name of an entity, or one for the whole entity."""
     pooling: Pooling = "mean"
     """The first token's vector (``cls``), the mean of all, or the mean over the mention's (or name's) own tokens."""
@@ -49,8 +50,8 @@ class EncoderConfig:
         self.templates()
         choices: dict[str, tuple[Any, ...]] = {
             "pooling": POOLINGS,
-            "entity_view": ("names", "whole"),
-            "metric": ("cosine", "dot"),
+            "entity_view": get_args(EntityView),
+            "metric": METRICS,
         }
         for name, known in choices.items():
             if getattr(self, name) not in known:
@@ -81,27 +82,12 @@ class EncoderConfig:
     @classmethod
     def from_json(cls, path: str | PathLike[str]) -> Self:
         """Read an object of these fields; unknown ones are an error."""
-        try:
-            content = json.loads(Path(path).read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise DataError(f"cannot read the encoder's configuration: {error}", file=fspath(path)) from None
-        return cls.from_dict(content, file=fspath(path))
+        return cls.from_dict(read_json(path, "the encoder's configuration"), file=fspath(path))
 
     @classmethod
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
         """Make a configuration of named values; unknown names are an error."""
-        known = [field.name for field in fields(cls)]
-        if not isinstance(values, dict) or not set(values) <= set(known):
-            unknown = sorted(set(values) - set(known)) if isinstance(values, dict) else []
-            raise DataError(
-                f"expected an object with some of {', '.join(known)}"
-                + (f"; unknown: {', '.join(map(repr, unknown))}" if unknown else ""),
-                file=file,
-            )
-        try:
-            return cls(**values)
-        except UsageError as error:
-            raise DataError(str(error), file=file) from None
+        return settings_of(cls, values, file=file)
 
     def templates(self) -> tuple[Template, Template]:
         """Parse the templates of mentions and of entities."""

@@ -7,24 +7,23 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from arbo.encoders.pretrained import first_line, load_pretrained
 from arbo.encoders.templates import TokenRow
 from arbo.errors import ArboError, DataError, UsageError
+from clustering.arrays import Floats
 
 if TYPE_CHECKING:
     import torch
 
-Floats = npt.NDArray[np.float32]
 Pooling = Literal["cls", "mean", "mention"]
 Precision = Literal["float32", "bfloat16", "float16"]
 
-POOLINGS: tuple[Pooling, ...] = ("cls", "mean", "mention")
-PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
+POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 # A batch this large fills the device; a larger one only pads more (measured on two cores for the processor).
 _TOKENS_A_BATCH = {"cpu": 2048}

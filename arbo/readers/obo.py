@@ -153,7 +153,7 @@ def _value(term: Tags, tag: str) -> str:
 def _ids(values: Iterable[str]) -> tuple[str, ...]:
     """Return the distinct ids of values that may go on with a comment: `UMLS:C0000 "a name"`."""
     ids = (_bare(value).partition(" ")[0] for value in values)
-    return tuple(dict.fromkeys(name for name in ids if name))
+    return tuple(dict.fromkeys(id_ for id_ in ids if id_))
 
 
 def _quoted(value: str) -> str | None:

@@ -35,10 +35,10 @@ def items_of(table: Any) -> list[Any] | None:
 
 
 def documents_of(rows: Sequence[Any]) -> Corpus:
-    """Return the documents of rows; `document_id` in the first one tells that each is a mention."""
-    if rows and "document_id" in rows[0]:
+    """Return the documents of rows, one or more; `document_id` in the first one tells that each is a mention."""
+    if "document_id" in rows[0]:
         return from_mentions(_records(rows))
-    if rows and "id" not in rows[0]:
+    if "id" not in rows[0]:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
             f"found {', '.join(map(str, rows[0])) or 'no column'}"

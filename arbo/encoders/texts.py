@@ -1,0 +1,54 @@
+"""What is to be embedded: each distinct text once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from arbo.encoders.embedding_store import KEY_BYTES, Keys, key_of
+from arbo.encoders.templates import Speller, TokenRow
+from arbo.encoders.tower import Tower
+from clustering.arrays import Ids
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Texts:
+    """Distinct inputs of a tower; they are made when they are needed and never all held."""
+
+    tower: Tower
+    speller: Speller
+    read: Callable[[int], Sequence[str]]
+    """Makes input ``i``: the texts of the template's fields."""
+    owner: Sequence[int]
+    """(inputs,) what each input is of."""
+    row: Ids
+    """(inputs,) which distinct text each is."""
+    keys: Keys
+    """(texts,) what each is found by in the store."""
+    first: Ids
+    """(texts,) the first input that reads so."""
+    length: Ids
+    """(texts,) characters."""
+
+    @classmethod
+    def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Sequence[int]) -> Self:
+        """Find out which inputs are equal."""
+        place: dict[bytes, int] = {}
+        first: list[int] = []
+        length: list[int] = []
+        row = np.empty(len(owner), np.int64)
+        for i in range(len(owner)):
+            texts = read(i)
+            row[i] = place.setdefault(key_of(texts), len(first))
+            if row[i] == len(first):
+                first.append(i)
+                length.append(sum(map(len, texts)))
+        keys = np.array(list(place), f"S{KEY_BYTES}")
+        return cls(tower, speller, read, owner, row, keys, np.array(first, np.int64), np.array(length, np.int64))
+
+    def spell(self, chosen: Ids) -> list[TokenRow]:
+        """Make the tokens of some of the texts."""
+        return self.speller([self.read(int(i)) for i in self.first[chosen]])

@@ -1,0 +1,90 @@
+"""What a job will take, told before it starts; how near the figures are is measured in benchmarks/estimate.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import arbo
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[arbo.Corpus, arbo.KnowledgeBase]:
+    return arbo.load_sample()
+
+
+def copies(documents: arbo.Corpus, n: int) -> arbo.Corpus:
+    def copy(document: arbo.Document, i: int) -> arbo.Document:
+        id_ = f"{document.id}/{i}"
+        mentions = tuple(replace(mention, id=f"{mention.id}/{i}", document_id=id_) for mention in document.mentions)
+        return arbo.Document(id_, document.text, mentions)
+
+    return arbo.Corpus(copy(document, i) for i in range(n) for document in documents)
+
+
+def test_counts_are_those_of_the_job(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+    documents, kb = sample
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(k=2, candidates=5))
+    told = linker.estimate(documents)
+    assert (told.mentions, told.entities, told.names) == (len(documents.mentions), len(kb), len(kb.names().names))
+    assert (told.k, told.candidates, told.dimensions, told.to_embed) == (2, 5, 0, 0)
+    assert told.distinct_mentions <= told.mentions
+    assert told.peak_bytes > 1 << 26
+    assert told.seconds > 0
+    alone = linker.estimate(documents, discover=True)
+    assert (alone.entities, alone.names) == (0, 0)
+    assert alone.peak_bytes <= told.peak_bytes
+
+
+def test_more_mentions_and_more_candidates_take_more(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+    documents, kb = sample
+    many = copies(documents, 200)
+    few = arbo.Linker(kb).estimate(documents)
+    more = arbo.Linker(kb).estimate(many)
+    most = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=100)).estimate(many)
+    assert few.seconds < more.seconds
+    assert few.peak_bytes < more.peak_bytes < most.peak_bytes
+    assert few.distinct_mentions == more.distinct_mentions, "equal mentions are searched for once"
+
+
+def test_a_transformer_reads_what_its_cache_lacks(
+    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], bert_folder: Path, tmp_path: Path
+) -> None:
+    documents, kb = sample
+    encoder = arbo.DualEncoder.from_pretrained(bert_folder, cache=tmp_path)
+    linker = arbo.Linker(kb, encoder)
+    before = linker.estimate(documents)
+    assert before.dimensions == 64
+    assert before.to_embed == before.distinct_mentions + before.names
+    assert not list(tmp_path.rglob("*.safetensors")), "estimating embeds a sample and keeps nothing"
+    linker.link(documents)
+    after = arbo.Linker(kb, encoder).estimate(documents)
+    assert after.to_embed == 0
+    half = replace(before, to_embed=after.to_embed)
+    assert "to embed" in str(before)
+    assert "to embed" not in str(half)
+
+
+def test_given_vectors(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+    documents, kb = sample
+    rng = np.random.default_rng(0)
+    encoder = arbo.VectorEncoder(
+        {mention.id: rng.normal(size=16) for mention in documents.mentions},
+        {entity.id: rng.normal(size=16) for entity in kb},
+    )
+    told = arbo.Linker(kb, encoder).estimate(documents)
+    assert (told.dimensions, told.names, told.distinct_mentions) == (16, len(kb), len(documents.mentions))
+
+
+def test_an_empty_job() -> None:
+    told = arbo.Linker(arbo.KnowledgeBase()).estimate([])
+    assert (told.mentions, told.entities) == (0, 0)
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(90, "90 seconds"), (600, "10 minutes"), (9000, "2.5 hours")])
+def test_time_is_told_in_units_that_people_use(seconds: float, shown: str) -> None:
+    told = replace(arbo.Linker(arbo.KnowledgeBase()).estimate([]), seconds=seconds)
+    assert shown in str(told)
