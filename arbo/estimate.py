@@ -1,4 +1,4 @@
-"""What a job will take before it starts: peak memory and time, from what is known without encoding anything.
+"""What a job will take before it starts: peak memory and time, from what is known before anything is encoded.
 
 Memory is counted from what the process holds once the inputs are read: that is measured, the rest is arithmetic. The
 factors were measured on two cores (`benchmarks/estimate.py`); the speeds of a transformer and of a matrix product are

@@ -76,6 +76,8 @@ class Giant:
         )
         below = math.floor(self.splits_below * 1000) / 1000
         tail = f"lower the mention threshold below {below:.3f} to split it"
+        if below == 0:
+            tail = "no mention threshold splits it: its mentions have equal vectors"
         return "\n".join([head, *(f"    {bridge}" for bridge in self.bridges), tail])
 
 

@@ -31,6 +31,13 @@ class Holders(NamedTuple):
         return f"{_first([json.dumps(value, ensure_ascii=False) for value in self.values])}: {_first(self.entities)}"
 
 
+class Homonym(NamedTuple):
+    """A name of several entities, and how many of them prefer it."""
+
+    holders: Holders
+    preferred_by: int
+
+
 class Spelling(NamedTuple):
     """A name as it is written, and the row of the entity that has it."""
 
@@ -49,12 +56,13 @@ def spellings(kb: KnowledgeBase) -> Spellings:
     return found
 
 
-def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[int, Holders]]:
-    """Yield the names of several entities, each with the number of entities that it is the preferred name of."""
+def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[Homonym]:
+    """Yield the names of several entities."""
     for written in names.values():
         if written[0].row != written[-1].row:
-            preferred = {row for name, row in written if name == kb.entities[row].name}
-            yield len(preferred), holders(kb, (row for _, row in written), *(name for name, _ in written))
+            preferring = {row for name, row in written if name == kb.entities[row].name}
+            held = holders(kb, (row for _, row in written), *(name for name, _ in written))
+            yield Homonym(held, len(preferring))
 
 
 def holders(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Holders:

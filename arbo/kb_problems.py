@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from arbo.holders import Holders, Spellings, holders, homonyms, spellings
+from arbo.holders import Holders, Homonym, Spellings, holders, homonyms, spellings
 
 if TYPE_CHECKING:
     from arbo.knowledge_base import KnowledgeBase
@@ -42,10 +42,10 @@ class Problem:
 
 def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
     """Return the problems of a knowledge base, errors first; see `KnowledgeBase.problems`."""
-    names = spellings(kb)
+    held = _held(kb)
     found = [_noted(note, count) for note, count in kb.notes.items() if note in _NOTES]
     for check in _CHECKS:
-        cases = sorted(check.find(kb, names), key=lambda case: -len(case.entities))
+        cases = sorted(check.find(kb, held), key=lambda case: -len(case.entities))
         if cases:
             shown = tuple(cases[:examples])
             found.append(Problem(check.kind, check.severity, len(cases), check.wrong, check.mend, shown))
@@ -76,33 +76,24 @@ def _noted(note: str, count: int) -> Problem:
     return Problem(kind, severity, count, note, mend)
 
 
-Find = Callable[["KnowledgeBase", Spellings], Iterable[Holders]]
+class _Held(NamedTuple):
+    """What several checks look at, computed once."""
+
+    names: Spellings
+    indistinguishable: list[Holders]
+    homonyms: list[Homonym]
+    """Those whose entities are told apart by other names."""
 
 
-class _Check(NamedTuple):
-    kind: str
-    severity: Severity
-    wrong: str
-    mend: str
-    find: Find
+def _held(kb: KnowledgeBase) -> _Held:
+    names = spellings(kb)
+    alike = list(_alike(kb, names))
+    told = {group.entities for group in alike}
+    return _Held(names, alike, [homonym for homonym in homonyms(kb, names) if homonym.holders.entities not in told])
 
 
-def _unreachable(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    """Entities without a visible name: combining marks, zero-width characters."""
-    seen = {row for name, written in names.items() if any(map(str.isprintable, name)) for _, row in written}
-    return (Holders((entity.name,), (entity.id,)) for row, entity in enumerate(kb) if row not in seen)
-
-
-def _padded_ids(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    for row, entity in enumerate(kb):
-        yield from (holders(kb, [row], id_) for id_ in (entity.id, *entity.alternative_ids) if id_ != id_.strip())
-
-
-def _ids_with_blanks(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    return (Holders((entity.id,), (entity.id,)) for entity in kb if len(entity.id.split()) > 1)
-
-
-def _indistinguishable(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+def _alike(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+    """Yield the groups of entities that have the same names."""
     names_of: defaultdict[int, list[str]] = defaultdict(list)
     for name, written in names.items():
         for row in dict.fromkeys(spelling.row for spelling in written):
@@ -113,49 +104,75 @@ def _indistinguishable(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]
     return (holders(kb, rows, *(kb.entities[row].name for row in rows)) for rows in alike.values() if len(rows) > 1)
 
 
-def _homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[int, Holders]]:
-    """Yield the homonyms that are not told by `_indistinguishable` already."""
-    told = {group.entities for group in _indistinguishable(kb, names)}
-    return ((preferred, homonym) for preferred, homonym in homonyms(kb, names) if homonym.entities not in told)
+Find = Callable[["KnowledgeBase", _Held], Iterable[Holders]]
 
 
-def _same_names(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    return (homonym for preferred, homonym in _homonyms(kb, names) if preferred > 1)
+class _Check(NamedTuple):
+    kind: str
+    severity: Severity
+    wrong: str
+    mend: str
+    find: Find
 
 
-def _names_that_are_aliases(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    return (homonym for preferred, homonym in _homonyms(kb, names) if preferred == 1)
+def _unreachable(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    """Entities without a visible name: combining marks, zero-width characters."""
+    seen = {row for name, written in held.names.items() if any(map(str.isprintable, name)) for _, row in written}
+    return (Holders((entity.name,), (entity.id,)) for row, entity in enumerate(kb) if row not in seen)
 
 
-def _shared_aliases(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    return (homonym for preferred, homonym in _homonyms(kb, names) if preferred == 0)
+def _padded_ids(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    for row, entity in enumerate(kb):
+        yield from (holders(kb, [row], id_) for id_ in (entity.id, *entity.alternative_ids) if id_ != id_.strip())
 
 
-def _single_characters(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    return (holders(kb, [row], name) for written in names.values() for name, row in written if len(name.strip()) == 1)
+def _ids_with_blanks(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (Holders((entity.id,), (entity.id,)) for entity in kb if len(entity.id.split()) > 1)
 
 
-def _numbers(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+def _indistinguishable(kb: KnowledgeBase, held: _Held) -> list[Holders]:
+    return held.indistinguishable
+
+
+def _same_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (homonym.holders for homonym in held.homonyms if homonym.preferred_by > 1)
+
+
+def _names_that_are_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (homonym.holders for homonym in held.homonyms if homonym.preferred_by == 1)
+
+
+def _shared_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (homonym.holders for homonym in held.homonyms if homonym.preferred_by == 0)
+
+
+def _single_characters(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (
+        holders(kb, [row], name) for written in held.names.values() for name, row in written if len(name.strip()) == 1
+    )
+
+
+def _numbers(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (
         holders(kb, [row], name)
-        for folded, written in names.items()
+        for folded, written in held.names.items()
         if folded.replace(" ", "").isdigit() and len(folded) > 1
         for name, row in written
     )
 
 
-def _alternative_ids_taken(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+def _alternative_ids_taken(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for entity in kb:
         for id_ in dict.fromkeys(entity.alternative_ids):
             if id_ != entity.id and kb[id_].id == id_:
                 yield Holders((id_,), (entity.id,))
 
 
-def _alternative_ids_shared(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+def _alternative_ids_shared(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (holders(kb, rows, id_) for id_ in kb.row_of if len(rows := kb.rows(id_)) > 1)
 
 
-def _empty_definitions(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+def _empty_definitions(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (
         Holders((entity.name,), (entity.id,))
         for entity in kb
@@ -163,7 +180,7 @@ def _empty_definitions(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]
     )
 
 
-def _xrefs_without_prefix(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+def _xrefs_without_prefix(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for entity in kb:
         for xref in entity.xrefs:
             prefix, _, concept = xref.partition(":")
@@ -171,7 +188,7 @@ def _xrefs_without_prefix(kb: KnowledgeBase, names: Spellings) -> Iterator[Holde
                 yield Holders((xref,), (entity.id,))
 
 
-def _repeated_xrefs(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+def _repeated_xrefs(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for entity in kb:
         seen: set[str] = set()
         for xref in entity.xrefs:

@@ -92,7 +92,7 @@ def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
     lengths = [len(name) for name in names]
     fullest = Counter(rows).most_common(1)
     found = spellings(kb)
-    ambiguous = sorted((homonym for _, homonym in homonyms(kb, found)), key=lambda homonym: -len(homonym.entities))
+    ambiguous = sorted((homonym.holders for homonym in homonyms(kb, found)), key=lambda homonym: -len(homonym.entities))
     alternative = [id_ for id_, row in kb.row_of.items() if kb.entities[row].id != id_]
     return KnowledgeBaseStats(
         entities=len(kb),

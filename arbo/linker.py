@@ -79,15 +79,15 @@ class Linker:
 
         return tune(self, Corpus.of(documents))
 
-    def estimate(self, documents: Iterable[Any], *, discover: bool = False) -> Estimate:
-        """Tell how much memory and time `link` (or `discover`) will take.
+    def estimate(self, documents: Iterable[Any], *, discover: bool | None = None) -> Estimate:
+        """Tell how much memory and time `link` will take, or `discover` (the default without a knowledge base).
 
-        Nothing is linked or kept; to time a transformer, a few of the texts are embedded.
-        Memory is within about 20 % on the jobs of BENCHMARKS.md; time within a factor of two or three.
+        Nothing is linked or kept; to time a transformer, a few of the texts are embedded. Memory is within 20 % on the
+        jobs of BENCHMARKS.md; time is a guide, within a factor of about two where the machine has nothing else to do.
         """
         from arbo.estimate import estimate
 
-        return estimate(self, Corpus.of(documents), discover=discover)
+        return estimate(self, Corpus.of(documents), discover=self.kb is None if discover is None else discover)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Encode the mentions and find their neighbours, among entities too unless to discover: what takes long."""

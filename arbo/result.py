@@ -253,7 +253,7 @@ def describe(
         "config": config.as_dict(),
         "threshold": {"entity": entity_limit, "mention": mention_limit},
         "encoder": retrieval.encoder.settings,
-        "search": {"method": retrieval.search, "recall": retrieval.measured_recall()},
+        "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "giants": describe_giants(names, clusters, mention_ids, cluster_ids),

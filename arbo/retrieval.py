@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from clustering import Graph
 from clustering.dissimilarity import offset_of
 from clustering.knn import Neighbors, measured_recall, nearest, pair_dissimilarity
 from clustering.search import SearchMethod
-from clustering.vectors import Vectors
+from clustering.vectors import Metric, Vectors
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,25 +31,14 @@ class Retrieval:
     entities: Neighbors
     mentions: Neighbors
     encoder: Encoder
-    search: SearchMethod = "exact"
+    search: SearchMethod
+    recall: Mapping[str, float]
+    """Of an approximate search: the share of the exact neighbours that it found, measured on a sample."""
 
     def graph(self, k: int) -> Graph:
         """Build the inference graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
         n_entities = len(self.entity_vectors) if self.entity_vectors else 0
         return Graph.from_neighbors(self.mentions.first(k), self.entities.first(1), n_entities=n_entities)
-
-    def measured_recall(self) -> dict[str, float]:
-        """Measure how many of the exact neighbours an approximate search has found, on a sample of the mentions."""
-        found: dict[str, float] = {}
-        if self.search == "exact":
-            return found
-        metric, vectors = self.encoder.metric, self.mention_vectors
-        if self.entity_vectors is not None:
-            found["entities"] = measured_recall(self.entities, vectors, self.entity_vectors, metric=metric)
-        found["mentions"] = measured_recall(
-            self.mentions, vectors, vectors, metric=metric, self_ids=np.arange(len(vectors))
-        )
-        return found
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Turn dissimilarities into similarities (higher is closer): the one place where the sign changes."""
@@ -118,4 +108,17 @@ def retrieve(
             search=search,
             progress=announce("nearest mentions"),
         )
-    return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder, search)
+    recall = {} if search == "exact" else _measured_recall(encoder.metric, vectors, entity_vectors, entities, mentions)
+    return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder, search, recall)
+
+
+def _measured_recall(
+    metric: Metric, vectors: Vectors, entity_vectors: Vectors | None, entities: Neighbors, mentions: Neighbors
+) -> dict[str, float]:
+    own = np.arange(len(vectors))
+    found = (
+        {}
+        if entity_vectors is None
+        else {"entities": measured_recall(entities, vectors, entity_vectors, metric=metric)}
+    )
+    return found | {"mentions": measured_recall(mentions, vectors, vectors, metric=metric, self_ids=own)}

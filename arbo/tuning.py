@@ -110,7 +110,10 @@ def tune(linker: Linker, corpus: Corpus) -> Linker:
     if linker.kb is None:
         objective, plan = "ari", _discovery_plan(retrieval, _gold_classes(corpus), ks, own[1])
     else:
-        objective, plan = "accuracy_with_nil", _linking_plan(retrieval, _Gold.of(corpus, linker.kb), ks, own)
+        objective, plan = (
+            "accuracy_with_nil",
+            _linking_plan(retrieval, _Gold.of(corpus, linker.kb), ks, linker.config.k, own),
+        )
     trials: list[Trial] = []
     curves: dict[tuple[Method, int], Curve] = {}
     for tried in linker.announce("tuning")(*plan):
@@ -133,13 +136,13 @@ class _Plan(NamedTuple):
     n: int
 
 
-def _linking_plan(retrieval: Retrieval, gold: _Gold, ks: list[int], own: tuple[float, float]) -> _Plan:
+def _linking_plan(retrieval: Retrieval, gold: _Gold, ks: list[int], own_k: int, own: tuple[float, float]) -> _Plan:
     """Try every method, k and pair of thresholds; the first of equals wins.
 
-    First comes `independent`, then a small k; the linker's own mention threshold, then the smallest; no entity
-    threshold, then the largest. The linker's ``own`` thresholds are among them: tuning never chooses worse than what it
-    starts from. Each nested method has a curve over the entity thresholds from each mention threshold on, and one over
-    the mention thresholds from each entity threshold on.
+    First comes `independent`, whose links do not depend on k; then a small k; the linker's own mention threshold, then
+    the smallest; no entity threshold, then the largest. The linker's ``own`` thresholds are among them: tuning never
+    chooses worse than what it starts from. Each nested method has a curve over the entity thresholds from each mention
+    threshold on, and one over the mention thresholds from each entity threshold on.
     """
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
@@ -157,7 +160,7 @@ def _linking_plan(retrieval: Retrieval, gold: _Gold, ks: list[int], own: tuple[f
         return steps.curve_of_mention_thresholds(Trial(method, k, limit, None, 0), own[1])
 
     def run() -> Iterator[Trial | Curve]:
-        yield entity_curve("independent", max(ks), own[1], least=-np.inf)
+        yield entity_curve("independent", own_k, own[1], least=-np.inf)
         for k in ks:
             for mention in mention_limits:
                 for entity in entity_limits:

@@ -171,8 +171,8 @@ def discovery(minilm: arbo.DualEncoder) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, encoder in (
         ("ngram", arbo.NgramEncoder()),
         ("minilm words", minilm),
-        ("minilm context", minilm.with_config(context)),
-        ("minilm context beyond sentences", minilm.with_config(replace(context, within_line=False))),
+        ("minilm context", replace(minilm, config=context)),
+        ("minilm context beyond sentences", replace(minilm, config=replace(context, within_line=False))),
     ):
         linker = arbo.Linker(None, encoder, config=arbo.LinkerConfig(expand_abbreviations=False))
         tuned = linker.tune(dev)

@@ -216,7 +216,7 @@ def test_two_towers(bert: Tower, bert_folder: Path) -> None:
 def test_thresholds_are_those_of_the_configuration_or_the_metric(bert: Tower) -> None:
     assert encoder(bert).threshold == (0.35, 0.2)
     assert encoder(bert, CONTEXT).threshold == (0, 0)
-    changed = encoder(bert).with_config(arbo.EncoderConfig(mention_threshold=0))
+    changed = replace(encoder(bert), config=arbo.EncoderConfig(mention_threshold=0))
     assert changed.threshold == (0.35, 0)
     assert (changed.metric, changed.fit([])) == ("cosine", changed)
 

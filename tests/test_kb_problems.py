@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 import arbo
-from arbo.kb_problems import Problem
+from arbo.kb_problems import _NOTES, Problem
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.readers import KNOWLEDGE_BASE_FORMATS, read_knowledge_base
 
 FLU = Entity("D1", "flu", ("grippe",))
 
 
-def found(*entities: Entity, notes: dict[str, int] | None = None) -> dict[str, Problem]:
-    problems = KnowledgeBase(entities, notes).problems()
+def found(*entities: Entity) -> dict[str, Problem]:
+    problems = KnowledgeBase(entities).problems()
     assert len({problem.kind for problem in problems}) == len(problems)
     return {problem.kind: problem for problem in problems}
 
@@ -65,13 +65,29 @@ def test_each_problem_is_found_alone(
     assert list(problems[kind].examples) == examples
 
 
-def test_what_readers_counted_is_a_problem_unless_it_is_right() -> None:
-    notes = {"malformed synonyms ignored": 3, "obsolete terms ignored": 7, "empty aliases dropped": 2}
-    problems = found(FLU, notes=notes)
-    assert [(p.kind, p.severity, p.count) for p in problems.values()] == [
-        ("malformed-synonym", "error", 3),
-        ("empty-alias", "warning", 2),
-    ]
+def test_what_readers_count_is_a_problem_unless_it_is_right(tmp_path: Path) -> None:
+    flu = '[Term]\nid: D1\nname: flu\nsynonym: "" EXACT []\nsynonym: bare\nsynonym: bare\ndef: bare\n'
+    (tmp_path / "kb").write_text(
+        f"{flu}{flu}[Term]\nid: D2\n[Term]\nname: no id\n[Term]\nid: D3\nis_obsolete: true\nreplaced_by: D1\n"
+    )
+    kb = read_knowledge_base(tmp_path / "kb", "obo", on_error="skip")
+    told = {problem.wrong: (problem.kind, problem.severity, problem.count) for problem in kb.problems()}
+    assert told == {
+        "malformed entities skipped": ("malformed-entity", "error", 1),
+        "malformed synonyms ignored": ("malformed-synonym", "error", 4),
+        "malformed definitions ignored": ("malformed-definition", "error", 2),
+        "terms named by their id": ("no-name", "warning", 1),
+        "empty aliases dropped": ("empty-alias", "warning", 1),
+        "duplicate entities dropped": ("duplicate-entity", "warning", 1),
+    }
+    assert set(kb.notes) - set(told) == {"obsolete terms ignored", "obsolete terms led to their replacement"}
+    assert set(told) == set(_NOTES), "a note without a file that makes it occur"
+
+
+@pytest.mark.parametrize("given", [FLU, {"id": "D1", "name": "flu"}])
+def test_what_is_given_twice_is_a_problem(given: Entity | dict[str, str]) -> None:
+    (problem,) = KnowledgeBase.of([given, given]).problems()
+    assert (problem.kind, problem.count) == ("duplicate-entity", 1)
 
 
 def test_no_entity_at_all_is_an_error() -> None:
@@ -118,13 +134,19 @@ def test_published_knowledge_bases_have_warnings_alone(
 @pytest.mark.parametrize(
     ("format_", "content"),
     [
-        ("jsonl", '{"id": "D1", "name": "flu"}\n{"id": "D2"}\n{"id": "D1", "name": "cold"}\n'),
-        ("medic", "D1||flu\nD2|cold\nD1||cold\n"),
-        ("tsv", "D1\tflu\nD2\nD1\tcold\n"),
-        ("obo", "[Term]\nid: D1\nname: flu\n[Term]\nid: D2\nname\n[Term]\nid: D1\nname: cold\n"),
+        (
+            "jsonl",
+            '{"id": "D1", "name": "flu"}\n{"id": "D1", "name": "flu"}\n{"id": "D2"}\n{"id": "D1", "name": "cold"}\n',
+        ),
+        ("medic", "D1||flu\nD1||flu\nD2|cold\nD1||cold\n"),
+        ("tsv", "D1\tflu\nD1\tflu\nD2\nD1\tcold\n"),
+        (
+            "obo",
+            "[Term]\nid: D1\nname: flu\n[Term]\nid: D1\nname: flu\n[Term]\nid: D2\nname\n[Term]\nid: D1\nname: cold\n",
+        ),
     ],
 )
-def test_every_reader_can_skip_what_is_malformed(
+def test_every_reader_counts_what_is_double_and_can_skip_what_is_malformed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, format_: str, content: str
 ) -> None:
     assert set(KNOWLEDGE_BASE_FORMATS) >= {format_}
@@ -133,6 +155,6 @@ def test_every_reader_can_skip_what_is_malformed(
         read_knowledge_base(tmp_path / "kb", format_)
     kb = read_knowledge_base(tmp_path / "kb", format_, on_error="skip")
     assert [(entity.id, entity.name) for entity in kb] == [("D1", "flu")]
-    assert kb.problems()[0].kind == "malformed-entity"
-    assert kb.problems()[0].count == len(caplog.records) == 2
+    assert len(caplog.records) == 2
+    assert [(p.kind, p.count) for p in kb.problems()] == [("malformed-entity", 2), ("duplicate-entity", 1)]
     assert all(str(tmp_path / "kb") in record.getMessage() for record in caplog.records)

@@ -164,7 +164,7 @@ def test_curves_are_exact(tuned: arbo.Linker, retrieval: Retrieval) -> None:
     assert tuned.tuning is not None
     assert tuned.kb is not None
     assert {(curve.best.method, curve.best.k) for curve in tuned.tuning.curves} == {
-        ("independent", 8),
+        ("independent", 4),
         *product(("minimax", "undirected"), (1, 2, 4, 8)),
     }
     for curve in tuned.tuning.curves:
@@ -181,7 +181,7 @@ def test_no_threshold_is_better_than_the_best_of_a_curve(tuned: arbo.Linker, ret
     assert tuned.tuning is not None
     assert tuned.kb is not None
     mention_limits = {trial.mention_threshold for trial in tuned.tuning.trials if trial.method == "arborescence"}
-    for method, k in (("independent", 8), ("minimax", 2), ("undirected", 8)):
+    for method, k in (("independent", 4), ("minimax", 2), ("undirected", 8)):
         graph = retrieval.graph(k)
         found = max(trial.score for trial in tuned.tuning.trials if (trial.method, trial.k) == (method, k))
         from_entity = np.unique(graph.weight[graph.source < graph.n_entities])[::7].tolist()
@@ -196,7 +196,7 @@ def test_of_equals_the_first_wins(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]
     entity = next(iter(sample[1]))
     tuned = arbo.Linker(sample[1]).tune(one((entity.name, (entity.id,))))
     assert tuned.tuning is not None
-    assert tuned.tuning.best == Trial("independent", 8, None, arbo.NgramEncoder().threshold[1], 1.0)
+    assert tuned.tuning.best == Trial("independent", 4, None, arbo.NgramEncoder().threshold[1], 1.0)
 
 
 def test_a_mention_threshold_that_changes_nothing_is_kept() -> None:

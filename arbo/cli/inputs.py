@@ -68,8 +68,8 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
     if model is None:
         model = settings.get("model", "ngram")
     if model == "ngram":
-        if encoder_config is not None:
-            raise UsageError("--encoder-config is for transformers: name one with --encoder")
+        if encoder_config is not None or cache is not None:
+            raise UsageError("--encoder-config and --cache are for transformers: name one with --encoder")
         encoder: Encoder = NgramEncoder()
     else:
         if encoder_config is not None:
@@ -79,13 +79,18 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
         else:
             config = EncoderConfig()
         encoder = DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder())
-    if settings and settings != json_ready(encoder.settings):
+    if settings and _without_place(settings) != _without_place(json_ready(encoder.settings)):
         raise UsageError(
             f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
             "weights or settings of it: thresholds would not fit; leave --encoder and --encoder-config out, "
             "or tune again"
         )
     return encoder
+
+
+def _without_place(settings: dict[str, Any]) -> dict[str, Any]:
+    """Leave out where a model was loaded from: its weights say what it is."""
+    return {name: value for name, value in settings.items() if name != "model"}
 
 
 def _cache_folder() -> Path:

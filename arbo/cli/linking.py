@@ -137,20 +137,20 @@ def tune(
     reader = load_encoder(encoder, encoder_config, cache, None)
     base = None if kb is None or kb_format is None else read_kb(kb, kb_format, kb_xrefs)
     linker = Linker(base, reader, announce=bars).tune(read_documents(docs, format_, types, on_error))
-    if linker.tuning is None:
-        raise RuntimeError("tuning left no record")
+    assert linker.tuning is not None
     content = {"config": linker.config.as_dict(), "encoder": reader.settings, "tuning": linker.tuning.as_dict()}
     write_json(content, out)
     best = linker.tuning.best
     if as_json:
         console.print_json({"config": content["config"], "objective": linker.tuning.objective, "score": best.score})
         return
-    limits = ", ".join(
-        f"{kind} edges up to {'any' if limit is None else f'{limit:.3f}'}"
-        for kind, limit in (("entity", best.entity_threshold), ("mention", best.mention_threshold))
-    )
+    kinds = [("mention", best.mention_threshold)]
+    if base is not None:  # discovery has neither methods nor entity edges
+        kinds.insert(0, ("entity", best.entity_threshold))
+    limits = ", ".join(f"{kind} edges up to {'any' if limit is None else f'{limit:.3f}'}" for kind, limit in kinds)
+    method = "" if base is None else f"{best.method}, "
     console.out.print(
-        f"{linker.tuning.objective} {best.score:.4f}: {best.method}, k={best.k}, {limits} "
+        f"{linker.tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
         f"({len(linker.tuning.trials):,} choices tried, thresholds exactly where results are nested)\nwritten to {out}"
     )
 

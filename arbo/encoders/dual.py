@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
@@ -101,10 +101,6 @@ class DualEncoder:
     def fit(self, names: Sequence[str]) -> Self:
         """Return the encoder itself: its weights are trained."""
         return self
-
-    def with_config(self, config: EncoderConfig) -> Self:
-        """Return an encoder of the same weights with another configuration."""
-        return replace(self, config=config)
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode each name of every entity, or every entity as a whole."""
