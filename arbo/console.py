@@ -64,6 +64,14 @@ def print_summary(result: Result) -> None:
     """Print what was decided, in one line."""
     nil = result.link_table["entity_id"].null_count
     linked = result.link_table.num_rows - nil
+    if result.manifest["knowledge_base"] is None:
+        import pyarrow.compute as pc
+
+        alone = pc.sum(pc.equal(result.cluster_table["size"], 1)).as_py() or 0
+        out.print(
+            f"{nil:,} mentions in {len(result.discovered):,} discovered entities, {alone:,} of them of one mention"
+        )
+        return
     out.print(
         f"{linked + nil:,} mentions: {linked:,} linked, {nil:,} NIL in {len(result.discovered):,} discovered entities"
     )

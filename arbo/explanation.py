@@ -94,8 +94,13 @@ def _called(link: Link) -> str:
 
 
 def _similarity(link: Link) -> str:
-    margin = "" if link.margin is None else f", margin {link.margin:.3f}"
-    return f"similarity {_number(link.score)}{margin}"
+    own = f"similarity {_number(link.score)}"
+    if link.margin is None:
+        return own
+    (nearest, score), (second, _) = link.candidates[:2]
+    if nearest == link.entity:
+        return f"{own}, margin {link.margin:.3f} over {second}"
+    return f"{own}; by itself nearest to {nearest} ({_number(score)}, margin {link.margin:.3f})"
 
 
 def _number(value: float | None) -> str:

@@ -144,9 +144,9 @@ class Result:
         """Return the cluster that the link's mention is in."""
         return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
 
-    def explain(self, link: Link) -> Explanation:
-        """Say why: the path from the entity to the mention, or what kept every entity away."""
-        return explain(self, link)
+    def explain(self, link: Link | str) -> Explanation:
+        """Say why a link, or a mention of this id, is what it is: the path from the entity, or what kept them away."""
+        return explain(self, self.link_of(link) if isinstance(link, str) else link)
 
     def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
         """Score the result against the gold annotations of its mentions.

@@ -268,7 +268,7 @@ def test_a_revision_is_of_the_hub(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["org/model", "model", "x" * 300])
 def test_a_hub_that_cannot_be_reached(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
-    with pytest.raises(DataError, match=f"^{name}: there is no such folder, and nothing came from the hub: "):
+    with pytest.raises(DataError, match=f"^{name}: there is no such folder, and nothing came from the hub; "):
         Tower.load(name)
 
 

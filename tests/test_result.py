@@ -44,6 +44,18 @@ def as_pubtator(documents: arbo.Corpus) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def test_a_mention_id_is_explained_like_its_link() -> None:
+    documents, kb = arbo.load_sample()
+    result = arbo.Linker(kb).link(documents)
+    link = result.links[3]
+    assert str(result.explain(link.mention.id)) == str(result.explain(link))
+    linked = [link for link in result.links if link.entity is not None and link.margin is not None]
+    for link in linked[:20]:
+        nearest, second = (id_ for id_, _ in link.candidates[:2])
+        told = str(result.explain(link)).splitlines()[0]
+        assert (f"over {second}" if nearest == link.entity else f"by itself nearest to {nearest}") in told
+
+
 def test_what_a_newcomer_types(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,6 +72,7 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
             raise UsageError("--encoder-config and --cache are for transformers: name one with --encoder")
         encoder: Encoder = NgramEncoder()
     else:
+        _check_name(model)
         if encoder_config is not None:
             config = EncoderConfig.from_json(encoder_config)
         elif "model" in settings:
@@ -86,6 +87,19 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
             "or tune again"
         )
     return encoder
+
+
+def _check_name(model: str) -> None:
+    """Catch a mistyped name before the hub is asked for it."""
+    from difflib import get_close_matches
+
+    from arbo.encoders.minilm import MINILM
+    from arbo.errors import UsageError
+
+    known = {name.lower(): name for name in ("ngram", MINILM)}
+    close = get_close_matches(model.lower(), known, n=1)
+    if close and model not in known.values() and not Path(model).exists():
+        raise UsageError(f"--encoder {model!r}: there is no such folder; did you mean {known[close[0]]}?")
 
 
 def _without_place(settings: dict[str, Any]) -> dict[str, Any]:

@@ -110,8 +110,8 @@ EncoderConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--encoder-config",
-        metavar="JSON",
-        help="What the transformer reads and how: an object with fields of arbo.EncoderConfig, e.g. "
+        metavar="FILE",
+        help="What the transformer reads and how: a JSON file with fields of arbo.EncoderConfig, e.g. "
         '{"pooling": "mention", "context": 25}.',
     ),
 ]

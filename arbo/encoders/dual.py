@@ -23,7 +23,6 @@ from arbo.errors import UsageError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
-from clustering.knn import Progress
 from clustering.vectors import Metric, Vectors
 
 SLICE = 4096
@@ -104,11 +103,11 @@ class DualEncoder:
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode each name of every entity, or every entity as a whole."""
-        return self._embed(self.entity_texts(kb), len(kb), announce("embedding entities"))
+        return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode each mention as its template says."""
-        return self._embed(self.mention_texts(mentions), len(mentions), announce("embedding mentions"))
+        return self._embed(self.mention_texts(mentions), len(mentions), announce, "mentions")
 
     def entity_texts(self, kb: KnowledgeBase) -> Texts:
         """Collect what is to be read of the entities."""
@@ -153,7 +152,7 @@ class DualEncoder:
             Speller.of(self.entity_tower.tokenizer, entity, self.config.max_length),
         )
 
-    def _embed(self, texts: Texts, n: int, progress: Progress) -> Vectors:
+    def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
         """Embed texts of ``n`` things.
 
         What the store lacks is embedded slice by slice in an order that depends on it alone, so that a run which
@@ -162,6 +161,10 @@ class DualEncoder:
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
         store, missing = self._store(texts), self.missing(texts, matrix)
         slices = range(0, len(missing), SLICE)
+        cached = len(texts.keys) - len(missing)
+        progress = announce(
+            f"embedding {what}" + (f" ({cached:,} of {len(texts.keys):,} in the cache)" if cached else "")
+        )
         for begin in progress(slices, len(slices)):
             chosen = missing[begin : begin + SLICE]
             matrix[chosen] = texts.tower.embed(texts.spell(chosen), self.config.pooling)

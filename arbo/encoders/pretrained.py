@@ -67,7 +67,9 @@ def _folder(place: str, revision: str | None) -> Path:
         return Path(snapshot_download(place, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
     except Exception as error:  # of the network, the hub, the disk
         raise DataError(
-            f"there is no such folder, and nothing came from the hub: {first_line(error)}", file=place
+            "there is no such folder, and nothing came from the hub; without a network, name a folder that holds the "
+            f"model ({first_line(error)})",
+            file=place,
         ) from error
 
 
