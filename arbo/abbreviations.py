@@ -2,7 +2,7 @@
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
 shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
-beginning of a word.
+beginning of a word. A definition may go over the end of a line, not over a blank line.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from arbo.documents import Span
 
 _SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
+_BLANK_LINE = re.compile(r"\n\s*\n")
 _BRACKET = re.compile(r"[()\[\]]")
 _ALTERNATIVE = re.compile(r"[;,]|\bor\b")
 _MAX_SHORT = 10
@@ -38,14 +39,14 @@ def definitions(text: str) -> list[Definition]:
     """
     if "(" not in text and "[" not in text:
         return []
-    ends = [0, *(match.end() for match in _SENTENCE_END.finditer(text))]
+    ends = sorted((0, *(match.end() for end in (_SENTENCE_END, _BLANK_LINE) for match in end.finditer(text))))
     found = []
     for opening, closing in _brackets(text):
         begin = _window_begin(text, ends[bisect_right(ends, opening) - 1], opening)
         definition = _short_in_brackets(text, begin, opening, closing) or _long_in_brackets(
             text, begin, opening, closing
         )
-        if definition:
+        if definition and not _BLANK_LINE.search(text, min(definition)[0], max(definition)[1]):
             found.append(definition)
     return found
 
@@ -54,7 +55,7 @@ def expander(text: str) -> Callable[[str], str]:
     """Return a function that writes out the abbreviations which `text` defines, wherever a name has them.
 
     The first definition holds; upper and lower case matter, a plural s does not. A bracketed short form behind its
-    own long form is dropped.
+    own long form is dropped. Each run of white space in a long form is written as one blank.
 
     >>> expand = expander("Wilson disease (WD) is rare. WD patients were seen.")
     >>> expand("WD"), expand("WD patients"), expand("Wilson disease (WD)"), expand("wd")
@@ -62,7 +63,7 @@ def expander(text: str) -> Callable[[str], str]:
     """
     long_of: dict[str, str] = {}
     for short, long in definitions(text):
-        long_of.setdefault(text[slice(*short)], text[slice(*long)])
+        long_of.setdefault(text[slice(*short)], " ".join(text[slice(*long)].split()))
     for form, name in list(long_of.items()):
         long_of.setdefault(form[:-1] if form.endswith("s") and len(form) > 2 else form + "s", name)
     if not long_of:
@@ -75,7 +76,7 @@ def expander(text: str) -> Callable[[str], str]:
         if name in long_of:
             return long_of[name]
         name = bracketed.sub(lambda match: "" if match.start() else match[0], name)
-        folded = name.casefold()
+        folded = " ".join(name.split()).casefold()
         found = set(word.findall(name))
         written = {short: short if long_of[short].casefold() in folded else long_of[short] for short in found}
         return word.sub(lambda match: written[match[0]], name)
@@ -161,7 +162,9 @@ def _long_form_start(short: str, text: str) -> int | None:
             at -= 1
         if at < 0:
             return None
-    return text.rfind(" ", 0, at) + 1
+    while at > 0 and not text[at - 1].isspace():
+        at -= 1
+    return at
 
 
 def _letters_backwards(short: str) -> Iterator[tuple[int, str]]:

@@ -78,6 +78,32 @@ def test_a_long_sentence_hides_no_definition() -> None:
     assert found("word " * 5000 + "Wilson disease (WD)" + " word" * 5000) == [("WD", "Wilson disease")]
 
 
+@pytest.mark.parametrize("blank", ["\n\n", "\r\n\r\n", "\n \t\n", "\n\n\n\n"])
+def test_a_definition_does_not_cross_a_blank_line(blank: str) -> None:
+    text = f"microarray hybridisation{blank}Lymph nodes (LNs) draining"
+    assert found(text) == [("LNs", "Lymph nodes")]
+    assert expander(text)("LN") == "Lymph nodes"
+    for text in (
+        f"Wilson{blank}disease (WD)",
+        f"Wilson disease{blank}(WD)",
+        f"Wilson disease ({blank}WD)",
+        f"WD{blank}(Wilson disease)",
+        f"WD (Wilson{blank}disease)",
+    ):
+        assert definitions(text) == []
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n  ", "\t", "\u00a0"])
+def test_a_definition_may_go_over_a_line_end_and_is_written_without(end: str) -> None:
+    text = f"Seen with{end}Wilson{end}disease{end}(WD) here."
+    assert found(text) == [("WD", f"Wilson{end}disease")]
+    expand = expander(text)
+    assert expand("WD") == "Wilson disease"
+    assert expand("WD patients") == "Wilson disease patients"
+    assert expand(f"Wilson{end}disease of WD") == f"Wilson{end}disease of WD"
+    assert expander(f"WD (Wilson{end}disease)")("WD") == "Wilson disease"
+
+
 def test_expansion_follows_the_definition() -> None:
     expand = expander("Wilson disease (WD) is rare. We saw 12 WD patients.")
     assert expand("WD") == "Wilson disease"
@@ -135,8 +161,22 @@ MILLION = 1_000_000
         "a" * MILLION + " (AB)",
         " " * MILLION + "(AB)",
         "word (WD) " * (MILLION // 50),
+        "\n" * MILLION + "(AB)",
+        "\n" + " " * MILLION + "(AB)",
+        "a\n\n(AB)" * (MILLION // 7),
     ],
-    ids=["open", "nested", "mismatched", "one sentence", "one word", "blanks", "definitions"],
+    ids=[
+        "open",
+        "nested",
+        "mismatched",
+        "one sentence",
+        "one word",
+        "blanks",
+        "definitions",
+        "line ends",
+        "line end and blanks",
+        "paragraphs",
+    ],
 )
 def test_a_megabyte_of_brackets_ends(text: str) -> None:
     # Quadratic time would be hours here; the test ends at all, and every offset is inside.

@@ -141,6 +141,24 @@ def test_a_malformed_term_can_be_skipped(tmp_path: Path, caplog: pytest.LogCaptu
     assert places[1].startswith(f"{path}, line 8, 'U:3': this id is already taken")
 
 
+@pytest.mark.parametrize("content", ["", HEADER, '{"id": "D1", "name": "flu"}\n' * 2, "[Typedef]\nid: part_of\n"])
+def test_a_file_without_a_term_is_never_skipped(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.obo").write_text("[Term]\nid: U:1\nname: kidney\n")
+    path = tmp_path / "b.obo"
+    path.write_text(content)
+    for on_error in ("fail", "skip"):
+        for source in (path, tmp_path):
+            with pytest.raises(DataError, match=r"holds no \[Term\]; is it OBO\?") as caught:
+                read_obo(source, on_error=on_error)  # type: ignore[arg-type]
+            assert caught.value.file == str(path)
+
+
+def test_terms_that_are_all_obsolete_or_malformed_are_terms(read: Callable[..., KnowledgeBase], tmp_path: Path) -> None:
+    assert len(read(obsolete("U:1"))) == 0
+    (tmp_path / "kb.obo").write_text("[Term]\nname: no id\n")
+    assert read_obo(tmp_path / "kb.obo", on_error="skip").notes == {"malformed entities skipped": 1}
+
+
 def test_a_value_may_come_twice_if_equal_and_alone_with_its_comment(read: Callable[..., KnowledgeBase]) -> None:
     kb = read('[Term]\nid: U:1\nname: a  b {x="1 ! 2"} ! c\nname: a b {x="1 ! 2"} ! c\nxref: ! none\nalt_id:\n')
     assert kb["U:1"].name == "a b"

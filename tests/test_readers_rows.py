@@ -114,9 +114,10 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
     ("row", "problem"),
     [
         ({"id": "d2"}, "row 1, 'd2': a document needs the key 'text'"),
-        ({"id": float("nan"), "text": "x"}, "row 1: a document needs the key 'id'"),
-        ({"id": 7, "text": "x"}, "row 1: 'id' of a document must be a string .*, not a number"),
-        ({"id": np.int64(7), "text": "x"}, "row 1: 'id' of a document must be a string .*, not a number"),
+        ({"text": "x"}, "row 1: a document needs the key 'id'"),
+        ({"id": float("nan"), "text": "x"}, "row 1: the cell 'id' is empty"),
+        ({"id": 7, "text": "x"}, "row 1: 'id' must be a string, not a number; mend it: frame"),
+        ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; mend it: frame"),
         ({"id": "d2", "text": b"x"}, "row 1, 'd2': 'text' of a document must be a string .*, not 'bytes'"),
         ({"id": "d2", "text": pd.Timestamp(0)}, "row 1, 'd2': 'text' .*, not 'Timestamp'"),
         ({"id": "d2", "text": "x", "split": "train"}, "row 1, 'd2': unknown key 'split' in a document"),
@@ -261,7 +262,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"entity": "D1"}, "'d1': a mention needs 'start' and 'end'"),
         ({"mention_id": "m2"}, "'m2': a mention needs 'start' and 'end'"),
         ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': the gold ids of a mention stand in"),
-        ({"start": 0, "end": 4, "entity": 5}, "'d1': 'entity' of a row of mentions must be a string"),
+        ({"start": 0, "end": 4, "entity": 5}, "'d1': 'entity' must be a string, not a number; mend it: frame"),
         ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': one of the gold ids is empty"),
         ({"start": 0, "end": 4, "entities": "D1"}, "'d1': 'entities' of a row of mentions must be a list of strings"),
         ({"start": 0, "end": 4, "mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
@@ -283,8 +284,9 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
             {"start": 0, "end": 4, "score": 1},
             "'d1': unknown key 'score' in a row of mentions; known: document_id, text",
         ),
-        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' of a row of mentions must be a string"),
-        ({"start": 0, "end": 4, "document_id": None}, "a row of mentions needs the key 'document_id'"),
+        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; mend it"),
+        ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; each row needs one"),
+        ({"start": 0, "end": 4, "mention_id": True}, "'d1': 'mention_id' of a row of mentions must be .*, not true"),
         ({"start": 0, "end": 4, "text": 5}, "'d1': 'text' of a row of mentions must be a string"),
     ],
 )
@@ -293,6 +295,44 @@ def test_a_malformed_row_of_a_mention_is_named(row: dict[str, Any], problem: str
     rows = [{"document_id": "d1", "text": TEXT, **values} for values in (*first, row)]
     with pytest.raises(DataError, match=rf"^row 2(, |: ){problem}"):
         Corpus.of(rows)
+
+
+def mended(frame: pd.DataFrame, read: Any, column: str) -> Any:
+    """Do to a column what the error says, and read again."""
+    with pytest.raises(DataError, match=f"'{column}' must be a string, not ") as caught:
+        read(frame)
+    code = str(caught.value)[str(caught.value).index("frame[") :]
+    return read(frame.assign(**{column: eval(code, {"frame": frame})}))  # noqa: S307
+
+
+@pytest.mark.parametrize("column", ["document_id", "mention_id", "entity"])
+@pytest.mark.parametrize("dtype", [int, "Int64", float])
+def test_numbers_as_ids_of_mentions_are_mended_as_the_error_says(column: str, dtype: Any) -> None:
+    rows = flat({"start": 0, "end": 4, "mention_id": "m1", "entity": "D1"})
+    corpus = mended(rows.assign(**{column: pd.Series([4811], dtype=dtype)}), Corpus.of, column)
+    (mention,) = corpus.mentions
+    found = {"document_id": mention.document_id, "mention_id": mention.id, "entity": mention.gold[0]}
+    assert found == {"document_id": "d1", "mention_id": "m1", "entity": "D1", column: "4811"}
+
+
+@pytest.mark.parametrize("dtype", [int, float])
+def test_numbers_as_ids_of_documents_and_entities_are_mended_as_the_error_says(dtype: Any) -> None:
+    ids = pd.Series([7, 8], dtype=dtype)
+    assert [d.id for d in mended(pd.DataFrame({"id": ids, "text": "x"}), Corpus.of, "id")] == ["7", "8"]
+    assert [e.id for e in mended(pd.DataFrame({"id": ids, "name": "x"}), KnowledgeBase.of, "id")] == ["7", "8"]
+
+
+def test_empty_cells_among_ids() -> None:
+    mentions = flat(*({"start": 0, "end": end} for end in (4, 8, 9)))
+    for names, row in ((["d1", None, "d1"], 1), (["d1", "d1", np.nan], 2), ([np.nan, "d1", "d1"], 0)):
+        with pytest.raises(DataError, match=f"^row {row}: the cell 'document_id' is empty; .*fill it or drop the row"):
+            Corpus.of(mentions.assign(document_id=names))
+    with pytest.raises(DataError, match="^row 1: the cell 'document_id' is empty"):
+        mended(mentions.assign(document_id=[1.0, np.nan, 1.0]), Corpus.of, "document_id")
+    gold = mended(mentions.assign(entity=[7.0, np.nan, 8.0]), Corpus.of, "entity").mentions
+    assert [mention.gold for mention in gold] == [("7",), None, ("8",)]
+    with pytest.raises(DataError, match="^row 1: a row of mentions needs the key 'document_id'"):
+        Corpus.of([{"document_id": "d1", "text": TEXT}, {"text": TEXT}])
 
 
 def test_columns_of_neither_kind_are_named() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from arbo.errors import UsageError
+import arbo
+from arbo.errors import DataError, UsageError
+from arbo.knowledge_base import KnowledgeBase
 from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, read_documents, read_knowledge_base
 
 
@@ -41,6 +43,40 @@ def test_an_unknown_format_lists_the_known_ones(docs: Path) -> None:
         read_documents(docs, "xml")
     with pytest.raises(UsageError, match="unknown format 'xml'; known: jsonl, medic, obo, tsv"):
         read_knowledge_base(docs, "xml")
+
+
+FIRST_LINES = {"jsonl": '{"id": "D1", "name": "flu"}', "medic": "D1||flu", "obo": "[Term]", "tsv": "D1\tflu"}
+
+
+@pytest.mark.parametrize("given", sorted(KNOWLEDGE_BASE_FORMATS))
+@pytest.mark.parametrize("format_", sorted(KNOWLEDGE_BASE_FORMATS))
+def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_: str, given: str) -> None:
+    path = tmp_path / "kb"
+    path.write_text(FIRST_LINES[format_] + "\nid: D1\nname: flu\n" * (format_ == "obo"))
+    if given == format_:
+        assert len(read_knowledge_base(path, given)) == 1
+        return
+    with pytest.raises(DataError, match=str(path)):
+        read_knowledge_base(path, given)
+    with pytest.raises(DataError, match=r"no entity in it, read as .*--kb-format|holds no \[Term\]") as caught:
+        read_knowledge_base(path, given, on_error="skip")
+    assert caught.value.file == str(path)
+
+
+def test_the_sample_as_obo_is_an_error(tmp_path: Path) -> None:
+    arbo.load_sample()[1].to_jsonl(tmp_path / "kb.jsonl")
+    with pytest.raises(DataError, match=r"kb\.jsonl: holds no \[Term\]; is it OBO\?"):
+        read_knowledge_base(tmp_path / "kb.jsonl", "obo")
+
+
+@pytest.mark.parametrize("format_", sorted({*KNOWLEDGE_BASE_FORMATS} - {"obo"}))
+@pytest.mark.parametrize("content", ["", "\n \n"])
+def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_: str, content: str) -> None:
+    path = tmp_path / "kb"
+    path.write_text(content)
+    with pytest.raises(DataError, match=f"no entity in it, read as {format_}; is --kb-format right"):
+        read_knowledge_base(path, format_)
+    assert len(KnowledgeBase.from_jsonl(path)) == 0
 
 
 def test_the_tables_load_no_format() -> None:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from arbo.documents import Corpus
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.readers.files import PathLike
 from arbo.readers.records import OnError
@@ -60,8 +60,13 @@ def read_knowledge_base(
     *,
     on_error: OnError = "fail",
 ) -> KnowledgeBase:
-    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; the errors of `read_documents` apply."""
+    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; the errors of `read_documents` apply.
+
+    One without any entity is a `DataError`, also under `on_error="skip"`.
+    """
     kb: KnowledgeBase = _reader(KNOWLEDGE_BASE_FORMATS, format)(path, on_error=on_error)
+    if not len(kb):
+        raise DataError(f"no entity in it, read as {format}; is --kb-format right?", file=str(path))
     return kb
 
 

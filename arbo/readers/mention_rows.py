@@ -19,6 +19,7 @@ from arbo.readers.fields import Convert, fields, offset_or_null, string, string_
 from arbo.readers.records import Records
 
 REQUIRED = ("document_id", "text", "start", "end")
+MENTION_IDS = ("document_id", "mention_id", "entity")
 
 _COLUMNS: Mapping[str, Convert] = {
     "document_id": string,

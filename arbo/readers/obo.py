@@ -40,12 +40,13 @@ Tags = dict[str, list[str]]
 
 
 def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read an OBO file, or all `.obo` files of a folder."""
+    """Read an OBO file, or all `.obo` files of a folder; one without any `[Term]` is an error, never skipped."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Tags] = []
     for file in data_files(path, SUFFIXES):
-        namespace = [""]
+        namespace, has_terms = [""], False
         for begin, kind, lines in _stanzas(file):
+            has_terms |= kind == _TERM
             with records.record(file, begin):
                 if kind == _HEADER:
                     namespace = _tags(lines).get("default-namespace", namespace)[-1:]
@@ -56,6 +57,8 @@ def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
                         records.notes["obsolete terms ignored"] += 1
                     else:
                         records.add(_entity(term, records.notes), file, begin)
+        if not has_terms:
+            raise DataError("holds no [Term]; is it OBO?", file=str(file))
     entities = _with_replaced(list(records), obsolete, records.notes)
     return KnowledgeBase(entities, records.notes)
 

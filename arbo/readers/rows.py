@@ -16,7 +16,7 @@ from arbo.documents import Corpus, Document
 from arbo.errors import DataError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.readers.jsonl import to_document, to_entity
-from arbo.readers.mention_rows import REQUIRED, from_mentions
+from arbo.readers.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.readers.records import Item, Records
 
 
@@ -37,7 +37,7 @@ def items_of(table: Any) -> list[Any] | None:
 def documents_of(rows: Sequence[Any]) -> Corpus:
     """Return the documents of rows, one or more; `document_id` in the first one tells that each is a mention."""
     if "document_id" in rows[0]:
-        return from_mentions(_records(rows))
+        return from_mentions(_records(rows, MENTION_IDS))
     if "id" not in rows[0]:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
@@ -56,18 +56,34 @@ def entities_of(rows: Sequence[Any]) -> KnowledgeBase:
 
 
 def _read(rows: Sequence[Any], build: Callable[[object], Item], records: Records[Item]) -> None:
-    for place, row in _records(rows):
+    for place, row in _records(rows, ("id",)):
         with records.record(place):
             records.add(build(row), place)
 
 
-def _records(rows: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row and its place."""
+def _records(rows: Sequence[Any], ids: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each row and its place. No column of `ids` may hold a number, the first of them no empty cell."""
     for number, row in enumerate(rows):
         place = f"row {number}"
         if not isinstance(row, Mapping):
             raise DataError(f"expected a dict, as the first row is, not {type(row).__name__}", file=place)
-        yield place, _plain(row)
+        record = _plain(row)
+        if ids[0] in row and ids[0] not in record:
+            raise DataError(f"the cell {ids[0]!r} is empty; each row needs one, so fill it or drop the row", file=place)
+        for column in ids:
+            if type(record.get(column)) in (int, float):
+                name = record[ids[0]]
+                of = name if isinstance(name, str) else None
+                raise DataError(_number_as_id(column, record[column]), file=place, id=of)
+        yield place, record
+
+
+def _number_as_id(column: str, value: float) -> str:
+    if isinstance(value, int):
+        return f'{column!r} must be a string, not a number; mend it: frame["{column}"].astype(str)'
+    # An empty cell makes floats of a whole column, and `str` would make "7.0" of 7.
+    mend = f'frame["{column}"].astype("Int64").astype("string")'
+    return f"{column!r} must be a string, not {value}; whole numbers and empty cells are mended by {mend}"
 
 
 def _plain(value: Any) -> Any:
