@@ -1,5 +1,6 @@
 # make demo    first result: installs arbo into .venv and links the embedded sample
 # make test    all tests            make check   format, lint, types, import contract
+# make fast    the tests that take two minutes in all
 # make bench   the benchmarks, and BENCHMARKS.md from their results
 # make format  rewrite the code in the project's format
 
@@ -8,13 +9,16 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test fast check format bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/arbo demo
 
 test: $(VENV)/complete
 	$(BIN)/python -m pytest --numprocesses 2
+
+fast: $(VENV)/complete
+	$(BIN)/python -m pytest --numprocesses 2 -m 'not slow'
 
 check: $(VENV)/checkable
 	$(BIN)/ruff format --check .

@@ -225,6 +225,7 @@ def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
 # A transformer
 
 
+@pytest.mark.slow
 def test_a_transformer_tunes_links_and_discovers(
     run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

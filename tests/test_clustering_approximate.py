@@ -19,6 +19,8 @@ from clustering.knn import Neighbors, measured_recall, nearest, pair_dissimilari
 from clustering.search import SEARCH_METHODS, SearchMethod
 from clustering.vectors import Metric, Vectors
 
+pytestmark = pytest.mark.slow
+
 METRICS: tuple[Metric, ...] = ("cosine", "dot")
 INDEXES: tuple[SearchMethod, ...] = tuple(method for method in SEARCH_METHODS if method != "exact")
 Array = npt.NDArray[Any]

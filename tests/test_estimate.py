@@ -10,6 +10,8 @@ import pytest
 
 import arbo
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def sample() -> tuple[arbo.Corpus, arbo.KnowledgeBase]:

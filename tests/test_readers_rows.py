@@ -286,7 +286,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ),
         ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; mend it"),
         ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; each row needs one"),
-        ({"start": 0, "end": 4, "mention_id": True}, "'d1': 'mention_id' of a row of mentions must be .*, not true"),
+        ({"start": 0, "end": 4, "mention_id": True}, "'mention_id' of a row of mentions must be .*, not true"),
         ({"start": 0, "end": 4, "text": 5}, "'d1': 'text' of a row of mentions must be a string"),
     ],
 )
@@ -302,7 +302,7 @@ def mended(frame: pd.DataFrame, read: Any, column: str) -> Any:
     with pytest.raises(DataError, match=f"'{column}' must be a string, not ") as caught:
         read(frame)
     code = str(caught.value)[str(caught.value).index("frame[") :]
-    return read(frame.assign(**{column: eval(code, {"frame": frame})}))  # noqa: S307
+    return read(frame.assign(**{column: eval(code, {"frame": frame})}))
 
 
 @pytest.mark.parametrize("column", ["document_id", "mention_id", "entity"])
@@ -327,11 +327,11 @@ def test_empty_cells_among_ids() -> None:
     for names, row in ((["d1", None, "d1"], 1), (["d1", "d1", np.nan], 2), ([np.nan, "d1", "d1"], 0)):
         with pytest.raises(DataError, match=f"^row {row}: the cell 'document_id' is empty; .*fill it or drop the row"):
             Corpus.of(mentions.assign(document_id=names))
-    with pytest.raises(DataError, match="^row 1: the cell 'document_id' is empty"):
+    with pytest.raises(DataError, match=r"^row 1: the cell 'document_id' is empty"):
         mended(mentions.assign(document_id=[1.0, np.nan, 1.0]), Corpus.of, "document_id")
     gold = mended(mentions.assign(entity=[7.0, np.nan, 8.0]), Corpus.of, "entity").mentions
     assert [mention.gold for mention in gold] == [("7",), None, ("8",)]
-    with pytest.raises(DataError, match="^row 1: a row of mentions needs the key 'document_id'"):
+    with pytest.raises(DataError, match=r"^row 1: a row of mentions needs the key 'document_id'"):
         Corpus.of([{"document_id": "d1", "text": TEXT}, {"text": TEXT}])
 
 

@@ -13,6 +13,8 @@ from arbo.result import describe
 from arbo.retrieval import Retrieval
 from clustering import METHODS, Method, partition
 
+pytestmark = pytest.mark.slow
+
 Shared = Callable[[str], Path]
 
 
