@@ -43,14 +43,15 @@ bench: $(VENV)/complete
 clean:
 	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# Each stamp is one state of the same environment: arbo alone, with what checks need, with what tests need.
+# Each stamp is one state of the same environment: arbo alone, with what checks need (torch among it, for its types),
+# with what tests need.
 $(VENV)/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
 	touch $@
 
 $(VENV)/checkable: $(VENV)/installed
-	$(PIP) --editable '.[check]'
+	$(PIP) --editable '.[check,torch]'
 	touch $@
 
 $(VENV)/complete: $(VENV)/installed
