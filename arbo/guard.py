@@ -75,7 +75,7 @@ class Giant:
             f"{self.names:,} names; the edges that join its largest parts:"
         )
         below = math.floor(self.splits_below * 1000) / 1000
-        tail = f"lower the mention threshold below {below:.3f} to split it"
+        tail = f"lower the mention threshold below {below:.3f}, where it falls apart into parts of usual size"
         if below == 0:
             tail = "no mention threshold splits it: its mentions have equal vectors"
         return "\n".join([head, *(f"    {bridge}" for bridge in self.bridges), tail])

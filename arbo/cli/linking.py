@@ -147,7 +147,9 @@ def tune(
     kinds = [("mention", best.mention_threshold)]
     if base is not None:  # discovery has neither methods nor entity edges
         kinds.insert(0, ("entity", best.entity_threshold))
-    limits = ", ".join(f"{kind} edges up to {'any' if limit is None else f'{limit:.3f}'}" for kind, limit in kinds)
+    limits = ", ".join(
+        f"no limit on {kind} edges" if limit is None else f"{kind} edges up to {limit:.3f}" for kind, limit in kinds
+    )
     method = "" if base is None else f"{best.method}, "
     console.out.print(
         f"{linker.tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
@@ -169,10 +171,14 @@ def _finish(result: Result, out: Path, as_json: bool) -> None:
     from arbo import console
 
     result.save(out)
+    with_ids = sum(map(bool, result.mention_table["gold"].to_pylist()))
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")
-        if count == result.link_table.num_rows - result.mention_table["gold"].null_count:
-            console.say("that is all of them: do the ids match? --kb-xrefs MSH, say, lets entities answer to MeSH ids")
+        if count > with_ids / 2:
+            console.say(
+                f"that is {count / with_ids:.0%} of those with an id: do the ids match? --kb-xrefs MSH, say, lets "
+                "entities answer to MeSH ids"
+            )
     for what, recall in result.manifest["search"]["recall"].items():
         console.say(f"{result.manifest['search']['method']} found {recall:.1%} of the nearest {what} (on a sample)")
     for giant in result.giants:
