@@ -1,4 +1,4 @@
-"""Progress bars on stderr for what takes longer than two seconds."""
+"""Progress on stderr for what takes long: a bar on a terminal, now and then a line elsewhere."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ Announce = Callable[[str], Progress]
 """Given what is being done, returns what shows its progress."""
 
 _PATIENCE = 2.0
+_BETWEEN_LINES = 30.0
 
 
 def quiet(what: str) -> Progress:
@@ -20,9 +21,9 @@ def quiet(what: str) -> Progress:
 
 
 def bars(what: str) -> Progress:
-    """Show a bar with an estimate once two seconds have passed, if stderr is a terminal."""
+    """Show a bar with an estimate once two seconds have passed; a line each half minute if stderr is no terminal."""
     if not sys.stderr.isatty():
-        return silent
+        return _lines(what)
 
     def show(items: Iterable[T], total: int) -> Iterator[T]:
         from rich.console import Console
@@ -34,5 +35,19 @@ def bars(what: str) -> Progress:
             for item in items:
                 yield item
                 bar.update(task, advance=1, visible=time.monotonic() - begun > _PATIENCE)
+
+    return show
+
+
+def _lines(what: str) -> Progress:
+    def show(items: Iterable[T], total: int) -> Iterator[T]:
+        begun = told = time.monotonic()
+        for done, item in enumerate(items, start=1):
+            yield item
+            now = time.monotonic()
+            if now - told > _BETWEEN_LINES and done < total:
+                told = now
+                left = (now - begun) / done * (total - done)
+                sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")
 
     return show

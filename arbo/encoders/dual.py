@@ -25,7 +25,7 @@ from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
 from clustering.vectors import Metric, Vectors
 
-SLICE = 4096
+SLICE = 1024
 """Texts between two writes to the store: what an interruption can cost."""
 
 # Characters of context that are looked at for each token of the window: more than any natural text needs.

@@ -1,0 +1,343 @@
+"""Hostile inputs that belong to no single module: a right answer or a clear error, and no document text in any log."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import arbo
+from arbo.abbreviations import expander
+from arbo.encoders import dual
+from arbo.encoders.embedding_store import EmbeddingStore
+from arbo.encoders.tower import Tower
+from arbo.names import normalize_name
+from arbo.readers.brat import read_brat
+from arbo.readers.conll import read_conll
+from arbo.readers.ecbplus import read_ecbplus_entities
+from arbo.readers.gsc import read_gsc
+from arbo.readers.hipe import read_hipe
+from arbo.readers.jsonl import read_jsonl, write_jsonl
+from arbo.readers.obo import read_obo
+from arbo.readers.pubtator import read_pubtator
+from clustering.vectors import Vectors
+
+SECRET = "Zebulon"
+
+KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
+
+
+def document(id_: str, text: str, *names: str, gold: tuple[str, ...] | None = None) -> arbo.Document:
+    """Make a document whose mentions are the first places of these names."""
+    mentions = (
+        arbo.Mention(f"{id_}-{i}", id_, ((text.index(name), text.index(name) + len(name)),), name, None, gold)
+        for i, name in enumerate(names)
+    )
+    return arbo.Document(id_, text, tuple(mentions))
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Fail where the block takes longer: seconds where quadratic time would take minutes."""
+    begin = time.monotonic()
+    yield
+    assert time.monotonic() - begin < seconds
+
+
+# Vectors
+
+
+@dataclass(frozen=True)
+class FixedEncoder:
+    """An encoder whose mentions and entities have vectors of given lengths."""
+
+    mention_dim: int
+    entity_dim: int
+    metric: str = "cosine"
+    threshold: tuple[float, float] = (0.5, 0.5)
+    settings: dict[str, Any] | None = None
+
+    def fit(self, names: object) -> FixedEncoder:
+        return self
+
+    def encode_entities(self, kb: arbo.KnowledgeBase, announce: object = None) -> Vectors:
+        return Vectors.of(np.eye(len(kb), self.entity_dim))
+
+    def encode_mentions(self, mentions: list[Any], announce: object = None) -> Vectors:
+        return Vectors.of(np.eye(len(mentions), self.mention_dim))
+
+
+def test_an_encoder_of_two_dimensions_is_told_both() -> None:
+    with pytest.raises(ValueError, match="queries have 3 dimensions, the corpus has 2"):
+        arbo.Linker(KB, encoder=FixedEncoder(3, 2)).link([document("d", "marsh fever", "marsh fever")])  # type: ignore[arg-type]
+
+
+# Text and spans
+
+
+def test_identical_spans_with_two_entities_are_linked_alike_and_scored_apart() -> None:
+    span = ((0, 11),)
+    mentions = tuple(arbo.Mention(f"m{i}", "d", span, "marsh fever", None, (f"E{i}",)) for i in (1, 2))
+    result = arbo.Linker(KB).link([arbo.Document("d", "marsh fever", mentions)])
+    assert [link.entity for link in result.links] == ["E1", "E1"]
+    linking = result.evaluate().linking
+    assert linking is not None
+    assert (linking.overall.mentions, linking.overall.correct) == (2, 1)
+
+
+def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:
+    text = "\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301\u0300 \U0001f98a\r\nmarsh fever \u0e01\u0e34 kelp blight"
+    write_jsonl([document("d", text, "kelp blight", "marsh fever")], tmp_path / "documents.jsonl")
+    result = arbo.Linker(KB).link(read_jsonl(tmp_path / "documents.jsonl"))
+    assert [(link.mention.text, link.entity) for link in result.links] == [("kelp blight", "E2"), ("marsh fever", "E1")]
+
+
+# Knowledge bases
+
+
+def test_cycles_of_is_a_do_not_matter(tmp_path: Path) -> None:
+    file = tmp_path / "cycle.obo"
+    file.write_text(
+        "[Term]\nid: U:1\nname: marsh fever\nis_a: U:2\n\n[Term]\nid: U:2\nname: kelp blight\nis_a: U:1\nis_a: U:2\n"
+    )
+    assert [entity.name for entity in read_obo(file)] == ["marsh fever", "kelp blight"]
+
+
+def test_replacements_that_lead_in_a_circle_end(tmp_path: Path) -> None:
+    file = tmp_path / "circle.obo"
+    terms = (
+        f"[Term]\nid: U:{i}\nname: name {i}\nis_obsolete: true\nreplaced_by: U:{j}\n" for i, j in ((1, 2), (2, 1), (3, 3))
+    )
+    file.write_text("\n".join([*terms, "[Term]\nid: U:4\nname: marsh fever\n"]))
+    kb = read_obo(file)
+    assert kb["U:4"].name == "marsh fever"
+    assert len(kb) == 1
+
+
+def test_a_knowledge_base_of_one_entity_through_every_method() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
+    documents = [document("d", "marsh fever and kelp blight", "marsh fever", "kelp blight", gold=("E1",))]
+    for method in ("arborescence", "minimax", "undirected", "independent"):
+        result = arbo.Linker(kb, config=arbo.LinkerConfig(method=method)).link(documents)  # type: ignore[arg-type]
+        assert [link.entity for link in result.links] == ["E1", None]
+        assert result.evaluate().linking is not None
+
+
+def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: Tower) -> None:
+    encoder = arbo.DualEncoder(bert, bert, arbo.EncoderConfig(), tmp_path)
+    documents = [document("d", "marsh fever", "marsh fever")]
+    first = arbo.Linker(KB, encoder=encoder).link(documents)
+    swapped = arbo.KnowledgeBase([replace(KB["E1"], name="kelp blight"), replace(KB["E2"], name="marsh fever")])
+    second = arbo.Linker(swapped, encoder=encoder).link(documents)
+    assert [first.links[0].entity, second.links[0].entity] == ["E1", "E2"]
+    assert KB.fingerprint != swapped.fingerprint
+    assert first.manifest["knowledge_base"] != second.manifest["knowledge_base"]
+
+
+def test_a_knowledge_base_of_a_hundred_thousand_names() -> None:
+    kb = arbo.KnowledgeBase(arbo.Entity(f"E{i}", f"n{i:x}", aliases=(f"m{i:x}",)) for i in range(50_000))
+    with within(20):
+        (link,) = arbo.Linker(kb).link([document("d", "n7ff", "n7ff")]).links
+    assert link.entity == f"E{0x7ff}"
+
+
+# Files
+
+
+def test_a_full_disk_while_the_bytes_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write of the tables themselves fails, as it does on a full disk."""
+    import pyarrow.parquet as pq
+
+    def full(table: object, file: Path) -> None:
+        file.write_bytes(b"PAR1")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    result = arbo.Linker(KB).link([document("d", "marsh fever", "marsh fever")])
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(arbo.UsageError, match=r"cannot write the run folder .*run: No space left on device"):
+        result.save(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_embeddings_in_a_folder_with_blanks_and_unicode(tmp_path: Path, bert: Tower) -> None:
+    place = tmp_path / "with blank" / "\u75c5\u6c17 \U0001f98a [b] 100%"
+    for _ in range(2):
+        arbo.DualEncoder(bert, bert, arbo.EncoderConfig(), place).encode_entities(KB)
+    assert len(list(place.rglob("*.safetensors"))) == len(list(place.rglob("*.*"))) == 1
+
+
+def test_documents_in_a_folder_with_blanks_and_unicode(tmp_path: Path) -> None:
+    place = tmp_path / "with blank \u75c5\u6c17 \U0001f98a [b] 100%"
+    place.mkdir()
+    corpus = arbo.Corpus([document("d", "marsh fever", "marsh fever")])
+    write_jsonl(corpus, place / "a b.jsonl.gz")
+    assert read_jsonl(place) == corpus
+
+
+@pytest.mark.parametrize("declared", [100, 10**9, 2**63 - 1, 2**64 - 1])
+def test_embeddings_that_declare_a_huge_header(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, declared: int
+) -> None:
+    store = EmbeddingStore.open(tmp_path, "model", 3)
+    content = declared.to_bytes(8, "little") + b'{"keys"'
+    (store.folder / f"{hashlib.sha256(content).hexdigest()}.safetensors").write_bytes(content)
+    keys = np.array([b"k" * 16], "S16")
+    assert not store.find(keys).any()
+    assert ["is left out" in said for said in caplog.messages] == [True]
+    store.add(keys, np.ones((1, 3), np.float32))
+    assert store.find(keys).all()
+
+
+@pytest.mark.xfail(strict=True, raises=OSError, reason="the error of a full disk names no file")
+def test_documents_written_to_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(arbo.ArboError, match=r"documents\.jsonl.*No space left on device"):
+        write_jsonl([document("d", "marsh fever")], tmp_path / "documents.jsonl")
+
+
+# Regular expressions
+
+
+@pytest.mark.parametrize("unit", ["s", "'s", "\u2019s ", "ae", "our ", "ies ", "- ", "_", " ", "\u0301", "\ufdfa", "(a"])
+def test_no_name_makes_a_regular_expression_run_away(unit: str) -> None:
+    with within(5):
+        normalize_name(unit * (200_000 // len(unit)) + "!")
+
+
+@pytest.mark.parametrize("unit", ["(AB", " (", ") ", "AB (ab) ", "\n \n", ". A", "; ", "or ", "\t", "WD"])
+def test_no_document_makes_abbreviations_run_away(unit: str) -> None:
+    text = f"Wilson disease (WD). {unit * (200_000 // len(unit))}"
+    with within(5):
+        expander(text)(text[:100_000])
+
+
+def test_a_document_that_defines_thousands_of_abbreviations_ends() -> None:
+    shorts = [f"{a}{b}{c}" for a in "ABCDEFGHIJKLM" for b in "NOPQRSTUVWXYZ" for c in "ABCDEFGHIJKLM"]
+    text = " ".join(f"{s[0].lower()}x {s[1].lower()}x {s[2].lower()}x ({s})." for s in shorts)
+    with within(5):
+        expand = expander(text)
+        assert [expand(short) for short in shorts][-1] == "mx zx mx"
+        assert len(expand(" ".join(shorts))) > 3 * len(shorts)
+
+
+@pytest.mark.parametrize("unit", ["(1", "(1)|", "1)", "|", "((", "a:", "# ", ");part ", "T1\t", " ", "C0000000"])
+@pytest.mark.parametrize("name", ["conll", "hipe", "pubtator", "gsc", "obo"])
+def test_no_line_makes_a_reader_run_away(tmp_path: Path, name: str, unit: str) -> None:
+    hostile = unit * (100_000 // len(unit))
+    file = tmp_path / f"a.{name}"
+    file.write_text(
+        {
+            "conll": f"#begin document (a{hostile});\nd\t0\t0\tword\t{hostile}\n#end document\n",
+            "hipe": f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n#{hostile}document_id = d\n# document_id = {hostile}\nw\tO\t_\n",
+            "pubtator": f"1|t|{hostile}\n1|a|b\n1\t0\t1\t{hostile}\tx\t{hostile}\n",
+            "gsc": f"d\n{hostile}\n0\t1\t{hostile}\tc\n",
+            "obo": f"[Term]\nid: U:1\nname: {hostile}\nsynonym: {hostile}\n",
+        }[name]
+    )
+    read: Callable[..., object] = {
+        "conll": read_conll,
+        "hipe": read_hipe,
+        "pubtator": read_pubtator,
+        "gsc": read_gsc,
+        "obo": read_obo,
+    }[name]
+    with within(5):
+        try:
+            read(file, on_error="skip")
+        except arbo.DataError as error:
+            assert len(str(error)) < 1000 + len(str(file))  # noqa: PT017
+
+
+# What is logged
+
+
+def test_work_logs_no_text(
+    tmp_path: Path, bert: Tower, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dual, "SLICE", 1)
+    caplog.set_level(logging.DEBUG, "")
+    kb = arbo.KnowledgeBase([*KB, arbo.Entity("E3", f"{SECRET} disease", definition=SECRET)])
+    text = f"{SECRET} has {SECRET} disease (ZD) and kelp blight"
+    documents = [document("d", text, f"{SECRET} disease", "ZD", "kelp blight", gold=("E3",))]
+    encoder = arbo.DualEncoder(bert, bert, arbo.EncoderConfig.in_context(), tmp_path / "cache")
+    for linker in (arbo.Linker(kb), arbo.Linker(kb, encoder=encoder)):
+        linker.link(documents).save(tmp_path / "run")
+        linker.discover(documents)
+        linker.tune(documents)
+        linker.estimate(documents)
+        arbo.Result.load(tmp_path / "run").evaluate()
+    for file in (tmp_path / "cache").rglob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:-1])
+    arbo.Linker(kb, encoder=encoder).link(documents)
+    assert any("is left out" in said for said in caplog.messages)
+    assert SECRET not in caplog.text
+    assert SECRET.encode() not in b"".join(file.read_bytes() for file in (tmp_path / "cache").rglob("*.*"))
+
+
+MALFORMED = {
+    "jsonl, not JSON": (read_jsonl, {"a.jsonl": f'{{"id": "d", "text": "{SECRET}" "mentions": []}}\n'}),
+    "jsonl, a span out of range": (
+        read_jsonl,
+        {"a.jsonl": f'{{"id": "d", "text": "{SECRET}", "mentions": [{{"spans": [[3, 99]]}}]}}\n'},
+    ),
+    "jsonl, text as a number": (read_jsonl, {"a.jsonl": f'{{"id": 5, "text": "{SECRET}"}}\n'}),
+    "jsonl, a text that is a list": (read_jsonl, {"a.jsonl": f'{{"id": "d", "text": ["{SECRET}"]}}\n'}),
+    "pubtator, a line of the abstract": (read_pubtator, {"a.txt": f"1|t|A\n1|a|B\n{SECRET} was ill.\n"}),
+    "pubtator, offsets that are wrong": (
+        read_pubtator,
+        {"a.txt": f"1|t|{SECRET}\n1|a|B\n1\t1\t8\t{SECRET}\tDisease\tD1\n"},
+    ),
+    "pubtator, no start": (read_pubtator, {"a.txt": f"1|t|{SECRET}\n1|a|B\n1\t7\t{SECRET}\tDisease\tD1\n"}),
+    "pubtator, no id": (read_pubtator, {"a.txt": f"1|t|A\n1|a|B\n{SECRET}\twas\tvery\till\tx\n"}),
+    "gsc, offsets that are wrong": (read_gsc, {"a.txt": f"d\n{SECRET} was ill\n1\t8\t{SECRET}\tHP:1\n"}),
+    "gsc, a blank line in the text": (read_gsc, {"a.txt": f"d\nA case.\n\n{SECRET} was ill.\n"}),
+    "gsc, no start": (read_gsc, {"a.txt": f"d\n{SECRET} was ill\n0\t{SECRET}\tx\tHP:1\n"}),
+    "brat, offsets that are wrong": (
+        read_brat,
+        {"a.txt": f"{SECRET} was ill", "a.ann": f"T1\tDisease 1 8\t{SECRET}\n"},
+    ),
+    "brat, a line of text": (read_brat, {"a.txt": "A", "a.ann": f"T1\t{SECRET}\n"}),
+    "brat, columns exchanged": (read_brat, {"a.txt": "A", "a.ann": f"T1\tMr {SECRET}\tDisease 0 1\n"}),
+    "brat, a line that begins with T": (read_brat, {"a.txt": "A", "a.ann": f"The {SECRET} was ill\n"}),
+    "conll, a word alone": (read_conll, {"a.conll": f"#begin document (d);\n{SECRET}\n#end document\n"}),
+    "conll, no chains": (read_conll, {"a.conll": f"#begin document (d);\nd\t0\t0\t{SECRET}\n#end document\n"}),
+    "conll, a word outside": (read_conll, {"a.conll": f"d\t0\t0\t{SECRET}\t-\n#begin document (d);\n#end document\n"}),
+    "hipe, a word alone": (
+        read_hipe,
+        {"a.tsv": f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\n{SECRET}\nw\tO\t_\n"},
+    ),
+    "hipe, columns exchanged": (
+        read_hipe,
+        {"a.tsv": f"TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\nO\t{SECRET}\t_\nw\tO\t_\n"},
+    ),
+    "ecbplus, columns exchanged": (
+        read_ecbplus_entities,
+        {"a.csv": f"d\t0\t{SECRET}\t1\nd\t0\t1\tw\n", "a_entity_gold_mentions.json": "[]"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_what_is_skipped_is_logged_without_its_text(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    read, files = MALFORMED[case]
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    caplog.set_level(logging.INFO)
+    read(tmp_path, on_error="skip")
+    assert caplog.messages
+    assert SECRET not in caplog.text

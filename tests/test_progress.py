@@ -1,0 +1,25 @@
+"""Progress away from a terminal: silent when it is soon done, a line now and then when it is not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from arbo import progress
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [(0.1, 0), (40.0, 3), (13.0, 1)])
+def test_a_line_each_half_minute(
+    seconds: float, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    done = []
+    for item in progress.bars("embedding entities")(range(4), 4):
+        now[0] += seconds
+        done.append(item)
+    assert done == [0, 1, 2, 3]
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == lines
+    assert all(line.startswith("embedding entities: ") and line.endswith(" minutes left") for line in told)
