@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 
 PathLike = str | os.PathLike[str]
 
@@ -68,7 +68,12 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
 
 
 def write_lines(lines: Iterable[str], path: PathLike) -> None:
-    """Write lines as UTF-8, gzipped if `path` ends in `.gz`; the file appears when it is complete."""
+    """Write lines as UTF-8, gzipped if `path` ends in `.gz`; the file appears when it is complete.
+
+    Raises:
+        UsageError: the file cannot be written, or the disk is full.
+
+    """
     path = Path(path)
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -82,10 +87,11 @@ def write_lines(lines: Iterable[str], path: PathLike) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)
-    except BaseException:
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
         with suppress(OSError):
             draft.unlink()
-        raise
 
 
 def _open(file: Path) -> BinaryIO:

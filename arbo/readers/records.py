@@ -30,8 +30,8 @@ Item = TypeVar("Item", bound=Identified)
 class Records(Generic[Item]):
     """Items of one kind in file order, each id once, and `notes` that count what was odd.
 
-    `on_error="fail"` raises at the first malformed record; `"skip"` leaves it out, counts it, and logs
-    where it was. A file that cannot be read at all is never skipped.
+    `on_error="fail"` raises at the first malformed record; `"skip"` leaves it out, counts it, and logs where it was; of
+    an entity also what was wrong. A file that cannot be read at all is never skipped.
     """
 
     def __init__(self, kind: str, on_error: OnError = "fail") -> None:
@@ -56,7 +56,9 @@ class Records(Generic[Item]):
             if not self._skips:
                 raise placed from error.__cause__
             self.notes[f"malformed {kind or self._kind} skipped"] += 1
-            logger.warning("skipped: %s", placed)
+            # What is wrong with a document may quote its text, which stays out of logs.
+            quiet = self._kind == "documents"
+            logger.warning("skipped: %s", f"{placed.file}, line {placed.line}" if quiet else placed)
 
     def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
         """Keep an item; an equal one of the same id is dropped and counted, a different one is an error."""
