@@ -32,7 +32,8 @@ from arbo.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from arbo.estimate import Estimate
+    from arbo.documents import Corpus
+    from arbo.linker import Linker
     from arbo.result import Result
 
 
@@ -66,11 +67,7 @@ def link(
     reader = load_encoder(encoder, encoder_config, cache, config)
     base = read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
-    linker = Linker(base, reader, settings, announce=bars)
-    if dry_run:
-        _print_estimate(linker.estimate(documents), as_json)
-    else:
-        _finish(linker.link(documents), out, as_json)
+    _run(Linker(base, reader, settings, announce=bars), documents, out, dry_run=dry_run, as_json=as_json)
 
 
 def discover(
@@ -98,11 +95,7 @@ def discover(
     check_replaceable(out)
     reader = load_encoder(encoder, encoder_config, cache, config)
     documents = read_documents(docs, format_, types, on_error)
-    linker = Linker(None, reader, settings, announce=bars)
-    if dry_run:
-        _print_estimate(linker.estimate(documents, discover=True), as_json)
-    else:
-        _finish(linker.discover(documents), out, as_json)
+    _run(Linker(None, reader, settings, announce=bars), documents, out, dry_run=dry_run, as_json=as_json)
 
 
 def tune(
@@ -157,9 +150,14 @@ def tune(
     )
 
 
-def _print_estimate(estimate: Estimate, as_json: bool) -> None:
+def _run(linker: Linker, documents: Corpus, out: Path, *, dry_run: bool, as_json: bool) -> None:
+    """Link, or discover without a knowledge base; or only tell what that will take."""
     from arbo import console
 
+    if not dry_run:
+        _finish(linker.discover(documents) if linker.kb is None else linker.link(documents), out, as_json)
+        return
+    estimate = linker.estimate(documents)
     if as_json:
         console.print_json(estimate.as_dict())
     else:
@@ -171,9 +169,9 @@ def _finish(result: Result, out: Path, as_json: bool) -> None:
     from arbo import console
 
     result.save(out)
-    with_ids = sum(map(bool, result.mention_table["gold"].to_pylist()))
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")
+        with_ids = sum(map(bool, result.mention_table["gold"].to_pylist()))
         if count > with_ids / 2:
             console.say(
                 f"that is {count / with_ids:.0%} of those with an id: do the ids match? --kb-xrefs MSH, say, lets "
