@@ -1,6 +1,6 @@
-"""The spanning tree of a complete graph given by vectors: each node is near every other, nothing is searched.
+"""Complete graphs given by vectors, for clusters too small to be searched: their spanning tree, and nearest others.
 
-This is how positives are picked for training (ArboEL, section 3.2): the mentions of one gold entity, all edges among
+The tree is how positives are picked for training (ArboEL, section 3.2): mentions of one gold entity, all edges among
 them, and the entity as root. The weights are the same in both directions, so the arborescence is the minimum spanning
 tree, oriented away from the entity. Prim's algorithm builds it in O(n^2 dim) time, attaching again and again the node
 nearest to the tree.
@@ -16,6 +16,7 @@ from clustering.vectors import Metric, unit
 
 _WHOLE = 4096
 """Up to so many nodes all products are made at once, in 8 * n^2 bytes; beyond, the rows one by one in O(n)."""
+_BLOCK = 256
 
 
 def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> Forest:
@@ -37,16 +38,32 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
         ValueError: the shapes do not fit, or a number is NaN or infinite.
 
     """
-    matrix = np.ascontiguousarray(vectors, np.float32)
+    exact = _exact(vectors, metric)
     weight = np.asarray(root, np.float32)
-    if matrix.ndim != 2 or weight.shape != (len(matrix),):
-        raise ValueError(f"vectors must be (n, dim) and root (n,), not {np.shape(vectors)} and {np.shape(root)}")
-    if not (np.isfinite(matrix).all() and np.isfinite(weight).all()):
-        raise ValueError("vectors and root must be finite: a number is NaN, infinite or beyond float32")
-    # Products of float32 are exact in float64, and their sums hardly differ by order: rounded to float32 not at all.
-    exact = (unit(matrix) if metric == "cosine" else matrix).astype(np.float64)
+    if weight.shape != (len(exact),) or not np.isfinite(weight).all():
+        raise ValueError(f"root must be ({len(exact)},) finite numbers, not {np.shape(root)}")
     products = exact @ exact.T if len(exact) <= _WHOLE else np.empty((0, 0))
     return Forest(*_grow(exact, products, weight, offset_of(metric)))
+
+
+def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
+    """Find the nearest other node of each, of equally near ones the first; (n,), for n of 2 or more."""
+    exact = _exact(vectors, metric)
+    if len(exact) < 2:
+        raise ValueError(f"{len(exact)} node has no other")
+    nearest = np.empty(len(exact), np.int64)
+    for begin in range(0, len(exact), _BLOCK):
+        products = exact[begin : begin + _BLOCK] @ exact.T
+        _others(products, begin, offset_of(metric), nearest)
+    return nearest
+
+
+def _exact(vectors: Floats, metric: Metric) -> Weights:
+    """Return the vectors in float64, in which products of float32 are exact and their sums hardly differ by order."""
+    matrix = np.ascontiguousarray(vectors, np.float32)
+    if matrix.ndim != 2 or not np.isfinite(matrix).all():
+        raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")
+    return (unit(matrix) if metric == "cosine" else matrix).astype(np.float64)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -72,3 +89,14 @@ def _grow(vectors: Weights, products: Weights, root: Floats, offset: float) -> t
             if w < weight[v] or (w == weight[v] and parent[v] > u):
                 weight[v], parent[v] = w, u
     return parent, weight
+
+
+@numba.njit(cache=True, nogil=True)
+def _others(products: Weights, begin: int, offset: float, nearest: Ids) -> None:
+    for row in range(len(products)):
+        own, best, least = begin + row, -1, np.float32(np.inf)
+        for i in range(products.shape[1]):
+            w = dissimilarity(products[row, i], offset)
+            if i != own and w < least:
+                best, least = i, w
+        nearest[own] = best

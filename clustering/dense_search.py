@@ -1,12 +1,14 @@
-"""Exact nearest neighbours of dense vectors: faiss finds them, a fixed order of summation ranks them.
+"""Exact nearest neighbours of dense vectors: a matrix product finds them, a fixed order of summation ranks them.
 
-The scores of a matrix product change with the shape of the batch and the number of threads. So faiss finds
-candidates with some to spare, which are scored again. Where a vector left out could still belong to the list,
+The scores of a matrix product change with the shape of the batch and the number of threads. So it finds candidates
+with some to spare, which are scored again. Where a vector left out could still belong to the list,
 for all that rounding allows, every vector is scored again.
 """
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
 
 import numba
 import numpy as np
@@ -21,8 +23,26 @@ _SPARE = 8
 _CHUNK = 4096
 _BLOCK = 256
 
+Scan: TypeAlias = Callable[[Floats, int], tuple[Floats, Ids]]
+"""``scan(vectors, n)``: the ``n`` largest inner products of each vector with the rows of a matrix, and these rows;
+(vectors, n) each, the largest first. In float32, in whatever order it likes to sum."""
 
-def dense_search(corpus: Rows, offset: float, k: int) -> Search:
+Scanner: TypeAlias = Callable[[Floats], Scan]
+"""Takes the matrix: where a processor of its own does the products, the matrix goes there once."""
+
+
+def faiss_scanner(matrix: Floats) -> Scan:
+    """Leave the products to faiss."""
+    import faiss
+
+    def scan(vectors: Floats, n: int) -> tuple[Floats, Ids]:
+        scores, rows = faiss.knn(vectors, matrix, n, metric=faiss.METRIC_INNER_PRODUCT)
+        return scores, rows
+
+    return scan
+
+
+def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_scanner) -> Search:
     """Prepare the search for the ``k`` nearest things, k > 0.
 
     Costs one matrix product. A query to which more vectors are nearly as near than were spared for costs about
@@ -33,12 +53,11 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
     longest = float(lengths(matrix).max())
     fetched = min((2 if corpus.several else 1) * k + _SPARE, len(matrix))
     workers = os.cpu_count() or 1
+    scan = scanner(matrix)
 
     def fill(vectors: Floats, ids: Ids, dissimilarity: Floats) -> None:
-        import faiss
-
         count = np.zeros(len(vectors), np.int64)
-        scores, found = faiss.knn(vectors, matrix, fetched, metric=faiss.METRIC_INNER_PRODUCT)
+        scores, found = scan(vectors, fetched)
         score_found(vectors, matrix, found, start, by_row, corpus.several, offset, ids, dissimilarity, count)
         if fetched == len(matrix):
             return
@@ -54,7 +73,7 @@ def dense_search(corpus: Rows, offset: float, k: int) -> Search:
             with ThreadPoolExecutor(workers) as pool:
                 list(pool.map(settle, np.array_split(unsettled, min(workers, len(unsettled)))))
 
-    # Chunks do not run side by side, as faiss has threads of its own; they are smaller where k is very large.
+    # Chunks do not run side by side, as a scan has threads of its own; they are smaller where k is very large.
     return Search(fill, chunk=min(_CHUNK, max(1, 1024 * _CHUNK // fetched)), workers=1)
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from clustering.approximate_search import approximate_search
 from clustering.arrays import Floats, Ids, Weights
-from clustering.dense_search import dense_search
+from clustering.dense_search import Scanner, dense_search, faiss_scanner
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
 from clustering.search import SEARCH_METHODS, Rows, SearchMethod
 from clustering.sparse_search import csr, sparse_search
@@ -54,6 +54,7 @@ def nearest(
     *,
     metric: Metric = "cosine",
     search: SearchMethod = "exact",
+    scanner: Scanner = faiss_scanner,
     self_ids: Ids | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
@@ -77,6 +78,8 @@ def nearest(
             the inner product).
         search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), which is slow to build
             and quick to search; or ``"ivf"``, lists around centroids, which is the other way round.
+        scanner: what makes the matrix products of an exact search of dense vectors, see `Scanner`; it changes no
+            result.
         self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not
             its own neighbour. Left out where queries and corpus are different things.
         progress: see `Progress`; the items are chunks of queries.
@@ -102,7 +105,7 @@ def nearest(
     ids = np.full((len(distinct), n_fetched), -1, np.int32)
     dissimilarity = np.full((len(distinct), n_fetched), np.inf, np.float32)
     if k > 0 and len(distinct) > 0 and len(corpus.row) > 0:
-        _search(queries.matrix, distinct, corpus, metric, search, ids, dissimilarity, progress)
+        _search(queries.matrix, distinct, corpus, metric, search, scanner, ids, dissimilarity, progress)
     ids, dissimilarity = ids[place], dissimilarity[place]
     if self_ids is not None:
         ids, dissimilarity = _without(ids, dissimilarity, np.asarray(self_ids))
@@ -185,6 +188,7 @@ def _search(
     corpus: Vectors,
     metric: Metric,
     method: SearchMethod,
+    scanner: Scanner,
     ids: Ids,
     dissimilarity: Floats,
     progress: Progress,
@@ -194,7 +198,7 @@ def _search(
     if sp.issparse(matrix):
         search = sparse_search(prepared, offset_of(metric))
     elif method == "exact":
-        search = dense_search(prepared, offset_of(metric), ids.shape[1])
+        search = dense_search(prepared, offset_of(metric), ids.shape[1], scanner)
     else:
         search = approximate_search(prepared, offset_of(metric), ids.shape[1], method)
 

@@ -1,0 +1,59 @@
+"""Exact search on a GPU: the matrix products of `clustering.knn.nearest` made by torch; faiss is not needed.
+
+What is found is the same to the last bit: the products only propose candidates, which are scored again on the processor
+in a fixed order of summation (`clustering.dense_search`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clustering.arrays import Floats, Ids
+from clustering.dense_search import Scan, Scanner, faiss_scanner
+
+if TYPE_CHECKING:
+    import torch
+
+_PRODUCTS = 1 << 28
+"""Products that are held at once: a gigabyte, and as much again to sort them out."""
+
+
+def torch_scanner(device: str | torch.device) -> Scanner:
+    """Let a device make the products; it holds the whole matrix, in float32."""
+    import torch
+
+    def scanner(matrix: Floats) -> Scan:
+        rows = torch.from_numpy(matrix).to(device)
+
+        def scan(vectors: Floats, n: int) -> tuple[Floats, Ids]:
+            queries = torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
+            step = max(n, _PRODUCTS // max(1, len(queries)))
+            best = torch.empty((len(queries), 0), device=device)
+            place = torch.empty((len(queries), 0), dtype=torch.int64, device=device)
+            precision = torch.get_float32_matmul_precision()
+            torch.set_float32_matmul_precision("highest")  # coarser products would leave out what belongs there
+            try:
+                for begin in range(0, len(rows), step):
+                    scores, found = (queries @ rows[begin : begin + step].T).topk(min(n, len(rows) - begin, step))
+                    best, place = torch.cat([best, scores], dim=1), torch.cat([place, found + begin], dim=1)
+                    best, order = best.topk(min(n, best.shape[1]))
+                    place = place.gather(1, order)
+            finally:
+                torch.set_float32_matmul_precision(precision)
+            return best.cpu().numpy(), place.cpu().numpy()
+
+        return scan
+
+    return scanner
+
+
+def best_scanner() -> Scanner:
+    """Return that of a GPU if torch is in use and has one, else that of faiss."""
+    import sys
+
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        return torch_scanner("cuda")
+    return faiss_scanner

@@ -1,0 +1,55 @@
+"""Search by torch: the same as by faiss, to the last bit."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import arbo.torch_search
+from arbo.torch_search import torch_scanner
+from clustering.knn import nearest
+from clustering.vectors import Metric, Vectors
+
+pytest.importorskip("torch")
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(1, 60),
+    dim=st.integers(1, 9),
+    k=st.integers(1, 70),
+    metric=st.sampled_from(["cosine", "dot"]),
+    ties=st.booleans(),
+    products=st.sampled_from([1, 40, 1 << 28]),
+)
+def test_equal_to_faiss(seed: int, n: int, dim: int, k: int, metric: Metric, ties: bool, products: int) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = rng.integers(-1, 2, (n, dim)).astype(np.float32) if ties else rng.normal(size=(n, dim))
+    corpus = Vectors.of(vectors, np.sort(rng.integers(n, size=n)), n=n)
+    queries = Vectors.of(rng.normal(size=(7, dim)))
+    expected = nearest(queries, corpus, k, metric=metric)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arbo.torch_search, "_PRODUCTS", products)
+        found = nearest(queries, corpus, k, metric=metric, scanner=torch_scanner("cpu"))
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
+
+
+def test_faiss_is_not_loaded() -> None:
+    code = """
+import sys
+import numpy as np
+from arbo.torch_search import torch_scanner
+from clustering.knn import nearest
+from clustering.vectors import Vectors
+points = Vectors.of(np.eye(5))
+assert nearest(points, points, 2, scanner=torch_scanner("cpu")).ids.shape == (5, 2)
+assert "faiss" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
