@@ -57,15 +57,22 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and its mentions, in the order in which they were given."""
+    """A text and its mentions, in the order in which they were given.
+
+    `domain` names the world that the document and its mentions belong to: they are compared with the entities and
+    mentions of the same domain alone (see `arbo.domains`). None is a domain like any other.
+    """
 
     id: str
     text: str = field(repr=False)
     mentions: tuple[Mention, ...] = ()
+    domain: str | None = None
 
     def __post_init__(self) -> None:
         check_name(self.id, "the document id")
         check_text(self.text, "the text of the document", of=self.id)
+        if self.domain is not None:
+            check_text(self.domain, "the domain of the document", of=self.id)
         if not isinstance(self.mentions, tuple):
             raise DataError(f"mentions must be a tuple of Mention, not {type(self.mentions).__name__}", id=self.id)
         seen: set[str] = set()
@@ -145,12 +152,42 @@ class Corpus(Sequence[Document]):
             self.notes,
         )
 
+    def of_ids(self, ids: str | Iterable[str]) -> Corpus:
+        """Return the documents with these ids alone, in the order of the corpus: a split that is given as a list.
+
+        Raises:
+            UsageError: an id that no document has.
+
+        """
+        wanted = {ids} if isinstance(ids, str) else set(ids)
+        chosen = [document for document in self.documents if document.id in wanted]
+        if len(chosen) < len(wanted):
+            missing = sorted(wanted - {document.id for document in chosen})
+            raise UsageError(
+                f"{len(missing):,} of {len(wanted):,} ids are of no document here; the first is {missing[0]!r}"
+            )
+        return Corpus(chosen, self.notes)
+
+    def unseen_in(self, train: Iterable[Document]) -> Corpus:
+        """Return the same documents without the mentions that have a gold id in common with some of ``train``'s."""
+        seen = {id_ for document in train for mention in document.mentions for id_ in mention.gold or ()}
+        return Corpus(
+            (
+                replace(d, mentions=tuple(m for m in d.mentions if seen.isdisjoint(m.gold or ())))
+                for d in self.documents
+            ),
+            self.notes,
+        )
+
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of ids, texts and mentions, in order."""
+        """The SHA-256 of ids, texts, mentions and domains, in order."""
         digest = hashlib.sha256()
         for document in self.documents:
-            digest.update(json.dumps(astuple(document)).encode("ascii") + b"\n")
+            content = astuple(document)
+            # Without a domain it is what it was before there were domains: runs of that time still fit their documents.
+            kept = content if document.domain is not None else content[:-1]
+            digest.update(json.dumps(kept).encode("ascii") + b"\n")
         return digest.hexdigest()
 
     @overload

@@ -94,12 +94,15 @@ class Linker:
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if discover or not self.kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
+            domains: list[str | None] = []
         else:
             encoder, entities = self._entities
+            domains = [entity.domain for entity in self.kb]
         return retrieve(
             encoder,
             inputs,
             entities,
+            entity_domains=domains,
             k=k,
             candidates=self.config.candidates,
             search=self.config.search,

@@ -1,8 +1,11 @@
-"""From mentions to the graph: encode, find neighbours, and keep what the decisions are explained with."""
+"""From mentions to the graph: encode, find neighbours, and keep what the decisions are explained with.
+
+Neighbours are of the mention's own domain, see `arbo.domains`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +14,15 @@ from scipy.sparse import issparse
 
 from arbo.abbreviations import expander
 from arbo.documents import Corpus
+from arbo.domains import entity_parts, mention_parts, nearest_within, recall_within
 from arbo.encoders import Encoder, MentionInput
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from clustering import Graph
 from clustering.dissimilarity import offset_of
-from clustering.knn import Neighbors, measured_recall, nearest, pair_dissimilarity
+from clustering.knn import Neighbors, pair_dissimilarity
 from clustering.search import SearchMethod
-from clustering.vectors import Metric, Vectors
+from clustering.vectors import Vectors
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,6 +78,7 @@ def retrieve(
     inputs: list[MentionInput],
     entity_vectors: Vectors | None,
     *,
+    entity_domains: Sequence[str | None],
     k: int,
     candidates: int,
     search: SearchMethod,
@@ -81,16 +86,23 @@ def retrieve(
 ) -> Retrieval:
     """Encode mentions and find the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
 
+    Both are of the mention's domain; ``entity_domains`` names that of each entity. Lists end in empty places (-1 and
+    infinity) where a domain holds fewer.
+
     Raises:
-        UsageError: an approximate search of sparse vectors.
+        UsageError: no mention has an entity in its domain, or an approximate search of sparse vectors.
 
     """
+    domains = [item.document.domain for item in inputs]
+    mention_of = mention_parts(domains)
+    entity_of = entity_parts(domains, entity_domains)
     vectors = encoder.encode_mentions(inputs, announce)
     if search != "exact" and issparse(vectors.matrix):
         raise UsageError(f"search={search!r} is for dense vectors, such as a transformer's; these are searched exactly")
     entities = mentions = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     if entity_vectors is not None and inputs:
-        entities = nearest(
+        entities = nearest_within(
+            entity_of,
             vectors,
             entity_vectors,
             min(candidates, len(entity_vectors)),
@@ -99,26 +111,18 @@ def retrieve(
             progress=announce("nearest entities"),
         )
     if len(inputs) > 1:
-        mentions = nearest(
+        mentions = nearest_within(
+            mention_of,
             vectors,
             vectors,
             min(k, len(inputs) - 1),
             metric=encoder.metric,
-            self_ids=np.arange(len(vectors)),
             search=search,
             progress=announce("nearest mentions"),
         )
-    recall = {} if search == "exact" else _measured_recall(encoder.metric, vectors, entity_vectors, entities, mentions)
+    recall = {}
+    if search != "exact":
+        if entity_vectors is not None:
+            recall["entities"] = recall_within(entity_of, entities, vectors, entity_vectors, metric=encoder.metric)
+        recall["mentions"] = recall_within(mention_of, mentions, vectors, vectors, metric=encoder.metric)
     return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder, search, recall)
-
-
-def _measured_recall(
-    metric: Metric, vectors: Vectors, entity_vectors: Vectors | None, entities: Neighbors, mentions: Neighbors
-) -> dict[str, float]:
-    own = np.arange(len(vectors))
-    found = (
-        {}
-        if entity_vectors is None
-        else {"entities": measured_recall(entities, vectors, entity_vectors, metric=metric)}
-    )
-    return found | {"mentions": measured_recall(mentions, vectors, vectors, metric=metric, self_ids=own)}

@@ -1,6 +1,6 @@
 """From arrays to the tables of a run.
 
-``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, gold`` (ids as
+``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
 annotated; null where nothing is), ``gold_entities`` (those of them that the knowledge base holds, by its own ids).
 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
@@ -44,6 +44,7 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], kb: KnowledgeB
             "text": pa.array([m.text for m in mentions], pa.string()),
             "expansion": pa.array([i.name if i.name != i.mention.text else None for i in inputs], pa.string()),
             "type": pa.array([m.type for m in mentions], pa.string()),
+            "domain": pa.array([i.document.domain for i in inputs], pa.string()),
             "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
             "gold_entities": pa.array([gold_entities(m.gold, kb) for m in mentions], _STRINGS),
         }
@@ -75,7 +76,8 @@ def link_table(
     nodes = pa.concat_arrays([ids, mention_ids])
     near = retrieval.entities.dissimilarity
     has_margin = np.isfinite(near[:, 1]) if near.shape[1] > 1 else np.zeros(n, np.bool_)
-    margin = near[:, 1] - near[:, 0] if near.shape[1] > 1 else np.zeros(n, np.float32)
+    margin = np.zeros(n, np.float32)
+    margin[has_margin] = np.diff(near[has_margin, :2]).ravel()
     found = retrieval.entities.ids >= 0
     start = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
     return pa.table(

@@ -15,6 +15,7 @@ Truth comes before prediction in every signature. Counts come before ratios: tho
 A ratio of nothing to nothing is 0.
 """
 
+from eval.cluster_file import read_clusters
 from eval.clustering import (
     ClusteringScores,
     PairCounts,
@@ -31,6 +32,7 @@ from eval.clustering import (
     rand_index,
     v_measure,
 )
+from eval.conll import read_conll
 from eval.contingency import Contingency
 from eval.coreference import (
     CoreferenceCounts,
@@ -42,30 +44,60 @@ from eval.coreference import (
     ceaf_m,
     coreference_counts,
     coreference_scores,
+    coreference_scores_from_labels,
     counts_from_contingency,
     lea,
     muc,
     scores_from_counts,
 )
 from eval.cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
-from eval.linking import LinkingCounts, LinkingScores, linking_scores
-from eval.nil import NilScores, gold_is_nil, nil_scores
+from eval.documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
+from eval.figures import Figure, Line, OfClusters, Summed, cluster_lines, coreference_lines, f_measure, proportion
+from eval.linking import LinkingOutcomes, LinkingScores, linking_outcomes, linking_scores
+from eval.linking_counts import LinkingCounts, MacroScores
+from eval.nil import BestThreshold, NilCurve, NilScores, gold_is_nil, nil_curve, nil_scores
+from eval.plots import plot_precision_recall, plot_thresholds
+from eval.report import Report
+from eval.spans import SpanCounts, SpanRatios, SpanScores, span_scores
+from eval.text_file import FileFormatError
+from eval.uncertainty import Comparison, Interval, Resampling
+from eval.unseen import UnseenScores, unseen_scores
 
 __all__ = [
     "BestCut",
+    "BestThreshold",
+    "ClusteredDocuments",
     "ClusteringScores",
+    "Comparison",
     "Contingency",
     "CoreferenceCounts",
     "CoreferenceScores",
     "Curves",
     "CutMetric",
     "Cuts",
+    "DocumentCounts",
+    "Figure",
+    "FileFormatError",
+    "Interval",
+    "Line",
     "LinkingCounts",
+    "LinkingOutcomes",
     "LinkingScores",
+    "MacroScores",
+    "NilCurve",
     "NilScores",
+    "OfClusters",
     "PairCounts",
+    "PairedCounts",
     "PairwiseScores",
+    "Report",
+    "Resampling",
     "Score",
+    "SpanCounts",
+    "SpanRatios",
+    "SpanScores",
+    "Summed",
+    "UnseenScores",
     "adjusted_mutual_information",
     "adjusted_rand_index",
     "all_cuts",
@@ -73,23 +105,37 @@ __all__ = [
     "blanc",
     "ceaf_e",
     "ceaf_m",
+    "cluster_lines",
     "clustering_scores",
     "completeness",
+    "coreference_by_document",
     "coreference_counts",
+    "coreference_lines",
     "coreference_scores",
+    "coreference_scores_from_labels",
     "counts_from_contingency",
     "dendrogram_purity",
+    "f_measure",
     "fowlkes_mallows",
     "gold_is_nil",
     "homogeneity",
     "lea",
+    "linking_outcomes",
     "linking_scores",
     "muc",
+    "nil_curve",
     "nil_scores",
     "normalized_mutual_information",
     "pair_counts",
     "pairwise",
+    "plot_precision_recall",
+    "plot_thresholds",
+    "proportion",
     "rand_index",
+    "read_clusters",
+    "read_conll",
     "scores_from_counts",
+    "span_scores",
+    "unseen_scores",
     "v_measure",
 ]

@@ -1,11 +1,43 @@
 """The best one-to-one alignment of the clusters of two sides (a maximum weight matching)."""
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
 from eval.labels import IntArray
 
 FloatArray = npt.NDArray[np.float64]
+
+
+class _Edges(NamedTuple):
+    """Overlapping pairs of clusters: which they are of those given, and what each is worth."""
+
+    number: IntArray
+    row: IntArray
+    column: IntArray
+    weight: FloatArray
+
+    def at(self, where: IntArray) -> "_Edges":
+        return _Edges(self.number[where], self.row[where], self.column[where], self.weight[where])
+
+
+class _Alignment:
+    """Edges chosen so far, and the clusters that they take."""
+
+    def __init__(self, n_rows: int, n_columns: int) -> None:
+        self.chosen = [np.zeros(0, np.int64)]
+        self._row_is_taken = np.zeros(n_rows, np.bool_)
+        self._column_is_taken = np.zeros(n_columns, np.bool_)
+
+    def add(self, edges: _Edges) -> None:
+        self.chosen.append(edges.number)
+        self._row_is_taken[edges.row] = True
+        self._column_is_taken[edges.column] = True
+
+    def open(self, edges: _Edges) -> _Edges:
+        """Edges that meet no chosen one."""
+        return edges.at(np.flatnonzero(~(self._row_is_taken[edges.row] | self._column_is_taken[edges.column])))
 
 
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
@@ -22,10 +54,16 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
 
     Notes
     -----
-    Exact to rounding. An edge that weighs at least as much as the best rivals at both its ends together
-    belongs to some best alignment; rounds of that rule, O(edges) each, settle nearly all of a natural
-    clustering. The rest goes to a sparse assignment, where every row may also stay alone at no gain:
-    O(rows x edges) at worst, in O(edges) memory.
+    Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly all of a
+    natural clustering:
+
+    - An edge that weighs at least as much as the best rivals at both its ends together is chosen.
+    - A cluster that overlaps a single other waits, and gets it if nothing better does. So the other edges
+      of that one are worth only what they weigh beyond.
+
+    What is left goes to an assignment, in rounds of O(edges log edges) each. Where those get on badly, as
+    between clusterings that have nothing to do with each other, it is done one row after the other,
+    O(rows x edges) at worst.
 
     Examples
     --------
@@ -33,54 +71,143 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
     array([1, 2])
 
     """
-    worth = weight.astype(np.float64)
-    left = np.arange(len(weight))
-    chosen = [left[:0]]
-    while len(left):
-        won = left[_dominant(row[left], column[left], worth[left])]
-        chosen.append(won)
-        open_ = left[~(np.isin(row[left], row[won]) | np.isin(column[left], column[won]))]
-        settled, left = len(left) - len(open_), open_
-        if settled <= len(left) // 100:  # a long chain would yield one edge a round
-            chosen.append(left[_assign(row[left], column[left], worth[left])])
+    edges = _Edges(np.arange(len(weight)), row, column, weight.astype(np.float64))
+    alignment = _Alignment(int(row.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)
+    waiting = []
+    while n_open := len(edges.number):
+        alignment.add(_dominant(edges))
+        leaves, edges = _without_leaves(alignment.open(edges))
+        waiting.append(leaves)
+        if n_open - len(edges.number) <= n_open // 100:  # a ring may yield one edge a round
+            alignment.add(edges.at(_assign(edges)))
             break
-    return np.sort(np.concatenate(chosen))
+    for leaves in reversed(waiting):
+        leaves = alignment.open(leaves)
+        alignment.add(_apart(leaves, np.arange(len(leaves.number))))
+    return np.sort(np.concatenate(alignment.chosen))
 
 
-def _dominant(row: IntArray, column: IntArray, weight: FloatArray) -> IntArray:
+def _dominant(edges: _Edges) -> _Edges:
     """Edges no lighter than both best rivals together; one of those that share an end."""
-    edges = np.flatnonzero(weight >= _best_rival(row, weight) + _best_rival(column, weight))
-    edges = edges[np.unique(row[edges], return_index=True)[1]]
-    return edges[np.unique(column[edges], return_index=True)[1]]
+    rivals = _best_rival(edges.row, edges.weight) + _best_rival(edges.column, edges.weight)
+    return _apart(edges, np.flatnonzero(edges.weight >= rivals))
 
 
 def _best_rival(end: IntArray, weight: FloatArray) -> FloatArray:
     """For each edge, the heaviest other edge with the same end, or 0."""
-    n_ends = int(end.max()) + 1
-    best = np.zeros(n_ends)
-    np.maximum.at(best, end, weight)
-    heaviest = np.flatnonzero(weight == best[end])
-    champion = np.full(n_ends, -1)
-    champion[end[heaviest]] = heaviest
-    other = champion[end] != np.arange(len(end))
-    second = np.zeros(n_ends)
-    np.maximum.at(second, end[other], weight[other])
-    return np.where(other, best[end], second[end])
+    best = _heaviest(end, weight)
+    rival = best[end]
+    champions = np.flatnonzero(weight == rival)
+    champions = champions[_one_per_end(end[champions])]
+    others = weight.copy()
+    others[champions] = 0
+    rival[champions] = _heaviest(end, others)[end[champions]]
+    return rival
 
 
-def _assign(row: IntArray, column: IntArray, weight: FloatArray) -> IntArray:
+def _without_leaves(edges: _Edges) -> tuple[_Edges, _Edges]:
+    """Return the best edge of each cluster to one that has no other, and what others gain beyond these."""
+    row_is_leaf = np.bincount(edges.row)[edges.row] == 1
+    column_is_leaf = np.bincount(edges.column)[edges.column] == 1
+    column_has = _heaviest(edges.column, np.where(row_is_leaf, edges.weight, 0))[edges.column]
+    row_has = _heaviest(edges.row, np.where(column_is_leaf, edges.weight, 0))[edges.row]
+    is_best = row_is_leaf & (edges.weight == column_has) | column_is_leaf & (edges.weight == row_has)
+    gain = edges.weight - column_has - row_has
+    return edges.at(np.flatnonzero(is_best)), edges._replace(weight=gain).at(np.flatnonzero(gain > 0))
+
+
+def _heaviest(end: IntArray, weight: FloatArray) -> FloatArray:
+    heaviest = np.zeros(int(end.max(initial=-1)) + 1)
+    np.maximum.at(heaviest, end, weight)
+    return heaviest
+
+
+def _apart(edges: _Edges, places: IntArray) -> _Edges:
+    """Of the edges at these places, one of those that share a row, and then of those that share a column."""
+    places = places[_one_per_end(edges.row[places])]
+    return edges.at(places[_one_per_end(edges.column[places])])
+
+
+def _one_per_end(end: IntArray) -> IntArray:
+    position = np.arange(len(end))
+    last = np.zeros(int(end.max(initial=-1)) + 1, np.int64)
+    last[end] = position
+    return np.flatnonzero(last[end] == position)
+
+
+def _assign(edges: _Edges) -> IntArray:
+    rows, row = np.unique(edges.row, return_inverse=True)
+    columns, column = np.unique(edges.column, return_inverse=True)
+    if len(rows) > len(columns):
+        return _assign(edges._replace(row=edges.column, column=edges.row))
+    # One row takes at least a step for each cluster, a round about 256 for each edge; ten rounds rarely do.
+    patience = len(rows) * (len(rows) + len(columns)) // (256 * len(row))
+    partner = _partners_in_rounds(row, column, edges.weight, patience) if patience >= 10 else None
+    if partner is None:
+        partner = _partners_one_by_one(row, column, edges.weight)
+    return np.flatnonzero(partner[row] == column)
+
+
+def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, patience: int) -> IntArray | None:
+    """Return the column of each row in a best alignment, where it has one; None if that takes too long.
+
+    Let every cluster, of rows and of columns, have one that it overlaps as its successor, or itself. The
+    heaviest permutations of the clusters are two best alignments, there and back. Since a permutation
+    leaves no cluster out, a shortest augmenting path may end at any cluster that is nobody's successor,
+    and paths from many clusters without a successor need not wait for the shortest of all: one run of
+    Dijkstra's algorithm gives each of them a tree, and each tree that has an end gives a path.
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    n_rows = int(row.max()) + 1
+    n = n_rows + int(column.max()) + 1
+    clusters = np.arange(n)
+    tail = np.concatenate([row, n_rows + column, clusters])
+    head = np.concatenate([n_rows + column, row, clusters])
+    worth = np.concatenate([weight, weight, np.zeros(n)])
+    order = np.argsort(tail, kind="stable")
+    tail, head, worth = tail[order], head[order], worth[order]
+    start = np.searchsorted(tail, np.arange(2 * n + 1)).astype(np.int32)
+
+    price = _heaviest(tail, worth) / 2
+    slack = price[tail] + price[head] - worth
+    step = 2.0**-50 * price.max()  # between equal paths: without it, one tree would take all that is equally near
+    successor = np.full(n, -1)
+    # Where a path goes on from a head: at the cluster whose successor it is, or at an end, numbered n and above.
+    beyond = np.arange(n, 2 * n, dtype=np.int32)
+    n_rounds = 0
+    while len(free := np.flatnonzero(successor < 0)):
+        if n_rounds >= patience and len(free) > patience:  # a round may find as little as one successor
+            return None
+        n_rounds += 1
+        node = beyond[head]
+        graph = csr_array((slack + step, node, start), shape=(2 * n, 2 * n))
+        distance, before, root = dijkstra(graph, indices=free, min_only=True, return_predecessors=True)
+        distance = np.minimum(distance, distance[np.isfinite(distance)].max())
+        slack = np.maximum(slack + distance[tail] - distance[node], 0)
+        end = n + np.flatnonzero(root[n:] >= 0)
+        end = end[_one_per_end(root[end])]
+        passed = end - n
+        while len(end):  # back along all paths at once
+            end = before[end]
+            beyond[passed] = end
+            passed, successor[end] = successor[end], passed
+            end, passed = end[passed >= 0], passed[passed >= 0]
+    return successor[:n_rows] - n_rows
+
+
+def _partners_one_by_one(row: IntArray, column: IntArray, weight: FloatArray) -> IntArray:
+    """Return the column of each row in a best alignment, or a number that is none."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    rows, r = np.unique(row, return_inverse=True)
-    columns, c = np.unique(column, return_inverse=True)
+    n_rows, n_columns = int(row.max()) + 1, int(column.max()) + 1
     # A private column for each row makes a full matching possible. Costs stay above 0: zeros would vanish.
-    alone = np.arange(len(rows))
-    worst = float(weight.max(initial=0.0)) + 1.0
-    cost = np.concatenate([worst - weight, np.full(len(rows), worst)])
-    where = np.concatenate([r, alone]), np.concatenate([c, len(columns) + alone])
-    graph = csr_array((cost, where), shape=(len(rows), len(columns) + len(rows)))
-    matched_row, matched_column = min_weight_full_bipartite_matching(graph)
-    partner = np.full(len(rows), -1)
-    partner[matched_row] = matched_column
-    return np.flatnonzero(partner[r] == c)
+    alone = np.arange(n_rows)
+    worst = float(weight.max()) + 1.0
+    cost = np.concatenate([worst - weight, np.full(n_rows, worst)])
+    where = np.concatenate([row, alone]), np.concatenate([column, n_columns + alone])
+    graph = csr_array((cost, where), shape=(n_rows, n_columns + n_rows))
+    _, partner = min_weight_full_bipartite_matching(graph)
+    return np.asarray(partner)

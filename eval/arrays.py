@@ -1,5 +1,6 @@
 """Arrays as they come in at the public door: checked, with the numbers in the error."""
 
+from collections.abc import Mapping, Set
 from typing import TypeAlias
 
 import numpy as np
@@ -8,16 +9,22 @@ import numpy.typing as npt
 from eval.labels import IntArray
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64, refusing another number of axes, other kinds, and values below `low`.
+    """Return `values` as int64, refusing another number of axes, ragged rows, other kinds, and values below `low`.
 
     >>> integer_array([3, -2], name="predicted", low=-1)
     Traceback (most recent call last):
     ValueError: predicted holds -2 at position 1; the smallest value allowed is -1
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name} has rows of different lengths, not {n_axes} axes; fill short rows up with {low}"
+        ) from None
     if array.ndim != n_axes:
         raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not {n_axes}")
     if array.dtype.kind not in "iu" and array.size:
@@ -38,7 +45,12 @@ def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None
     >>> boolean_array([0.0, 1.0], name="seen")
     Traceback (most recent call last):
     TypeError: seen holds float64, not booleans
+    >>> boolean_array({"c"}, name="seen")
+    Traceback (most recent call last):
+    TypeError: seen is a set; give one boolean a mention
     """
+    if isinstance(values, Set | Mapping):
+        raise TypeError(f"{name} is a {type(values).__name__}; give one boolean a mention")
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not 1")

@@ -42,6 +42,8 @@ class ClusteringScores(TypedDict):
 def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
     """Return every agreement of two clusterings of the same items, from one contingency.
 
+    The function of each one's name defines it and names its source.
+
     Parameters
     ----------
     labels_true, labels_pred
@@ -68,9 +70,9 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
 
     """
     table = Contingency.from_labels(labels_true, labels_pred)
-    pairs, info = _pair_counts(table), _information(table)
+    pairs, info = pair_counts_from_contingency(table), _information(table)
     return {
-        "ari": _adjusted_rand(pairs),
+        "ari": adjusted_rand_from_pairs(pairs),
         "rand": _rand(pairs),
         "ami": _adjusted_mutual_information(table, info),
         "nmi_arithmetic": _normalized_mutual_information(info, "arithmetic"),
@@ -104,13 +106,16 @@ class PairCounts(NamedTuple):
 def pair_counts(labels_true: Labels, labels_pred: Labels) -> PairCounts:
     """Count the pairs of items by whether they are together in the truth and in the prediction.
 
+    Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
+
     >>> pair_counts([0, 0, 0, 1], [0, 0, 1, 1])
     PairCounts(tp=1, fp=1, fn=2, tn=2)
     """
-    return _pair_counts(Contingency.from_labels(labels_true, labels_pred))
+    return pair_counts_from_contingency(Contingency.from_labels(labels_true, labels_pred))
 
 
-def _pair_counts(table: Contingency) -> PairCounts:
+def pair_counts_from_contingency(table: Contingency) -> PairCounts:
+    """Count the pairs of a table that has the same items on both sides."""
     tp, n = n_pairs(table.count), table.n_shared
     fp = n_pairs(table.column_size) - tp
     fn = n_pairs(table.row_size) - tp
@@ -122,7 +127,7 @@ def pairwise(labels_true: Labels, labels_pred: Labels) -> PairwiseScores:
 
     With ``P(X)`` the pairs inside the clusters of X: precision ``|P(K) & P(R)| / |P(R)|``, recall
     ``|P(K) & P(R)| / |P(K)|``. All three are 0 where nothing is together, also of singletons with
-    themselves.
+    themselves. Source: Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
 
     >>> pairwise([0, 0, 0, 1], [0, 0, 1, 1])
     {'precision': 0.5, 'recall': 0.3333333333333333, 'f1': 0.4}
@@ -162,10 +167,11 @@ def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
     -0.5
     """
-    return _adjusted_rand(pair_counts(labels_true, labels_pred))
+    return adjusted_rand_from_pairs(pair_counts(labels_true, labels_pred))
 
 
-def _adjusted_rand(pairs: PairCounts) -> float:
+def adjusted_rand_from_pairs(pairs: PairCounts) -> float:
+    """Return the adjusted Rand index of counted pairs."""
     tp, fp, fn, tn = pairs
     if fp == fn == 0:
         return 1.0
@@ -223,7 +229,7 @@ def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
 def completeness(labels_true: Labels, labels_pred: Labels) -> float:
     """Return how far each true cluster lies inside one predicted cluster: ``1 - H(R|K) / H(R)``.
 
-    It is the homogeneity of the exchanged sides.
+    It is the homogeneity of the exchanged sides, and has the same source.
 
     >>> round(completeness([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.666667
@@ -233,6 +239,8 @@ def completeness(labels_true: Labels, labels_pred: Labels) -> float:
 
 def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the harmonic mean of homogeneity and completeness, equal to the arithmetic NMI.
+
+    Source: Rosenberg and Hirschberg 2007, as for `homogeneity`.
 
     >>> round(v_measure([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.8

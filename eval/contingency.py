@@ -4,13 +4,12 @@ Every clustering and coreference metric is a function of this one sparse table.
 """
 
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Self
 
 import numpy as np
 
 from eval.labels import IntArray, Labels, encode_labels
-from eval.mentions import Clusters, flatten
+from eval.mentions import Clusters, match_mentions
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +81,11 @@ class Contingency:
         (array([2]), array([3]), array([2, 1]))
 
         """
-        rows = flatten(key, side="key")
-        columns = flatten(response, side="response")
-        row_of = dict(zip(rows.mentions, rows.cluster.tolist(), strict=True))
-        n = len(columns.mentions)
-        row = np.fromiter(map(row_of.get, columns.mentions, repeat(-1)), np.int64, n)
-        shared = row >= 0
+        shared = match_mentions(key, response)
         return cls(
-            *_count_cells(row[shared], columns.cluster[shared], len(columns.sizes)),
-            row_size=rows.sizes,
-            column_size=columns.sizes,
+            *_count_cells(shared.row, shared.column, len(shared.column_size)),
+            row_size=shared.row_size,
+            column_size=shared.column_size,
         )
 
     @property

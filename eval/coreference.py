@@ -5,8 +5,8 @@ only. Each metric is defined by its recall; precision is the recall with the sid
 harmonic mean. 0/0 is 0. Singletons count. The values are those of the CoNLL reference scorer 8.01
 (Pradhan et al. 2014, https://aclanthology.org/P14-2006), and for LEA of its authors' scorer.
 
-A new metric is one function from a `Contingency` to its counts, one line in `_METRICS`, and its public
-name above the function.
+A new metric is one function from a `Contingency` to its counts, its public name above the function, and one
+line each in `Metric`, `METRICS`, `CoreferenceScores` and `scores_from_counts`.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ import numpy as np
 from eval.alignment import best_alignment
 from eval.contingency import Contingency, n_pairs
 from eval.exact import sum_of_fractions
-from eval.labels import IntArray
+from eval.labels import IntArray, Labels
 from eval.mentions import Clusters
 from eval.ratio import f1, ratio
 
@@ -65,6 +65,9 @@ class CoreferenceCounts(dict[str, Counts]):
 def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
 
+    The function of each one's name defines it and names its source. CoNLL F1 is the mean of the F1 of MUC, B-cubed
+    and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501.
+
     Parameters
     ----------
     key, response
@@ -93,6 +96,31 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     return scores_from_counts(coreference_counts(key, response))
 
 
+def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> CoreferenceScores:
+    """Return the scores of `coreference_scores` from the cluster of each mention, of the same mentions on both sides.
+
+    Parameters
+    ----------
+    labels_true, labels_pred
+        Shape (mentions,): the cluster of each mention, as integers or anything that can be hashed.
+
+    Raises
+    ------
+    ValueError
+        The lengths differ, or a label is missing (NaN or None).
+    TypeError
+        A label cannot be hashed.
+
+    Examples
+    --------
+    >>> scores = coreference_scores_from_labels([0, 0, 1], ["x", "y", "y"])
+    >>> scores["b3"]["recall"], scores["b3"]["counts"]
+    (0.6666666666666666, [2.0, 3, 2.0, 3])
+
+    """
+    return scores_from_counts(counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
+
+
 def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:
     """Return the counts of every metric for one document; add them over documents, then take the scores.
 
@@ -110,24 +138,29 @@ def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
     >>> counts_from_contingency(Contingency.from_labels([0, 0, 1], [0, 0, 0]))["muc"]
     [1, 1, 1, 2]
     """
-    return CoreferenceCounts({name: count(table) for name, count in _METRICS.items()})
+    return CoreferenceCounts({name: count(table) for name, count in METRICS.items()})
 
 
 def scores_from_counts(counts: Mapping[str, Counts]) -> CoreferenceScores:
     """Return the ratios of counts, of one document or summed over many."""
-    muc, b3, ceafe = (_score(counts[name]) for name in ("muc", "b3", "ceafe"))
+    muc, b3, ceafe = (recall_precision_f1(counts[name]) for name in ("muc", "b3", "ceafe"))
     return {
         "muc": muc,
         "b3": b3,
-        "ceafm": _score(counts["ceafm"]),
+        "ceafm": recall_precision_f1(counts["ceafm"]),
         "ceafe": ceafe,
-        "lea": _score(counts["lea"]),
+        "lea": recall_precision_f1(counts["lea"]),
         "blanc": _blanc_score(counts["blanc"]),
         "conll": (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3,
     }
 
 
-def _score(counts: Counts) -> Score:
+def recall_precision_f1(counts: Counts) -> Score:
+    """Return the ratios of four counts: numerator and denominator of recall, then of precision.
+
+    >>> recall_precision_f1([1, 2, 1, 1])
+    {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [1, 2, 1, 1]}
+    """
     recall, precision = ratio(counts[0], counts[1]), ratio(counts[2], counts[3])
     return {"recall": recall, "precision": precision, "f1": f1(recall, precision), "counts": list(counts)}
 
@@ -145,7 +178,7 @@ def muc(key: Clusters, response: Clusters) -> Score:
     >>> muc([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])["counts"]
     [2, 3, 2, 2]
     """
-    return _score(_muc(Contingency.from_clusters(key, response)))
+    return recall_precision_f1(_muc(Contingency.from_clusters(key, response)))
 
 
 def _muc(table: Contingency) -> Counts:
@@ -167,7 +200,7 @@ def b_cubed(key: Clusters, response: Clusters) -> Score:
     >>> b_cubed([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])
     {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [2.0, 4, 4.0, 4]}
     """
-    return _score(_b_cubed(Contingency.from_clusters(key, response)))
+    return recall_precision_f1(_b_cubed(Contingency.from_clusters(key, response)))
 
 
 def _b_cubed(table: Contingency) -> Counts:
@@ -190,7 +223,7 @@ def ceaf_m(key: Clusters, response: Clusters) -> Score:
     >>> ceaf_m([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
     [3, 4, 3, 4]
     """
-    return _score(_ceaf_m(Contingency.from_clusters(key, response)))
+    return recall_precision_f1(_ceaf_m(Contingency.from_clusters(key, response)))
 
 
 def _ceaf_m(table: Contingency) -> Counts:
@@ -210,7 +243,7 @@ def ceaf_e(key: Clusters, response: Clusters) -> Score:
     >>> ceaf_e([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
     [1.4666666666666666, 2, 1.4666666666666666, 2]
     """
-    return _score(_ceaf_e(Contingency.from_clusters(key, response)))
+    return recall_precision_f1(_ceaf_e(Contingency.from_clusters(key, response)))
 
 
 def _ceaf_e(table: Contingency) -> Counts:
@@ -233,7 +266,7 @@ def lea(key: Clusters, response: Clusters) -> Score:
     >>> lea([["a", "b", "c"], ["d"]], [["a", "b"], ["c"], ["d"]])["counts"]
     [2.0, 4, 3.0, 4]
     """
-    return _score(_lea(Contingency.from_clusters(key, response)))
+    return recall_precision_f1(_lea(Contingency.from_clusters(key, response)))
 
 
 def _lea(table: Contingency) -> Counts:
@@ -281,7 +314,7 @@ def _blanc(table: Contingency) -> Counts:
 
 def _blanc_score(counts: Counts) -> Score:
     halves = [half for half in (counts[:4], counts[4:]) if half[1]]  # the links that the key has
-    kinds = [_score(half) for half in halves]
+    kinds = [recall_precision_f1(half) for half in halves]
     return {
         "recall": ratio(sum(kind["recall"] for kind in kinds), len(kinds)),
         "precision": ratio(sum(kind["precision"] for kind in kinds), len(kinds)),
@@ -290,7 +323,7 @@ def _blanc_score(counts: Counts) -> Score:
     }
 
 
-_METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
+METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
     "muc": _muc,
     "b3": _b_cubed,
     "ceafm": _ceaf_m,
@@ -298,3 +331,4 @@ _METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
     "lea": _lea,
     "blanc": _blanc,
 }
+"""The counts of each metric, from a contingency whose rows are the key."""

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import integer_array
+from eval.arrays import FloatArray, integer_array
 from eval.labels import IntArray, encode_labels
 
 if TYPE_CHECKING:
     from eval.cut_counts import CutCounts
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 CutMetric: TypeAlias = Literal["ari", "pairwise", "b3", "muc"]
 
 
@@ -83,15 +82,16 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
         Shape (leaves,): the class of each leaf as an integer. A leaf of class -1 is part of the tree, but of no score.
     left, right
         Shape (merges,): the two nodes that merge ``i`` joins into node ``leaves + i``; leaves are the nodes before.
-        A forest, with fewer than ``leaves - 1`` merges, will do.
+        A forest, with fewer than ``leaves - 1`` merges, will do. Floats will do where they are whole numbers, as in
+        the linkage matrix of SciPy.
     height
         Shape (merges,): thresholds at which the merges happen, ascending. Merges of equal height happen together.
 
     Raises
     ------
     ValueError
-        The lengths differ, a merge joins a node that is not there yet or was joined before, or the heights are not
-        finite and ascending.
+        The lengths differ, there are too few leaves for the merges, a merge joins a node that is not there yet or was
+        joined before, or the heights are not finite and ascending.
     TypeError
         Labels or nodes are not integers.
 
@@ -105,6 +105,14 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     >>> cuts = all_cuts([0, 0, 1, -1], [0, 4, 5], [1, 3, 2], [0.1, 0.3, 0.3])
     >>> cuts.threshold, cuts.ari
     (array([-inf,  0.1,  0.3]), array([0., 1., 0.]))
+
+    The tree of SciPy, of four points on a line:
+
+    >>> from scipy.cluster.hierarchy import linkage
+    >>> Z = linkage([[0.0], [1.0], [4.0], [6.0]], "average")
+    >>> left, right, height = Z[:, 0], Z[:, 1], Z[:, 2]
+    >>> all_cuts([0, 0, 1, 1], left, right, height).best("ari")
+    BestCut(threshold=2.0, value=1.0, place=2)
 
     """
     tree = _checked(labels_true, left, right, height)
@@ -172,7 +180,7 @@ class _Tree(NamedTuple):
 def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> _Tree:
     given = integer_array(labels, name="labels_true", low=-1)
     # Copies, contiguous and writable: for any other kind of array numba would compile everything again.
-    nodes = [integer_array(side, name=name).copy() for side, name in ((left, "left"), (right, "right"))]
+    nodes = [integer_array(_whole(side), name=name).copy() for side, name in ((left, "left"), (right, "right"))]
     heights = np.asarray(height, np.float64)
     if not len(nodes[0]) == len(nodes[1]) == heights.size or heights.ndim != 1:
         raise ValueError(f"left has {len(nodes[0])} merges, right {len(nodes[1])}, height has shape {heights.shape}")
@@ -181,6 +189,10 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     if not ordered.all():
         i = int(np.argmin(ordered))
         raise ValueError(f"height[{i}]={heights[i]} is not finite, or below the one before")
+    if 0 < len(heights) >= len(given):
+        raise ValueError(
+            f"labels_true has {len(given)} leaves, but {len(heights)} merges need {len(heights) + 1} or more"
+        )
     late = np.maximum(*nodes) >= len(given) + np.arange(len(heights))
     if late.any():
         i = int(np.argmax(late))
@@ -193,6 +205,13 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     label[known] = encode_labels(given[known]).codes
     ends = np.flatnonzero(np.append(heights[1:] != heights[:-1], True)) if len(heights) else np.zeros(0, np.int64)
     return _Tree(label, nodes[0], nodes[1], heights, ends, np.bincount(label[known]))
+
+
+def _whole(nodes: npt.ArrayLike) -> npt.ArrayLike:
+    """Return floats as integers where all are whole numbers, and anything else as it is."""
+    array = np.asarray(nodes)
+    is_whole = array.dtype.kind == "f" and ((np.abs(array) < 2**53) & (array == np.floor(array))).all()
+    return array.astype(np.int64) if is_whole else nodes
 
 
 def _count(tree: _Tree) -> CutCounts:

@@ -1,7 +1,5 @@
 """Sums of fractions, exact until they are rounded once."""
 
-from fractions import Fraction
-
 import numpy as np
 
 from eval.labels import IntArray
@@ -21,7 +19,8 @@ def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
     by_denominator = np.zeros(int(denominators.max()) + 1, np.int64)
     np.add.at(by_denominator, denominators, numerators)
     used = np.flatnonzero(by_denominator)
-    terms = [Fraction(a, b) for a, b in zip(by_denominator[used].tolist(), used.tolist(), strict=True)]
+    terms = list(zip(by_denominator[used].tolist(), used.tolist(), strict=True))
     while len(terms) > 1:  # by halves: the long numbers meet only at the end
-        terms = [sum(terms[i : i + 2], Fraction()) for i in range(0, len(terms), 2)]
-    return float(terms[0]) if terms else 0.0
+        odd = terms[len(terms) & ~1 :]
+        terms = [(a * d + c * b, b * d) for (a, b), (c, d) in zip(terms[::2], terms[1::2], strict=False)] + odd
+    return terms[0][0] / terms[0][1] if terms else 0.0

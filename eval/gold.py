@@ -11,6 +11,7 @@ from eval.labels import IntArray
 
 OUTSIDE = -1
 """A gold id that the knowledge base does not hold."""
+_CELLS = 1 << 20  # candidates compared at once, to bound the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,9 @@ class Gold:
             Indices that are no integers, flags that are no booleans.
 
         """
+        if _has_rows(indices):
+            row = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"
+            raise ValueError(f"gold_indices has rows; put them in one: mention i has {row}")
         pointers = integer_array(indptr, name="gold_indptr")
         ids = integer_array(indices, name="gold_indices", low=OUTSIDE)
         if not len(pointers) or pointers[0] != 0 or pointers[-1] != len(ids):
@@ -98,3 +102,26 @@ class Gold:
         right = np.zeros(len(self), np.bool_)
         right[mention[(entity[mention] == self.indices) & (self.indices != OUTSIDE)]] = True
         return right
+
+    def first_accepted(self, candidates: IntArray) -> IntArray:
+        """Shape (mentions,): position of the first of a mention's candidates that is a gold id; the width if none is.
+
+        The candidates have the shape (mentions, width). O(gold ids x width) time.
+        """
+        width = candidates.shape[1]
+        position = np.full(len(self), width)
+        inside = self.indices != OUTSIDE
+        mention, entity = self.mention[inside], self.indices[inside]
+        step = max(1, _CELLS // max(1, width))
+        for start in range(0, len(entity), step):
+            block = slice(start, start + step)
+            row, column = np.nonzero(candidates[mention[block]] == entity[block, None])
+            np.minimum.at(position, mention[block][row], column)
+        return position
+
+
+def _has_rows(values: npt.ArrayLike) -> bool:
+    try:
+        return np.ndim(values) > 1
+    except ValueError:  # of different lengths
+        return True

@@ -43,7 +43,7 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
     Encoded(codes=array([0, 1, 0]), n_classes=2)
 
     """
-    if isinstance(labels, str | bytes | Set | Mapping):
+    if labels is None or isinstance(labels, str | bytes | Set | Mapping):
         raise TypeError(f"{name} is a {type(labels).__name__}, not an array or a list of labels")
     if isinstance(labels, np.ma.MaskedArray) and np.ma.is_masked(labels):
         raise _missing(name, np.flatnonzero(np.ma.getmaskarray(labels)))

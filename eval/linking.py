@@ -1,68 +1,132 @@
-"""Entity linking: accuracy, and the recall of the candidates."""
+"""Entity linking: what became of each mention, and from it accuracy and the recall of the candidates."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from eval.arrays import BoolArray, boolean_array, integer_array
 from eval.gold import Gold
-from eval.labels import IntArray
-from eval.ratio import ratio
+from eval.labels import IntArray, Labels, encode_labels
+from eval.linking_counts import LinkingCounts, MacroScores
 
 
-@dataclass(frozen=True)
-class LinkingCounts:
-    """What was counted over one group of mentions, and the ratios of it."""
+@dataclass(frozen=True, eq=False)
+class LinkingOutcomes:
+    """What became of each mention; all counts and ratios of linking are sums of this.
 
-    mentions: int
-    """mentions with a gold concept, inside or outside the knowledge base (KB)"""
-    in_kb: int
-    """those of them with a gold id inside the KB"""
-    correct: int
-    """those whose predicted entity is one of their gold ids"""
-    found: tuple[int, ...] = ()
-    """for each of `k`: those with a gold id among the first k candidates"""
-    k: tuple[int, ...] = ()
+    Attributes
+    ----------
+    annotated, concept, in_kb, correct
+        Shape (mentions,): whether a mention is annotated; has a gold concept; has a gold id inside the
+        knowledge base (KB); is linked to a gold id. Each implies the ones before.
+    rank
+        Shape (mentions,): position of the first candidate that is a gold id, from 0; `width` if none is.
+        None without candidates.
+    width
+        Number of candidates of a mention; 0 without candidates.
 
-    @property
-    def accuracy(self) -> float:
-        """Share of the mentions with a gold concept that are linked to a gold id."""
-        return ratio(self.correct, self.mentions)
+    """
 
-    @property
-    def accuracy_in_kb(self) -> float:
-        """Share of the mentions with a gold id inside the KB that are linked to a gold id."""
-        return ratio(self.correct, self.in_kb)
+    annotated: BoolArray
+    concept: BoolArray
+    in_kb: BoolArray
+    correct: BoolArray
+    rank: IntArray | None = None
+    width: int = 0
 
-    @property
-    def recall(self) -> dict[int, float]:
-        """By k: share of the mentions with a gold concept that have a gold id among k candidates."""
-        return {k: ratio(found, self.mentions) for k, found in zip(self.k, self.found, strict=True)}
+    def __len__(self) -> int:
+        return len(self.concept)
 
-    @property
-    def recall_in_kb(self) -> dict[int, float]:
-        """By k: the same share of the mentions with a gold id inside the KB."""
-        return {k: ratio(found, self.in_kb) for k, found in zip(self.k, self.found, strict=True)}
+    def count(self, chosen: npt.ArrayLike | None = None, *, k: Sequence[int] = ()) -> LinkingCounts:
+        """Count the mentions with a concept, or those of them that a boolean each chooses.
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return counts and ratios under their names, ready for JSON."""
-        ratios = ("accuracy", "accuracy_in_kb", "recall", "recall_in_kb")
-        return asdict(self) | {name: getattr(self, name) for name in ratios}
+        >>> linking_outcomes([0, 1, 2], [7, 4], [7, 5]).count([False, True]).accuracy
+        0.0
+        """
+        flags = self.concept if chosen is None else boolean_array(chosen, name="chosen", length=len(self))
+        (counts,) = self._count(np.where(flags, 0, -1), 1, k)
+        return counts
 
-    def __str__(self) -> str:
-        recall = "".join(f", recall@{k} {value:.4f}" for k, value in self.recall.items())
-        return (
-            f"accuracy {self.accuracy:.4f} ({self.correct}/{self.mentions}), "
-            f"in KB {self.accuracy_in_kb:.4f} ({self.correct}/{self.in_kb}){recall}"
+    def count_groups(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> dict[Any, LinkingCounts]:
+        """Count the mentions with a concept by the label of each mention, None being no group.
+
+        Every label has its counts, also where none of its mentions has a concept, in the order of the mentions.
+        `name` is what an error calls the labels. O(mentions) a count, however many groups there are.
+
+        Raises
+        ------
+        ValueError
+            Another number of labels than of mentions, a NaN among them, a k without that many candidates.
+        TypeError
+            Labels without an order or that cannot be hashed, a k that is no integer.
+
+        Examples
+        --------
+        >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
+        >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
+        {'a': 0.5}
+
+        """
+        given = _mark_none(labels, name)
+        group, n_groups = encode_labels(given, name=name)
+        if len(group) != len(self):
+            raise ValueError(f"{name} has {len(group)} labels for {len(self)} mentions")
+        counts = self._count(group, n_groups, k)
+        first = np.sort(np.unique(group, return_index=True)[1])
+        names = given[first].tolist() if isinstance(given, np.ndarray) else [given[i] for i in first]
+        return {
+            label: counts[code]
+            for label, code in zip(names, group[first].tolist(), strict=True)
+            if label is not _NO_GROUP
+        }
+
+    def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:
+        """Return the means over the groups that `count_groups` counts."""
+        groups = self.count_groups(labels, k=k, name=name)
+        with_concept = [counts for counts in groups.values() if counts.mentions]
+        normalized = [counts.accuracy_normalized or 0.0 for counts in with_concept if counts.retrieved]
+        recall = [counts.recall for counts in with_concept]
+        return MacroScores(
+            accuracy=_mean([counts.accuracy for counts in with_concept]),
+            accuracy_normalized=None if self.rank is None else _mean(normalized),
+            recall={at: _mean([of_group[at] for of_group in recall]) for at in self._checked(k)},
+            groups=groups,
         )
+
+    def _count(self, group: IntArray, n_groups: int, k: Sequence[int]) -> list[LinkingCounts]:
+        """Count each group; a mention of group -1 counts nowhere."""
+        ks = self._checked(k)
+        flags = [self.concept, self.in_kb, self.correct]
+        if self.rank is not None:
+            in_list = self.rank < self.width
+            flags += [in_list, in_list & self.correct, *(self.rank < at for at in ks)]
+        place = group + 1  # place 0 is thrown away
+        rows = zip(*(np.bincount(place[flag], minlength=n_groups + 1)[1:].tolist() for flag in flags), strict=True)
+        if self.rank is None:
+            return [LinkingCounts(*row) for row in rows]
+        return [
+            LinkingCounts(mentions, in_kb, correct, tuple(found), ks, retrieved, correct_retrieved)
+            for mentions, in_kb, correct, retrieved, correct_retrieved, *found in rows
+        ]
+
+    def _checked(self, k: Sequence[int]) -> tuple[int, ...]:
+        if isinstance(k, int | np.integer):
+            raise TypeError(f"k is {k}, not a list; write k=[{k}]")
+        ks = tuple(integer_array(k, name="k", low=1).tolist())
+        if ks and self.rank is None:
+            raise ValueError(f"recall at k={list(ks)} needs candidates")
+        if max(ks, default=0) > self.width:
+            raise ValueError(f"k={list(ks)} must lie in 1..{self.width}, the number of candidates a mention")
+        return ks
 
 
 @dataclass(frozen=True)
 class LinkingScores:
-    """What `linking_scores` returns: all mentions, their split, and how many were left out."""
+    """What `linking_scores` returns: all mentions, their groups, and how many were left out."""
 
     overall: LinkingCounts
     seen: LinkingCounts | None
@@ -72,6 +136,32 @@ class LinkingScores:
     """left out: annotated as NIL without an id (they count as NIL)"""
     not_annotated: int
     """left out: no annotation at all"""
+    macro: dict[str, MacroScores] = field(default_factory=dict)
+    """by the name of a grouping: the means over its groups"""
+
+    @classmethod
+    def of(
+        cls,
+        outcomes: LinkingOutcomes,
+        *,
+        k: Sequence[int] = (),
+        seen: npt.ArrayLike | None = None,
+        groups: Mapping[str, Labels] | None = None,
+    ) -> Self:
+        """Count outcomes; the parameters are those of `linking_scores`."""
+        was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(outcomes))
+        if groups is not None and not isinstance(groups, Mapping):
+            kind = type(groups).__name__
+            raise TypeError(f'groups is a {kind}, not a mapping from names to labels; write {{"type": labels}}')
+        named = (groups or {}).items()
+        return cls(
+            overall=outcomes.count(k=k),
+            seen=None if was_seen is None else outcomes.count(was_seen, k=k),
+            unseen=None if was_seen is None else outcomes.count(~was_seen, k=k),
+            no_concept=int((outcomes.annotated & ~outcomes.concept).sum()),
+            not_annotated=int((~outcomes.annotated).sum()),
+            macro={name: outcomes.macro(labels, k=k, name=f"groups[{name!r}]") for name, labels in named},
+        )
 
     @property
     def accuracy(self) -> float:
@@ -84,25 +174,32 @@ class LinkingScores:
         return self.overall.accuracy_in_kb
 
     @property
+    def accuracy_normalized(self) -> float | None:
+        """Share of the mentions with a gold id among the candidates that are linked to a gold id."""
+        return self.overall.accuracy_normalized
+
+    @property
     def recall(self) -> dict[int, float]:
         """By k: share of the mentions with a gold concept that have a gold id among k candidates."""
         return self.overall.recall
 
     def as_dict(self) -> dict[str, Any]:
-        """Overall figures at the top, the split under `seen` and `unseen`, ready for JSON."""
+        """Overall figures at the top, the groups under `seen`, `unseen` and `macro`, ready for JSON."""
         return {
             **self.overall.as_dict(),
             "no_concept": self.no_concept,
             "not_annotated": self.not_annotated,
             "seen": self.seen.as_dict() if self.seen else None,
             "unseen": self.unseen.as_dict() if self.unseen else None,
+            "macro": {name: scores.as_dict() for name, scores in self.macro.items()},
         }
 
     def __str__(self) -> str:
         groups = {"all": self.overall, "seen": self.seen, "unseen": self.unseen}
         lines = [f"{name}: {counts}" for name, counts in groups.items() if counts]
+        means = [f"mean by {name}: {scores}" for name, scores in self.macro.items()]
         left_out = f"left out: {self.no_concept} NIL without an id, {self.not_annotated} not annotated"
-        return "\n".join([*lines, left_out])
+        return "\n".join([*lines, *means, left_out])
 
 
 def linking_scores(
@@ -114,13 +211,71 @@ def linking_scores(
     candidates: npt.ArrayLike | None = None,
     k: Sequence[int] = (),
     seen: npt.ArrayLike | None = None,
+    groups: Mapping[str, Labels] | None = None,
 ) -> LinkingScores:
     """Return how many mentions are linked to one of their gold ids, and how many could have been.
 
     Accuracy is ``|{m in C : predicted(m) in gold(m)}| / |C|`` with ``C`` the mentions that have a gold
     concept. A gold id outside the knowledge base (KB) cannot be predicted and so counts as wrong; the
-    accuracy over the mentions with a gold id inside the KB stands beside it. Recall@k puts "one of the
-    first k candidates" in the place of "predicted", over the same mentions.
+    accuracy over the mentions with a gold id inside the KB stands beside it, and the normalised one, over
+    those with a gold id among their candidates: what ranking makes of what was retrieved. Recall@k puts
+    "one of the first k candidates" in the place of "predicted", over ``C``.
+
+    Sources: Logeswaran et al. 2019, Zero-shot entity linking by reading entity descriptions,
+    https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable
+    zero-shot entity linking with dense entity retrieval, https://aclanthology.org/2020.emnlp-main.519
+    (unnormalised accuracy).
+
+    Parameters
+    ----------
+    gold_indptr, gold_indices, predicted, annotated, candidates
+        See `linking_outcomes`.
+    k
+        The k of recall@k in any order, each from 1 to the width of the candidates.
+    seen
+        Shape (mentions,), boolean: whether the gold concept occurs in the training data. Figures are
+        then given for either group too.
+    groups
+        Labels of the mentions by the name of a grouping, such as ``{"type": types, "domain": domains}``:
+        the means over its groups are then given under this name. A mention whose label is None is in none.
+
+    Raises
+    ------
+    ValueError
+        Lengths that differ, rows that do not fit, a k without that many candidates, a NaN among labels.
+    TypeError
+        Entities or k that are no integers, flags that are no booleans, groups that are no mapping, labels that
+        cannot be hashed.
+
+    Notes
+    -----
+    O(gold ids x candidates a mention + mentions x (k + groupings)) time.
+
+    Examples
+    --------
+    Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
+
+    >>> scores = linking_scores([0, 1, 3, 4, 4], [7, 4, 5, -1], [7, 3, 2, 1], k=[2],
+    ...                         candidates=[[7, 1], [3, 5], [2, -1], [1, 0]], groups={"type": [*"aabb"]})
+    >>> print(scores)
+    all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), normalized 0.5000 (1/2), recall@2 0.6667
+    mean by type: accuracy 0.2500, normalized 0.5000, recall@2 0.5000 (2 groups)
+    left out: 0 NIL without an id, 1 not annotated
+
+    """
+    outcomes = linking_outcomes(gold_indptr, gold_indices, predicted, annotated=annotated, candidates=candidates)
+    return LinkingScores.of(outcomes, k=k, seen=seen, groups=groups)
+
+
+def linking_outcomes(
+    gold_indptr: npt.ArrayLike,
+    gold_indices: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    *,
+    annotated: npt.ArrayLike | None = None,
+    candidates: npt.ArrayLike | None = None,
+) -> LinkingOutcomes:
+    """Return for each mention whether it is linked to one of its gold ids, and where its candidates have one.
 
     Parameters
     ----------
@@ -131,76 +286,51 @@ def linking_scores(
         Shape (mentions,): entity, or -1 for NIL.
     annotated
         Shape (mentions,), boolean. A mention with an empty row is NIL without an id if annotated, else
-        unknown; neither has a concept, both are left out and counted. Default: unknown.
+        unknown; neither has a concept. Default: unknown.
     candidates
         Shape (mentions, width): entities, best first, padded with -1.
-    k
-        The k of recall@k, each from 1 to the width of the candidates.
-    seen
-        Shape (mentions,), boolean: whether the gold concept occurs in the training data. Figures are
-        then given for either group too.
 
     Raises
     ------
     ValueError
-        Lengths that differ, rows that do not fit, a k without that many candidates.
+        Lengths that differ, rows that do not fit.
     TypeError
         Entities that are no integers, flags that are no booleans.
 
-    Notes
-    -----
-    O(gold ids x max(k)) time, O(gold ids) memory beyond the input.
-
     Examples
     --------
-    Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
-
-    >>> scores = linking_scores([0, 1, 3, 4, 4], [7, 4, 5, -1], [7, 3, 2, 1],
-    ...                         candidates=[[7, 1], [3, 5], [2, -1], [1, 0]], k=[1, 2])
-    >>> print(scores)
-    all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), recall@1 0.3333, recall@2 0.6667
-    left out: 0 NIL without an id, 1 not annotated
+    >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])
+    >>> outcomes.correct, outcomes.rank
+    (array([ True, False]), array([1, 2]))
 
     """
     gold = Gold.from_arrays(gold_indptr, gold_indices, annotated=annotated)
     entity = integer_array(predicted, name="predicted", low=-1)
     if len(entity) != len(gold):
         raise ValueError(f"predicted has {len(entity)} mentions, gold_indptr describes {len(gold)}")
-    ks = tuple(map(int, k))
-    rank = _gold_rank(gold, candidates, ks)
-    concept, in_kb, correct = gold.has_concept, gold.in_kb, gold.accepts(entity)
-
-    def count(group: BoolArray) -> LinkingCounts:
-        return LinkingCounts(
-            mentions=int(group.sum()),
-            in_kb=int((group & in_kb).sum()),
-            correct=int((group & correct).sum()),
-            found=tuple(int((group & (rank < k)).sum()) for k in ks),
-            k=ks,
-        )
-
-    was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(gold))
-    return LinkingScores(
-        overall=count(concept),
-        seen=None if was_seen is None else count(concept & was_seen),
-        unseen=None if was_seen is None else count(concept & ~was_seen),
-        no_concept=int((gold.annotated & ~concept).sum()),
-        not_annotated=int((~gold.annotated).sum()),
-    )
+    rank, width = None, 0
+    if candidates is not None:
+        table = integer_array(candidates, name="candidates", n_axes=2, low=-1)
+        if len(table) != len(gold):
+            raise ValueError(f"candidates has {len(table)} rows, gold_indptr describes {len(gold)} mentions")
+        rank, width = gold.first_accepted(table), table.shape[1]
+    return LinkingOutcomes(gold.annotated, gold.has_concept, gold.in_kb, gold.accepts(entity), rank, width)
 
 
-def _gold_rank(gold: Gold, candidates: npt.ArrayLike | None, ks: tuple[int, ...]) -> IntArray:
-    """Position of the first candidate that is a gold id, counted from 0; a large number if none is."""
-    rank = np.full(len(gold), np.iinfo(np.int64).max)
-    if not ks:
-        return rank
-    if candidates is None:
-        raise ValueError(f"recall at k={list(ks)} needs candidates")
-    table = integer_array(candidates, name="candidates", n_axes=2, low=-1)
-    if len(table) != len(gold):
-        raise ValueError(f"candidates has {len(table)} rows, gold_indptr describes {len(gold)} mentions")
-    if min(ks) < 1 or max(ks) > table.shape[1]:
-        raise ValueError(f"k={list(ks)} must lie in 1..{table.shape[1]}, the number of candidates a mention")
-    for position in reversed(range(max(ks))):
-        rank[gold.accepts(table[:, position])] = position
-    return rank
+_NO_GROUP = object()
+
+
+def _mark_none(labels: Labels, name: str) -> npt.NDArray[Any] | list[Any]:
+    """Put `_NO_GROUP` in the place of None, which `encode_labels` refuses."""
+    if isinstance(labels, str | bytes | Set | Mapping | None):
+        raise TypeError(f"{name} is a {type(labels).__name__}, not an array or a list of labels")
+    if hasattr(labels, "__array__"):
+        array = np.asanyarray(labels)
+        if array.dtype != np.object_:
+            return array
+        labels = array.tolist()
+    return [_NO_GROUP if label is None else label for label in labels]
+
+
+def _mean(values: list[float]) -> float:
+    return fmean(values) if values else 0.0

@@ -1,8 +1,7 @@
 """Clusters given as lists of mention ids, checked to be a partition."""
 
-import operator
 from collections.abc import Collection, Hashable, Iterable, Mapping
-from itertools import chain
+from itertools import chain, compress, repeat
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,62 +10,103 @@ from eval.labels import IntArray
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
-
-class Side(NamedTuple):
-    """The mentions of one side, each once, and the cluster that holds each."""
-
-    mentions: list[Hashable]
-    cluster: IntArray
-    sizes: IntArray
+_COLLECTIONS = (list, tuple, set, frozenset)
+# A dict of strings alone does not keep their hashes: it visits all of them again each time that it grows.
+_NO_STRING = object()
 
 
-def flatten(clusters: Clusters, *, side: str = "clusters") -> Side:
-    """List the mentions of all clusters, refusing a mention that is held twice.
+class Matched(NamedTuple):
+    """The clusters of the mentions that both sides hold, and the sizes of all clusters.
+
+    `row` and `column` have one entry for each shared mention: its cluster in the key and in the response.
+    """
+
+    row: IntArray
+    column: IntArray
+    row_size: IntArray
+    column_size: IntArray
+
+
+def match_mentions(key: Clusters, response: Clusters) -> Matched:
+    """Find each mention on the other side, refusing one that a side holds twice.
 
     An empty cluster holds no mention and is left out.
 
     Parameters
     ----------
-    clusters
-        Any iterable of iterables of hashable mention ids.
-    side
-        What to call the clusters in an error.
+    key, response
+        Any iterables of iterables of hashable mention ids.
 
     Raises
     ------
     ValueError
-        A mention occurs twice, in one cluster or in two, or its id is NaN.
+        A mention occurs twice on a side, in one cluster or in two, or its id is NaN.
     TypeError
         A cluster is a string or no iterable, or a mention id cannot be hashed.
 
     Examples
     --------
-    >>> flatten([["a", "b"], [], ["c"]])
-    Side(mentions=['a', 'b', 'c'], cluster=array([0, 0, 1]), sizes=array([2, 1]))
-    >>> flatten([["a", "b"], ["c", "a"]], side="key")
+    >>> match_mentions([["a", "b"], [], ["c"]], [["c", "d", "a"]])
+    Matched(row=array([1, 0]), column=array([0, 0]), row_size=array([2, 1]), column_size=array([3]))
+    >>> match_mentions([["a", "b"], ["c", "a"]], [])
     Traceback (most recent call last):
     ValueError: mention 'a' is twice in the key: in clusters 0 and 1
 
     """
-    if isinstance(clusters, str | bytes | Mapping):
-        raise TypeError(f"{side} is a {type(clusters).__name__}, not a list of clusters")
-    members = [_members(cluster, side, i) for i, cluster in enumerate(clusters)]
-    mentions = list(chain.from_iterable(members))
+    rows = _members(key, "key")
+    position = _positions(rows, "key")
+    columns = _members(response, "response")
+    found = _found(columns, position, "response")
+    shared = np.flatnonzero(found >= 0)
+    row_size, column_size = _sizes(rows), _sizes(columns)
+    row, column = (np.repeat(np.arange(len(sizes)), sizes) for sizes in (row_size, column_size))
+    return Matched(row[found[shared]], column[shared], row_size, column_size)
+
+
+def _positions(members: list[Collection[Hashable]], side: str) -> dict[Hashable, int]:
+    """Return the number of each mention, in the order of the clusters."""
+    mentions = chain((_NO_STRING,), chain.from_iterable(members))
     try:
-        n_distinct = len(set(mentions))
-    except TypeError:
-        raise _unhashable(members, side) from None
-    if n_distinct < len(mentions):
-        raise _repeated(members, side)
-    if any(map(operator.ne, mentions, mentions)):
-        raise ValueError(f"{side} has a mention whose id is NaN, which equals nothing, not even itself")
-    sizes = np.array([len(cluster) for cluster in members if cluster], np.int64)
-    return Side(mentions, np.repeat(np.arange(len(sizes)), sizes), sizes)
+        # NaN, which equals nothing, is left out: then there are too few, as if a mention were there twice.
+        position = {mention: i for i, mention in enumerate(mentions, -1) if mention == mention}
+    except (TypeError, ValueError):
+        raise _fault(members, side) from None
+    if len(position) <= _n_mentions(members):
+        raise _fault(members, side)
+    return position
 
 
-def _members(cluster: Any, side: str, i: int) -> Collection[Hashable]:
-    if isinstance(cluster, list | tuple | set | frozenset):
-        return cluster  # uncopied: a million mentions can be in as many clusters
+def _found(members: list[Collection[Hashable]], position: dict[Hashable, int], side: str) -> IntArray:
+    """Return the position of each mention of all clusters, -1 where it has none."""
+    n_mentions = _n_mentions(members)
+    try:
+        found = np.fromiter(map(position.get, chain.from_iterable(members), repeat(-1)), np.int64, n_mentions)
+        is_new = found < 0
+        new = compress(chain.from_iterable(members), is_new.tolist()) if is_new.any() else ()
+        n_distinct = np.count_nonzero(np.bincount(found + 1)[1:]) + len({m for m in new if m == m})
+    except (TypeError, ValueError):
+        raise _fault(members, side) from None
+    if n_distinct < n_mentions:
+        raise _fault(members, side)
+    return found
+
+
+def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
+    if isinstance(clusters, Mapping):
+        raise TypeError(
+            f"{side} is a {type(clusters).__name__}, not a list of clusters; for clusters by document there is "
+            "coreference_by_document"
+        )
+    if clusters is None or isinstance(clusters, str | bytes):
+        raise TypeError(f"{side} is a {type(clusters).__name__}, not a list of clusters")
+    # Uncopied where they may be: a million mentions can be in as many clusters.
+    return [
+        cluster if isinstance(cluster, _COLLECTIONS) else _listed(cluster, side, i)
+        for i, cluster in enumerate(clusters)
+    ]
+
+
+def _listed(cluster: Any, side: str, i: int) -> list[Hashable]:
     if isinstance(cluster, str | bytes):
         raise TypeError(f"{side}[{i}] is {cluster!r}, a string, not a cluster: write [{cluster!r}]")
     if isinstance(cluster, np.ndarray):
@@ -77,22 +117,29 @@ def _members(cluster: Any, side: str, i: int) -> Collection[Hashable]:
         raise TypeError(f"{side}[{i}] is {cluster!r}, not a cluster (an iterable of mention ids)") from None
 
 
-def _repeated(members: list[Collection[Hashable]], side: str) -> ValueError:
-    first: dict[Hashable, int] = {}
-    for i, cluster in enumerate(members):
-        for mention in cluster:
-            if mention in first:
-                return ValueError(f"mention {mention!r} is twice in the {side}: in clusters {first[mention]} and {i}")
-            first[mention] = i
-    raise AssertionError("no mention is repeated")
+def _n_mentions(members: list[Collection[Hashable]]) -> int:
+    return sum(map(len, members))
 
 
-def _unhashable(members: list[Collection[Hashable]], side: str) -> TypeError:
+def _sizes(members: list[Collection[Hashable]]) -> IntArray:
+    sizes = np.fromiter(map(len, members), np.int64, len(members))
+    return sizes[sizes > 0]
+
+
+def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
+    """Say what is wrong with clusters that are no partition."""
     for i, cluster in enumerate(members):
         for mention in cluster:
             try:
                 hash(mention)
             except TypeError:
                 kind = type(mention).__name__
-                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed")
-    raise AssertionError("no mention is unhashable")
+                mend = "; write tuples" if kind == "list" else ""
+                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed{mend}")
+    first: dict[Hashable, int] = {}
+    for i, cluster in enumerate(members):
+        for mention in cluster:
+            if mention in first:
+                return ValueError(f"mention {mention!r} is twice in the {side}: in clusters {first[mention]} and {i}")
+            first[mention] = i
+    return ValueError(f"{side} has a mention whose id is NaN, which equals nothing, not even itself")

@@ -39,26 +39,41 @@ def test_a_type_that_no_mention_has_is_refused(docs: Path) -> None:
 
 
 def test_an_unknown_format_lists_the_known_ones(docs: Path) -> None:
-    with pytest.raises(UsageError, match=r"unknown format 'xml'; known: brat, conll, .*, jsonl, pubtator"):
+    with pytest.raises(
+        UsageError, match=r"unknown format 'xml'; known: blink, brat, conll, .*, jsonl, pubtator, zeshel"
+    ):
         read_documents(docs, "xml")
-    with pytest.raises(UsageError, match="unknown format 'xml'; known: jsonl, medic, obo, tsv"):
+    with pytest.raises(UsageError, match="unknown format 'xml'; known: blink, jsonl, medic, obo, tsv, umls, zeshel"):
         read_knowledge_base(docs, "xml")
 
 
-FIRST_LINES = {"jsonl": '{"id": "D1", "name": "flu"}', "medic": "D1||flu", "obo": "[Term]", "tsv": "D1\tflu"}
+FIRST_LINES = {
+    "blink": '{"idx": "D1", "title": "flu"}',
+    "jsonl": '{"id": "D1", "name": "flu"}',
+    "medic": "D1||flu",
+    "obo": "[Term]",
+    "tsv": "D1\tflu",
+    "zeshel": '{"document_id": "D1", "title": "flu", "text": "flu"}',
+}
+
+
+def test_formats_with_a_file_of_entities_have_a_first_line() -> None:
+    assert {*FIRST_LINES} == {*KNOWLEDGE_BASE_FORMATS} - {"umls"}  # a folder of several files
 
 
 @pytest.mark.parametrize("given", sorted(KNOWLEDGE_BASE_FORMATS))
-@pytest.mark.parametrize("format_", sorted(KNOWLEDGE_BASE_FORMATS))
+@pytest.mark.parametrize("format_", sorted(FIRST_LINES))
 def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_: str, given: str) -> None:
     path = tmp_path / "kb"
     path.write_text(FIRST_LINES[format_] + "\nid: D1\nname: flu\n" * (format_ == "obo"))
-    if given == format_:
+    if given == format_ or (given, format_) == ("blink", "zeshel"):  # BLINK reads the pages of ZeShEL as they are
         assert len(read_knowledge_base(path, given)) == 1
         return
     with pytest.raises(DataError, match=str(path)):
         read_knowledge_base(path, given)
-    with pytest.raises(DataError, match=r"no entity in it, read as .*--kb-format|holds no \[Term\]") as caught:
+    with pytest.raises(
+        DataError, match=r"no entity in it, read as .*--kb-format|holds no \[Term\]|no folder with"
+    ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)
 
@@ -69,7 +84,7 @@ def test_the_sample_as_obo_is_an_error(tmp_path: Path) -> None:
         read_knowledge_base(tmp_path / "kb.jsonl", "obo")
 
 
-@pytest.mark.parametrize("format_", sorted({*KNOWLEDGE_BASE_FORMATS} - {"obo"}))
+@pytest.mark.parametrize("format_", sorted({*FIRST_LINES} - {"obo"}))
 @pytest.mark.parametrize("content", ["", "\n \n"])
 def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_: str, content: str) -> None:
     path = tmp_path / "kb"

@@ -12,6 +12,7 @@ import typer
 class DocumentFormat(StrEnum):
     """Formats of documents."""
 
+    blink = "blink"
     brat = "brat"
     conll = "conll"
     ecbplus = "ecbplus"
@@ -20,15 +21,19 @@ class DocumentFormat(StrEnum):
     hipe = "hipe"
     jsonl = "jsonl"
     pubtator = "pubtator"
+    zeshel = "zeshel"
 
 
 class KnowledgeBaseFormat(StrEnum):
     """Formats of knowledge bases."""
 
+    blink = "blink"
     jsonl = "jsonl"
     medic = "medic"
     obo = "obo"
     tsv = "tsv"
+    umls = "umls"
+    zeshel = "zeshel"
 
 
 class MethodName(StrEnum):

@@ -13,6 +13,7 @@ from arbo.readers.files import PathLike
 from arbo.readers.records import OnError
 
 DOCUMENT_FORMATS = {
+    "blink": "arbo.readers.blink:read_blink",
     "brat": "arbo.readers.brat:read_brat",
     "conll": "arbo.readers.conll:read_conll",
     "ecbplus": "arbo.readers.ecbplus:read_ecbplus",
@@ -21,12 +22,16 @@ DOCUMENT_FORMATS = {
     "hipe": "arbo.readers.hipe:read_hipe",
     "jsonl": "arbo.readers.jsonl:read_jsonl",
     "pubtator": "arbo.readers.pubtator:read_pubtator",
+    "zeshel": "arbo.readers.zeshel:read_zeshel",
 }
 KNOWLEDGE_BASE_FORMATS = {
+    "blink": "arbo.readers.blink:read_blink_entities",
     "jsonl": "arbo.readers.jsonl:read_entities",
     "medic": "arbo.readers.medic:read_medic",
     "obo": "arbo.readers.obo:read_obo",
     "tsv": "arbo.readers.tsv:read_tsv",
+    "umls": "arbo.readers.umls:read_umls",
+    "zeshel": "arbo.readers.zeshel:read_zeshel_entities",
 }
 
 

@@ -190,7 +190,7 @@ def _decode(raw: bytes, file: Path) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"not UTF-8: 0x{raw[error.start]:02x}; save the file as UTF-8 (iconv -t UTF-8 does it)",
+            f"not UTF-8: 0x{raw[error.start]:02x}; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8 does it)",
             file=str(file),
             line=raw.count(b"\n", 0, error.start) + 1,
         ) from None

@@ -10,17 +10,15 @@ five the words are unknown and each is written `_`. The text is the words with a
 between sentences (blank lines). Each part is a document of its own, `name/part`, and the gold id of a mention is
 its chain in it, `name/part/chain`: chains do not go beyond a part.
 
-Brackets may do without the `|` between them (`(1(3`, `1)1)`), nest and cross; of the open mentions of one chain a
-bracket closes the last. A mention that repeats span and chain of another is dropped and counted. The format knows
-no types and no mention ids: the mentions are named by document and span (see `mention_ids`), in reading order,
-the longer of two that begin together first.
+What the brackets mean stands in `eval.conll`. A mention that repeats span and chain of another is dropped and
+counted. The format knows no types and no mention ids: the mentions are named by document and span (see
+`mention_ids`), in reading order, the longer of two that begin together first.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -29,14 +27,12 @@ from arbo.documents import Corpus, Document, Mention, Span, mention_ids
 from arbo.errors import DataError
 from arbo.readers.files import PathLike, data_files, read_lines
 from arbo.readers.records import OnError, Records
+from eval.conll import BracketError, Chains, columns_of, is_comment
 
 SUFFIXES = (".conll", "_conll")
 
 _BEGIN, _END = "#begin document", "#end document"
 _NAME = re.compile(r"\((.*)\);(?: *part +(\S+))?")
-_BLANKS = re.compile(r"[ \t]+")
-_BRACKET = re.compile(r"(\()?([^()|\s]++)(\))?\|?")
-_NO_CHAIN = {"-", "_", "*"}
 
 Lines = list[tuple[int, str]]
 
@@ -88,7 +84,7 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Lines]:
             part = []
         elif part:
             part.append((number, line))
-        elif line.strip() and not line.startswith("#"):
+        elif line.strip() and not is_comment(line):
             with records.record(file, number, kind="lines"):
                 raise DataError(f"a word outside of a document; a document begins with `{_BEGIN} (name); part 000`")
     if part:
@@ -101,17 +97,23 @@ def _document(lines: Lines, file: Path, records: Records[Document]) -> Document:
         raise DataError(f"the document has no `{_END}`: the file breaks off, or the line is missing", id=document_id)
     sentences: list[list[_Word]] = [[]]
     for number, line in lines[1:-1]:
-        if line.startswith("#"):
+        if is_comment(line):
             records.notes["comments ignored"] += 1
         elif line.strip():
             with records.record(file, number, kind="lines"):
-                sentences[-1].append(_word(number, line.strip(" \t"), document_id))
+                sentences[-1].append(_word(number, line, document_id))
         elif sentences[-1]:
             sentences.append([])
     if unknown := sum(word.text is None for words in sentences for word in words):
         records.notes["lines without a word"] += unknown
     text, places = lay_out([[word.text or "_" for word in words] for words in sentences if words])
-    found = _mentions(chain.from_iterable(sentences), chain.from_iterable(places), document_id, file, records)
+    spans = list(chain.from_iterable(places))
+    chains = _chains(list(chain.from_iterable(sentences)), document_id, file, records)
+    found = [
+        ((spans[first][0], spans[last][1]), name)
+        for name, mentions in chains.mentions.items()
+        for first, last in mentions
+    ]
     distinct = sorted(set(found), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
     if len(distinct) < len(found):
         records.notes["repeated mentions dropped"] += len(found) - len(distinct)
@@ -134,44 +136,21 @@ def _document_id(header: str) -> str:
 
 
 def _word(number: int, line: str, document_id: str) -> _Word:
-    columns = line.split("\t") if "\t" in line else _BLANKS.split(line)
+    columns = columns_of(line)
     if len(columns) < 2:
         raise DataError("a word has several columns, the brackets of its chains in the last", id=document_id)
     return _Word(number, columns[3] or None if len(columns) > 4 else None, columns[-1])
 
 
-def _mentions(
-    words: Iterable[_Word], places: Iterable[Span], document_id: str, file: Path, records: Records[Document]
-) -> list[tuple[Span, str]]:
-    """Return span and chain of each mention."""
-    found: list[tuple[Span, str]] = []
-    begun: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for word, (start, end) in zip(words, places, strict=True):
-        if word.brackets in _NO_CHAIN:
-            continue
-        with records.record(file, word.line, kind="lines"):
-            for opens, name, closes in _brackets(word.brackets, document_id):
-                if opens:
-                    begun[name].append((start, word.line))
-                if closes:
-                    if not begun[name]:
-                        raise DataError(f"chain {name} ends a mention here that has not begun", id=document_id)
-                    found.append(((begun[name].pop()[0], end), name))
-    for name, starts in begun.items():
-        for _, line in starts:
-            with records.record(file, line, kind="lines"):
-                raise DataError(f"chain {name} begins a mention here that does not end", id=document_id)
-    return found
-
-
-def _brackets(column: str, document_id: str) -> list[tuple[bool, str, bool]]:
-    """Split `(1|2)(3)` into chains and whether a mention opens and closes."""
-    found = []
-    at = 0
-    while at < len(column):
-        bracket = _BRACKET.match(column, at)
-        if bracket is None or not (bracket[1] or bracket[3]):
-            raise DataError(f"expected brackets such as (1 or 1) or (1)|(2, not {column!r:.60}", id=document_id)
-        found.append((bool(bracket[1]), bracket[2], bool(bracket[3])))
-        at = bracket.end()
-    return found
+def _chains(words: Sequence[_Word], document_id: str, file: Path, records: Records[Document]) -> Chains:
+    chains = Chains()
+    for at, word in enumerate(words):
+        try:
+            chains.read(at, word.brackets)
+        except BracketError as error:
+            with records.record(file, word.line, kind="lines"):
+                raise DataError(str(error), id=document_id) from None
+    for at, name in chains.unclosed:
+        with records.record(file, words[at].line, kind="lines"):
+            raise DataError(f"chain {name} begins a mention here that does not end", id=document_id)
+    return chains

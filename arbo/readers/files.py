@@ -109,7 +109,7 @@ def _decode(raw: bytes, file: Path, number: int) -> str:
     except UnicodeDecodeError as error:
         raise DataError(
             f"not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}; "
-            "save the file as UTF-8 (iconv -t UTF-8 does it)",
+            "save the file as UTF-8 (iconv -f LATIN1 -t UTF-8 does it)",
             file=str(file),
             line=number,
         ) from None

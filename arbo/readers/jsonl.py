@@ -3,12 +3,12 @@ r"""Arbo's own format: JSON lines, one object a line, for documents and for enti
 A document (`id` and `text` are required):
 
     {"id": "d1", "text": "Left and right kidney.", "mentions": [
-        {"id": "m1", "spans": [[0, 4], [15, 21]], "type": "Organ", "entities": ["UBERON:0004538"]}]}
+        {"id": "m1", "spans": [[0, 4], [15, 21]], "type": "Organ", "entities": ["UBERON:0004538"]}], "domain": null}
 
 `spans` (required) holds pairs of start and end, counted in Unicode code points, the end exclusive; several
 pairs make a discontinuous mention. `entities` lists every acceptable gold id, is `[]` where the annotation
-says NIL, and is null or absent where nothing is annotated. `type` may be null or absent. A mention without
-an `id` is named by document and spans (see `mention_ids`).
+says NIL, and is null or absent where nothing is annotated. `type` and `domain` may be null or absent. A mention
+without an `id` is named by document and spans (see `mention_ids`).
 
 An entity (`id` and `name` are required):
 
@@ -67,10 +67,11 @@ def _read(path: PathLike, build: Callable[[object], Item], records: Records[Item
             if not line.strip():
                 continue
             with records.record(file, number):
-                records.add(build(_parse(line)), file, number)
+                records.add(build(parse(line)), file, number)
 
 
-def _parse(line: str) -> object:
+def parse(line: str) -> object:
+    """Return what a line of JSON holds; anything else, or a key that one object has twice, is a DataError."""
     try:
         return json.loads(line, object_pairs_hook=_object)
     except DataError:
@@ -103,7 +104,7 @@ def to_document(record: object) -> Document:
         mentions.append(
             Mention(mention_id, document_id, draft["spans"], surface, draft.get("type"), draft.get("entities"))
         )
-    return Document(document_id, text, tuple(mentions))
+    return Document(document_id, text, tuple(mentions), values.get("domain"))
 
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:
@@ -118,7 +119,12 @@ def to_entity(record: object) -> Entity:
     return Entity(**fields(record, "an entity", _ENTITY, required=("id", "name")))
 
 
-_DOCUMENT: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list}
+_DOCUMENT: Mapping[str, Convert] = {
+    "id": string,
+    "text": string,
+    "mentions": any_list,
+    "domain": string_or_null,
+}
 
 _MENTION: Mapping[str, Convert] = {
     "id": string_or_null,
@@ -141,7 +147,8 @@ _ENTITY: Mapping[str, Convert] = {
 
 def _document_object(document: Document) -> dict[str, object]:
     mentions = [{"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold} for m in document.mentions]
-    return {"id": document.id, "text": document.text, "mentions": mentions}
+    domain = {} if document.domain is None else {"domain": document.domain}
+    return {"id": document.id, "text": document.text, "mentions": mentions, **domain}
 
 
 def _line(record: object) -> str:

@@ -4,8 +4,9 @@
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
 The first four are required. Instead of `entity`, the gold id, `entities` may hold lists of them; both may be left
-out, and an empty list says NIL. Rows of one document need not be neighbours, and the first may alone have the text.
-A row with nothing but document and text is a document without mentions.
+out, and an empty list says NIL. `domain` may name the document's domain. Rows of one document need not be neighbours,
+and the first may alone have text and domain. A row with nothing but these and the document's id is a document without
+mentions.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ MENTION_IDS = ("document_id", "mention_id", "entity")
 _COLUMNS: Mapping[str, Convert] = {
     "document_id": string,
     "text": string,
+    "domain": string_or_null,
     "start": offset_or_null,
     "end": offset_or_null,
     "mention_id": string_or_null,
@@ -40,6 +42,7 @@ class _Draft(NamedTuple):
 
     place: str
     text: str
+    domain: str | None
     mentions: list[tuple[str, Row]]
 
 
@@ -54,10 +57,13 @@ def from_mentions(rows: Iterable[tuple[str, Row]]) -> Corpus:
             if document_id not in drafts:
                 if text is None:
                     raise DataError("the first row of a document needs its 'text'", id=document_id)
-                drafts[document_id] = _Draft(place, text, [])
+                drafts[document_id] = _Draft(place, text, values.get("domain"), [])
             draft = drafts[document_id]
-            if text not in (None, draft.text):
-                raise DataError(f"the 'text' differs from that of {draft.place}, of the same document", id=document_id)
+            for column, own in (("text", draft.text), ("domain", draft.domain)):
+                if values.get(column) not in (None, own):
+                    raise DataError(
+                        f"the {column!r} differs from that of {draft.place}, of the same document", id=document_id
+                    )
             if "start" in values:
                 draft.mentions.append((place, values))
     for document_id, draft in drafts.items():
@@ -69,7 +75,7 @@ def _checked(row: Row) -> Row:
     name = row.get("mention_id", row.get("document_id"))
     of = name if isinstance(name, str) else None
     values = fields(row, "a row of mentions", _COLUMNS, required=("document_id",), of=of)
-    if len(row.keys() & {"start", "end"}) < 2 and row.keys() - {"document_id", "text"}:
+    if len(row.keys() & {"start", "end"}) < 2 and row.keys() - {"document_id", "text", "domain"}:
         raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
     if "entity" in values and "entities" in values:
         raise DataError("the gold ids of a mention stand in 'entity' or in 'entities', not in both", id=of)
@@ -90,7 +96,7 @@ def _document(document_id: str, draft: _Draft, records: Records[Document]) -> Do
             mentions.append(Mention(name, document_id, (span,), text_of((span,), draft.text), row.get("type"), gold))
             places[name] = place
     try:
-        return Document(document_id, draft.text, tuple(mentions))
+        return Document(document_id, draft.text, tuple(mentions), draft.domain)
     except DataError as error:
         raise error.at(places.get(error.id, draft.place)) from None
 

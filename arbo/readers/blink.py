@@ -1,0 +1,131 @@
+"""The JSON lines of BLINK (Wu et al. 2020): a mention between its left and its right context, an entity with its text.
+
+    {"context_left": "the painter", "mention": "Klee", "context_right": "died in Muralto .", "label_id": 34398}
+    {"title": "Paul Klee", "text": "Paul Klee was a Swiss-born German artist ...",
+     "idx": "https://en.wikipedia.org/wiki?curid=34398"}
+
+In the file each object is on one line. Whoever made such a file added keys to its own taste; those that are not named
+here are ignored.
+
+Mentions: `context_left`, `mention` and `context_right` (required) are the text, with a blank put in where two of them
+would touch: one document a line, named by `id`, `mention_id` or `query_id`, the first there is, else by file and line
+(`test:7`). `world` is its domain. `label_id` is the gold id; null, absent, empty or below zero: not annotated. BLINK
+numbers the entities of a world by the lines of its file, from 0: with a `world`, the number 12 is the gold id
+`world/12`, to which the entities of `zeshel` answer as well.
+
+Entities: `title` (required) is the name, `text` the definition, `world` the domain. `idx`, `id`, `document_id`,
+`entity_id` and `kb_idx` are ids, strings or numbers: the first there is names the entity, to the others it answers too.
+Of `idx`, what follows `curid=` counts: the page number of Wikipedia. An entity with none of them is named by its line,
+as a `label_id` would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from arbo.documents import Corpus, Document, Mention, mention_ids
+from arbo.errors import DataError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.fields import Convert, fields, string, string_or_null
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.jsonl import parse
+from arbo.readers.records import Item, OnError, Records
+from arbo.readers.zeshel import numbered
+
+SUFFIXES = (".jsonl",)
+
+_CONTEXT = ("context_left", "mention", "context_right")
+_MENTION_IDS = ("id", "mention_id", "query_id")
+_ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
+
+
+def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read the mentions of a file, or of all `.jsonl` files of a folder, each as a document of its own."""
+    records: Records[Document] = Records("documents", on_error)
+    _read(path, _document, records)
+    return Corpus(records, records.notes)
+
+
+def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+    """Read the entities of a file, or of all `.jsonl` files of a folder."""
+    records: Records[Entity] = Records("entities", on_error)
+    _read(path, _entity, records)
+    return KnowledgeBase(records, records.notes)
+
+
+def _read(path: PathLike, build: Callable[[str, Path, int], Item], records: Records[Item]) -> None:
+    for file in data_files(path, SUFFIXES):
+        for number, line in read_lines(file):
+            if line.strip():
+                with records.record(file, number):
+                    records.add(build(line, file, number), file, number)
+
+
+def _document(line: str, file: Path, number: int) -> Document:
+    values = _values(line, "a mention", _MENTION, _CONTEXT)
+    made = f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}:{number}"
+    name = next((values[key] for key in _MENTION_IDS if values.get(key) is not None), made)
+    left, mention, right = (values[key] for key in _CONTEXT)
+    if not mention.strip():
+        raise DataError("the mention is empty", id=name)
+    before = left + _blank(left, mention)
+    span = len(before), len(before) + len(mention)
+    text = before + mention + _blank(mention, right) + right
+    gold = _gold(values.get("label_id"), values.get("world"))
+    found = Mention(mention_ids(name, [(span,)])[0], name, (span,), mention, gold=gold)
+    return Document(name, text, (found,), values.get("world"))
+
+
+def _blank(left: str, right: str) -> str:
+    """Return the blank that parts two pieces, nothing where there is one already."""
+    return " " if left and right and not left[-1].isspace() and not right[0].isspace() else ""
+
+
+def _gold(label: str | int | None, world: str | None) -> tuple[str, ...] | None:
+    if label is None or label in ("", "-1") or (isinstance(label, int) and label < 0):
+        return None
+    return (numbered(world, label) if world is not None and isinstance(label, int) else str(label),)
+
+
+def _entity(line: str, file: Path, number: int) -> Entity:
+    values = _values(line, "an entity", _ENTITY, ("title",))
+    world = values.get("world")
+    names = [str(values[key]).rpartition("curid=")[2].strip() for key in _ENTITY_IDS if values.get(key) is not None]
+    first, *others = names or [numbered(world, number - 1) if world is not None else str(number - 1)]
+    definition = (values.get("text") or "").strip() or None
+    return Entity(first, values["title"], definition=definition, alternative_ids=tuple(others), domain=world)
+
+
+def _values(line: str, what: str, known: Mapping[str, Convert], required: tuple[str, ...]) -> dict[str, Any]:
+    record = parse(line)
+    if isinstance(record, dict):
+        record = {key: value for key, value in record.items() if key in known}
+    return fields(record, what, known, required=required)
+
+
+def _id_or_null(value: object) -> str | int | None:
+    if value is not None and type(value) not in (str, int):
+        raise TypeError("a string or a whole number")
+    return value  # type: ignore[return-value]
+
+
+def _name_or_null(value: object) -> str | None:
+    name = _id_or_null(value)
+    return None if name is None else str(name)
+
+
+_MENTION: Mapping[str, Convert] = {
+    **dict.fromkeys(_CONTEXT, string),
+    **dict.fromkeys(_MENTION_IDS, _name_or_null),
+    "label_id": _id_or_null,
+    "world": string_or_null,
+}
+
+_ENTITY: Mapping[str, Convert] = {
+    "title": string,
+    "text": string_or_null,
+    **dict.fromkeys(_ENTITY_IDS, _name_or_null),
+    "world": string_or_null,
+}

@@ -1,0 +1,198 @@
+"""UMLS in its Rich Release Format: a folder with MRCONSO.RRF, MRSTY.RRF and, if you have it, MRDEF.RRF.
+
+    C0016382|ENG|P|L0016382|PF|S0042357|Y|A0058910|||D005483|MSH|MH|D005483|Flushing|0|N|256|
+    C0016382|T184|A2.2.2|Sign or Symptom|AT17683123|256|
+    C0016382|A0058910|AT38137289||MSH|A transitory reddening of the face ...|N|256|
+
+An entity is a concept with a name in one language (`LAT`) that is not suppressed; the number of those without any is in
+`notes`. Its name is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or what comes nearest to
+it; the other names, distinct, are its aliases. Its definition is the first that is not suppressed and belongs to a name
+in that language, its types are the ids of its semantic types (`TUI`). It answers to `UMLS:C0016382` as well, as
+MedMentions writes ids.
+
+Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, a concept at a time, so that its rows must
+stand together, as they do in the releases; a concept whose rows stand in two places is an error.
+
+To keep what MedMentions ST21pv is annotated with, its 21 semantic types and all that lie below them in the Semantic
+Network (Mohan and Li 2019, who also choose among the vocabularies, which this does not):
+
+    from arbo.readers.umls import ST21PV, read_umls
+
+    kb = read_umls("2017AA/META", types=ST21PV)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arbo.errors import DataError, UsageError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.files import PathLike, read_lines
+from arbo.readers.records import OnError, Records
+
+ST21PV = frozenset({
+    "T005", "T007", "T017", "T022", "T031", "T033", "T037", "T038", "T058", "T062", "T074", "T082", "T091", "T092",
+    "T097", "T098", "T103", "T168", "T170", "T201", "T204",
+})  # fmt: skip
+"""The semantic types of MedMentions ST21pv."""
+
+_COLUMNS = {
+    "MRCONSO": "CUI LAT TS LUI STT SUI ISPREF AUI SAUI SCUI SDUI SAB TTY CODE STR SRL SUPPRESS CVF",
+    "MRSTY": "CUI TUI STN STY ATUI CVF",
+    "MRDEF": "CUI AUI ATUI SATUI SAB DEF SUPPRESS CVF",
+}
+_NOT_SUPPRESSED = "N"
+
+
+class _Atom(NamedTuple):
+    """A name of a concept: the columns of MRCONSO that are read."""
+
+    line: int
+    CUI: str
+    LAT: str
+    TS: str
+    STT: str
+    ISPREF: str
+    AUI: str
+    STR: str
+    SUPPRESS: str
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """Of the names of a concept the least is preferred."""
+        return self.TS != "P", self.STT != "PF", self.ISPREF != "Y"
+
+
+class _Definition(NamedTuple):
+    AUI: str
+    DEF: str
+
+
+def read_umls(
+    path: PathLike,
+    *,
+    language: str = "ENG",
+    types: str | Iterable[str] | None = None,
+    on_error: OnError = "fail",
+) -> KnowledgeBase:
+    """Read the concepts of a folder, or those of these semantic types and of all below them alone.
+
+    Raises:
+        UsageError: no concept has one of ``types``, so that what lies below it is not known.
+        DataError: a file is missing or malformed; malformed lines are left out with ``on_error="skip"``.
+
+    """
+    records: Records[Entity] = Records("entities", on_error)
+    names = _file(path, "MRCONSO")
+    types_of = _types(_file(path, "MRSTY"), types, records)
+    wanted = None if types is None else types_of
+    definitions = _definitions(_find(path, "MRDEF"), wanted, records)
+    for cui, rows in groupby(_rows(names, "MRCONSO", _Atom._fields[1:], records), itemgetter(1)):
+        if wanted is not None and cui not in wanted:
+            continue
+        atoms = [_Atom(*row) for row in rows if row[2] == language]
+        if all(atom.SUPPRESS != _NOT_SUPPRESSED for atom in atoms):
+            records.notes[f"concepts without a name in {language}"] += 1
+            continue
+        line = atoms[0].line
+        with records.record(names, line):
+            records.add(_entity(atoms, types_of.get(cui, ()), definitions.get(cui, ())), names, line)
+    return KnowledgeBase(records, records.notes)
+
+
+def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[_Definition]) -> Entity:
+    cui = atoms[0].CUI
+    named = [atom for atom in atoms if atom.SUPPRESS == _NOT_SUPPRESSED]
+    name = min(named, key=lambda atom: atom.rank).STR
+    distinct = dict.fromkeys(atom.STR for atom in named)
+    in_language = {atom.AUI for atom in atoms}
+    return Entity(
+        cui,
+        name,
+        aliases=tuple(alias for alias in distinct if alias != name),
+        definition=next((definition.DEF for definition in definitions if definition.AUI in in_language), None),
+        types=types,
+        alternative_ids=(f"UMLS:{cui}",),
+    )
+
+
+def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Entity]) -> Mapping[str, tuple[str, ...]]:
+    """Return the semantic types of each concept, or of those alone that have a wanted one or one below it."""
+    types_of: dict[str, tuple[str, ...]] = {}
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # millions of concepts, hundreds of combinations
+    tree: dict[str, str] = {}
+    for _, cui, tui, number in _rows(file, "MRSTY", ("CUI", "TUI", "STN"), records):
+        if number:
+            tree.setdefault(tui, number)
+        types = tuple(dict.fromkeys((*types_of.get(cui, ()), tui)))
+        types_of[cui] = shared.setdefault(types, types)
+    if wanted is None:
+        return types_of
+    below = _with_all_below({wanted} if isinstance(wanted, str) else set(wanted), tree)
+    return {cui: types for cui, types in types_of.items() if not below.isdisjoint(types)}
+
+
+def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
+    """Return semantic types and all below them by their tree numbers.
+
+    >>> tree = {"T051": "B", "T038": "B2.2.1", "T047": "B2.2.1.2.1", "T033": "A2.2"}
+    >>> sorted(_with_all_below({"T038"}, tree)), sorted(_with_all_below({"T051"}, tree))
+    (['T038', 'T047'], ['T038', 'T047', 'T051'])
+    """
+    if missing := sorted(types - tree.keys()):
+        raise UsageError(
+            f"no concept has the semantic type {', '.join(missing)}, so that its place in the Semantic Network, and "
+            "what lies below it, is not known; leave it out, and name the types below it that are wanted"
+        )
+    tops = {tree[tui] for tui in types}
+    return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}
+
+
+def _is_below(number: str, top: str) -> bool:
+    """Say whether one tree number is another or lies below it: A1.2 is below A1 and A, but A1.21 not below A1.2."""
+    return number == top or number.startswith(top if len(top) == 1 else f"{top}.")
+
+
+def _definitions(
+    file: Path | None, wanted: Container[str] | None, records: Records[Entity]
+) -> Mapping[str, list[_Definition]]:
+    definitions: defaultdict[str, list[_Definition]] = defaultdict(list)
+    if file is not None:
+        for _, cui, atom, text, suppressed in _rows(file, "MRDEF", ("CUI", "AUI", "DEF", "SUPPRESS"), records):
+            if suppressed == _NOT_SUPPRESSED and text.strip() and (wanted is None or cui in wanted):
+                definitions[cui].append(_Definition(atom, text))
+    return definitions
+
+
+def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entity]) -> Iterator[tuple[Any, ...]]:
+    """Yield of each line its number and these columns."""
+    known = _COLUMNS[table].split()
+    pick = itemgetter(*map(known.index, columns))
+    for number, line in read_lines(file):
+        values = line.split("|")
+        if len(values) == len(known) + 1 and not values[-1]:
+            yield number, *pick(values)
+        elif line.strip():
+            with records.record(file, number, kind="lines"):
+                raise DataError(
+                    f"a line of {table}.RRF has {len(known)} columns ({_COLUMNS[table]}), each closed by |; "
+                    f"this one has {line.count('|')}",
+                    id=values[0][:60],
+                )
+
+
+def _file(path: PathLike, table: str) -> Path:
+    file = _find(path, table)
+    if file is None:
+        raise DataError(f"no folder with a file {table}.RRF, or {table}.RRF.gz", file=str(path))
+    return file
+
+
+def _find(path: PathLike, table: str) -> Path | None:
+    files = (Path(path) / f"{table}{ending}" for ending in (".RRF", ".RRF.gz"))
+    return next((file for file in files if file.is_file()), None)

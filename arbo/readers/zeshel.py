@@ -1,0 +1,224 @@
+"""ZeShEL (Logeswaran et al. 2019): wikis on sixteen worlds, whose pages are documents and entities at once.
+
+    documents/lego.json    {"document_id": "0A1B", "title": "Ann Droid", "text": "Ann Droid Ann Droid is a robot ..."}
+    mentions/test.json     {"mention_id": "7C2D", "context_document_id": "0A1B", "corpus": "lego", "start_index": 6,
+                            "end_index": 6, "text": "robot", "label_document_id": "3E4F", "category": "LOW_OVERLAP"}
+
+One object a line; no other keys. A world is the domain of its documents and entities (see `arbo.domains`).
+
+The entities are the pages of a world's file, or of all files of the folder `documents`: the file's name is the domain,
+the text without the title that it begins with the definition. An entity also answers to `world/line`, lines counted
+from 0: so BLINK names it in the form it gives ZeShEL (see `arbo.readers.blink`).
+
+The documents are those in which a file of mentions (or all files of a folder) has any; their texts are looked up in the
+folder `documents` beside that of the mentions. `start_index` and `end_index` count what white space parts, from 0, the
+end included. `label_document_id` is the gold id, null or absent where nothing is annotated, and `category` the type:
+how name and title relate, by which results are told apart. A mention that comes twice with equal content is kept once;
+with different content it is an error. Tokens win over `text` where they differ in white space alone, which is counted
+in `notes`; any other difference is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arbo.documents import Corpus, Document, Mention
+from arbo.errors import DataError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.fields import Convert, fields, string, string_or_null
+from arbo.readers.files import PathLike, data_files, read_lines
+from arbo.readers.jsonl import parse
+from arbo.readers.records import OnError, Records
+
+SUFFIXES = (".json",)
+
+_TOKEN = re.compile(r"\S+")
+
+
+class _Page(NamedTuple):
+    id: str
+    title: str
+    text: str
+
+
+class _Marked(NamedTuple):
+    """A mention as it is written."""
+
+    id: str
+    document_id: str
+    world: str
+    first: int
+    last: int
+    text: str
+    label: str | None
+    category: str | None
+
+
+Places = Mapping[str, tuple[Path, int]]
+
+
+def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read the documents of a file of mentions, or of all `.json` files of a folder."""
+    marked: Records[_Marked] = Records("mentions", on_error)
+    places: dict[str, tuple[Path, int]] = {}
+    files = data_files(path, SUFFIXES)
+    for file in files:
+        for number, line in read_lines(file):
+            if line.strip():
+                with marked.record(file, number):
+                    mention = _marked(line)
+                    marked.add(mention, file, number)
+                    places.setdefault(mention.id, (file, number))
+    by_page: defaultdict[tuple[str, str], list[_Marked]] = defaultdict(list)
+    for mention in marked:
+        by_page[mention.world, mention.document_id].append(mention)
+    records: Records[Document] = Records("documents", on_error)
+    folder = files[0].absolute().parent.parent / "documents"
+    if not folder.is_dir():
+        raise DataError("no such folder; it holds the texts, and belongs beside that of the mentions", file=str(folder))
+    worlds = {_world(file): file for file in data_files(folder, SUFFIXES)}
+    texts = _texts(by_page, worlds, records)
+    for (world, document_id), mentions in by_page.items():
+        first = places[mentions[0].id]
+        with records.record(*first):
+            if world not in worlds:
+                raise DataError(f"{folder} has no file of the world {world!r:.60}", id=mentions[0].id)
+            if (world, document_id) not in texts:
+                raise DataError(f"{worlds[world]} has no document {document_id!r:.60}", id=mentions[0].id)
+            records.add(_document(texts[world, document_id], mentions, places, marked), *first)
+    return Corpus(records, marked.notes + records.notes)
+
+
+def read_zeshel_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
+    """Read the entities of a world, or of all `.json` files of a folder."""
+    records: Records[Entity] = Records("entities", on_error)
+    for file in data_files(path, SUFFIXES):
+        for number, line in read_lines(file):
+            if line.strip():
+                with records.record(file, number):
+                    records.add(_entity(_page(line), _world(file), number - 1), file, number)
+    return KnowledgeBase(records, records.notes)
+
+
+def numbered(world: str, place: int) -> str:
+    """Name an entity by its place in the file of its world, counted from 0."""
+    return f"{world}/{place}"
+
+
+def _world(file: Path) -> str:
+    return file.name.removesuffix(".gz").removesuffix(".json")
+
+
+def _texts(
+    wanted: Iterable[tuple[str, str]], worlds: Mapping[str, Path], records: Records[Document]
+) -> dict[tuple[str, str], str]:
+    """Return the texts of the wanted documents, by world and id."""
+    of_world: defaultdict[str, set[str]] = defaultdict(set)
+    for world, document_id in wanted:
+        of_world[world].add(document_id)
+    texts: dict[tuple[str, str], str] = {}
+    for world, ids in of_world.items():
+        for number, line in read_lines(worlds[world]) if world in worlds else ():
+            if line.strip():
+                with records.record(worlds[world], number):
+                    page = _page(line)
+                    if page.id in ids and texts.setdefault((world, page.id), page.text) != page.text:
+                        raise DataError("two documents have this id and differ; rename one", id=page.id)
+    return texts
+
+
+def _document(text: str, mentions: list[_Marked], places: Places, marked: Records[_Marked]) -> Document:
+    tokens = [token.span() for token in _TOKEN.finditer(text)]
+    found = []
+    for mention in mentions:
+        with marked.record(*places[mention.id]):
+            found.append(_mention(mention, text, tokens, marked))
+    return Document(mentions[0].document_id, text, tuple(found), mentions[0].world)
+
+
+def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked: Records[_Marked]) -> Mention:
+    if not 0 <= mention.first <= mention.last < len(tokens):
+        raise DataError(
+            f"tokens {mention.first} to {mention.last} do not lie in the {len(tokens)} tokens of document "
+            f"{mention.document_id!r}; they count from 0, the end is included",
+            id=mention.id,
+        )
+    covered = [text[start:end] for start, end in tokens[mention.first : mention.last + 1]]
+    if " ".join(covered) != mention.text:
+        if covered != mention.text.split():
+            raise DataError(
+                f"the text of the mention is not what tokens {mention.first} to {mention.last} hold in document "
+                f"{mention.document_id!r}; tokens are parted by white space, and count from 0",
+                id=mention.id,
+            )
+        marked.notes["mention texts that differ from their tokens in white space"] += 1
+    span = tokens[mention.first][0], tokens[mention.last][1]
+    gold = None if mention.label is None else (mention.label,)
+    return Mention(mention.id, mention.document_id, (span,), text[slice(*span)], mention.category, gold)
+
+
+def _entity(page: _Page, world: str, place: int) -> Entity:
+    definition = _without_title(page.text, page.title)
+    alternative = numbered(world, place)
+    return Entity(page.id, page.title, definition=definition, alternative_ids=(alternative,), domain=world)
+
+
+def _without_title(text: str, title: str) -> str | None:
+    """Return what follows the title, with or without blanks inside it, or the whole text: None if that is nothing."""
+    heading, begun = "".join(title.split()), ""
+    for token in _TOKEN.finditer(text):
+        begun += token[0]
+        if len(begun) >= len(heading):
+            break
+    rest = text[token.end() :] if begun == heading != "" else text
+    return rest.strip() or None
+
+
+def _page(line: str) -> _Page:
+    values = _values(line, "a document", _PAGE, "document_id", _PAGE)
+    return _Page(values["document_id"], values["title"], values["text"])
+
+
+def _marked(line: str) -> _Marked:
+    values = _values(line, "a mention", _MENTION, "mention_id", _MENTION.keys() - {"label_document_id", "category"})
+    return _Marked(
+        values["mention_id"],
+        values["context_document_id"],
+        values["corpus"],
+        values["start_index"],
+        values["end_index"],
+        values["text"],
+        values.get("label_document_id"),
+        values.get("category"),
+    )
+
+
+def _values(line: str, what: str, known: Mapping[str, Convert], id_key: str, required: Iterable[str]) -> dict[str, Any]:
+    record = parse(line)
+    name = record.get(id_key) if isinstance(record, dict) else None
+    of = name if isinstance(name, str) else None
+    return fields(record, what, known, required=tuple(key for key in known if key in required), of=of)
+
+
+def _index(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError("a whole number")
+    return value
+
+
+_PAGE: Mapping[str, Convert] = {"document_id": string, "title": string, "text": string}
+
+_MENTION: Mapping[str, Convert] = {
+    "mention_id": string,
+    "context_document_id": string,
+    "corpus": string,
+    "start_index": _index,
+    "end_index": _index,
+    "text": string,
+    "label_document_id": string_or_null,
+    "category": string_or_null,
+}

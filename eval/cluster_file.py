@@ -1,0 +1,101 @@
+r"""Clusters as JSON lines: one cluster a line, with the document that it belongs to.
+
+::
+
+    {"document": "d1", "mentions": ["m1", "m2"]}
+    {"document": "d1", "mentions": ["m3"]}
+    {"document": "d2", "mentions": [[0, 1], [4, 4]]}
+    {"document": "d3", "mentions": []}
+
+A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a
+tuple; ``1`` and ``"1"`` are two mentions. Without `document` (or with null) all clusters are of one document,
+``""``. A line without mentions names a document that may have no cluster.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any
+
+from eval.documents import ClusteredDocuments, Mentions
+from eval.text_file import FileFormatError, PathLike, read_lines
+
+_KEYS = ("document", "mentions")
+
+
+def read_clusters(path: PathLike) -> ClusteredDocuments:
+    """Read a file of JSON lines, one cluster a line; of a mention that is repeated in a document the first counts.
+
+    Raises
+    ------
+    FileFormatError
+        A line is no such object, or the file is no text. The message names line and column, the column where the
+        object begins if it is JSON but says something else.
+    OSError
+        The file cannot be read.
+
+    """
+    documents: dict[str, list[Mentions]] = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        if line and not line.isspace():
+            document, mentions = _cluster(line, partial(FileFormatError, path=path, line=number))
+            documents.setdefault(document, []).append(mentions)
+    return ClusteredDocuments.first_of_each(documents)
+
+
+def _cluster(line: str, malformed: Callable[..., FileFormatError]) -> tuple[str, Mentions]:
+    begin = len(line) - len(line.lstrip()) + 1
+    try:
+        record = json.loads(line, object_pairs_hook=_object)
+        if not isinstance(record, dict):
+            raise TypeError(
+                f'expected an object such as {{"document": "d1", "mentions": ["m1", "m2"]}}, not {line:.60}'
+            )
+        return _document(record), _mentions(record)
+    except json.JSONDecodeError as error:
+        guess = "; is this CoNLL?" if line.startswith("#") else ""
+        problem = f"not JSON: {error.msg}; each line is one complete object{guess}"
+        raise malformed(problem, column=error.colno) from None
+    except TypeError as error:
+        raise malformed(str(error), column=begin) from None
+    except (RecursionError, ValueError):
+        raise malformed("nested too deeply, or a number of thousands of digits", column=begin) from None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise TypeError(f"the key {key!r:.60} occurs twice in one object")
+    return record
+
+
+def _document(record: dict[str, Any]) -> str:
+    for key in record:
+        if key not in _KEYS:
+            raise TypeError(f"unknown key {key!r:.60}; known: {', '.join(_KEYS)}")
+    document = record.get("document")
+    if document is None:
+        return ""
+    if not isinstance(document, str):
+        raise TypeError(f"'document' must be a string (in quotes), not {document!r:.60}")
+    if not document.isprintable() and any("\ud800" <= character <= "\udfff" for character in document):
+        raise TypeError(f"'document' {document!r:.60} has a lone surrogate; write the character itself")
+    return document
+
+
+def _mentions(record: dict[str, Any]) -> Mentions:
+    mentions = record.get("mentions")
+    if not isinstance(mentions, list):
+        problem = f"must be a list of mentions, not {mentions!r:.60}" if "mentions" in record else "is missing"
+        raise TypeError(f"'mentions' {problem}")
+    return [*map(_mention, mentions)]
+
+
+def _mention(value: Any) -> Hashable:
+    if isinstance(value, list):
+        return tuple(map(_mention, value))
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        return value
+    raise TypeError(f"a mention is a string, an integer or a list of these, not {json.dumps(value):.60}")

@@ -1,0 +1,255 @@
+"""Coreference chains in the layout of CoNLL-2011 and CoNLL-2012, read as the reference scorer reads them.
+
+::
+
+    #begin document (bc/cctv/00/cctv_0000); part 000
+    bc/cctv/00/cctv_0000  0  0  The    (12
+    bc/cctv/00/cctv_0000  0  1  mayor  12)|(7)
+    #end document
+
+One word a line, its chains as brackets in the last column: ``(12`` begins a mention of chain 12, ``12)`` ends
+the one that began last, ``(7)`` is a mention of one word. They may nest, cross, and do without the ``|``. Of
+the brackets of one word, those of one-word mentions come first, then those that begin, then those that end,
+in whatever order they are written.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+from eval.documents import ClusteredDocuments
+from eval.text_file import FileFormatError, PathLike, read_lines
+
+Span: TypeAlias = tuple[int, int]
+"""The first and the last word of a mention, counted from 0 in its document."""
+
+_BEGIN = re.compile(r"#\s*begin document ?(.*)")
+_END = re.compile(r"#\s*end document")
+_BRACKET = re.compile(r"(\()?([^()|\s]++)(\))?\|?")
+_NO_CHAIN = {"-", "_", "*"}
+_TABBED = {f"\t{mark}" for mark in _NO_CHAIN}
+_BLANKED = {f" {mark}" for mark in _NO_CHAIN}
+
+
+class BracketError(ValueError):
+    """Brackets that cannot be meant; `at` is where in the column, from 0."""
+
+    def __init__(self, problem: str, at: int) -> None:
+        super().__init__(problem)
+        self.at = at
+
+
+class Bracket(NamedTuple):
+    """A bracket of a word: of a chain, opening or closing a mention, or both."""
+
+    chain: str
+    opens: bool
+    closes: bool
+    at: int
+    """where it stands in the column, from 0"""
+
+
+def brackets(column: str) -> list[Bracket]:
+    """Split a column into its brackets, as they are written.
+
+    >>> [tuple(bracket) for bracket in brackets("(1|2)(3)")]
+    [('1', True, False, 0), ('2', False, True, 3), ('3', True, True, 5)]
+    """
+    found: list[Bracket] = []
+    at = 0
+    while at < len(column):
+        bracket = _BRACKET.match(column, at)
+        if bracket is None or not (bracket[1] or bracket[3]):
+            raise BracketError(f"expected brackets such as (1 or 1) or (1)|(2, not {column[at:]!r:.60}", at)
+        found.append(Bracket(bracket[2], bool(bracket[1]), bool(bracket[3]), at))
+        at = bracket.end()
+    return found
+
+
+class Chains:
+    """The mentions of one document by chain, gathered word by word.
+
+    >>> chains = Chains()
+    >>> for word, column in enumerate(["(1", "(2)|(1", "-", "1)1)"]):
+    ...     chains.read(word, column)
+    >>> chains.mentions, chains.unclosed
+    ({'1': [(1, 3), (0, 3)], '2': [(1, 1)]}, [])
+    """
+
+    def __init__(self) -> None:
+        self.mentions: dict[str, list[Span]] = {}
+        """spans by chain, chains in the order of their first brackets"""
+        self._begun: dict[str, list[int]] = {}
+
+    def read(self, word: int, column: str) -> None:
+        """Read the brackets of one word; ``-``, ``_`` and ``*`` stand for none.
+
+        Raises
+        ------
+        BracketError
+            The column holds something else, or ends a mention that has not begun.
+
+        """
+        if column in _NO_CHAIN:
+            return
+        for chain, opens, closes, at in sorted(brackets(column), key=_order):
+            mentions = self.mentions.setdefault(chain, [])
+            if opens and closes:
+                mentions.append((word, word))
+            elif opens:
+                self._begun.setdefault(chain, []).append(word)
+            elif self._begun.get(chain):
+                mentions.append((self._begun[chain].pop(), word))
+            else:
+                raise BracketError(f"chain {chain} ends a mention here that has not begun", at)
+
+    @property
+    def unclosed(self) -> list[tuple[int, str]]:
+        """Word and chain of the mentions that have begun and not ended, by word."""
+        return sorted((word, chain) for chain, words in self._begun.items() for word in words)
+
+
+def _order(bracket: Bracket) -> tuple[bool, bool]:
+    return not (bracket.opens and bracket.closes), bracket.closes
+
+
+def columns_of(line: str) -> list[str]:
+    r"""Split the line of a word: by tabs, or by blanks where it has none; blanks and tabs at its end are nothing.
+
+    >>> columns_of("a/b\t0\tNew York\t(1 \t"), columns_of("a/b 0  York  1)")
+    (['a/b', '0', 'New York', '(1'], ['a/b', '0', 'York', '1)'])
+    """
+    line = line.rstrip(" \t")
+    return line.split("\t") if "\t" in line else [column for column in line.split(" ") if column]
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line says nothing of a word: it begins with ``#`` and has no columns parted by tabs."""
+    return line.startswith("#") and "\t" not in line
+
+
+def read_conll(path: PathLike) -> ClusteredDocuments:
+    """Read the chains of a CoNLL file, each mention as the span of its first and last word, from 0.
+
+    A document's name is the text behind ``#begin document``, blanks at its end included; parts are documents.
+    The chains of a document come in the order of their first brackets, which decides what is first of
+    repeated mentions.
+
+    Parameters
+    ----------
+    path
+        A file in UTF-8, gzipped if its name ends in ``.gz``.
+
+    Raises
+    ------
+    FileFormatError
+        Brackets do not fit, words stand outside of documents, documents do not end, begin in one another or
+        share a name, or the file is no text. The message names line and column.
+    OSError
+        The file cannot be read.
+
+    Notes
+    -----
+    The reference scorer 8.01 differs where files are odd. It keeps repeated mentions that the key lacks, counts
+    comments inside a document as words, passes over what is no bracket, and searches a line without tabs as a
+    whole, not its last column alone; of documents with one name it reads the last.
+
+    O(file) time and memory.
+
+    """
+    lines = read_lines(path)
+    documents: dict[str, list[list[Span]]] = {}
+    first_line: dict[str, int] = {}
+    n_words: dict[str, int] = {}
+    n_comments = 0
+    for name, begin, end in _parts(lines, path):
+        if name in documents:
+            problem = f"document {name!r} is already there, from line {first_line[name]} on; rename one"
+            raise FileFormatError(problem, path=path, line=begin + 1, column=1)
+        first_line[name] = begin + 1
+        chains, n_words[name] = _chains(lines, begin + 1, end, path)
+        documents[name] = [*chains.mentions.values()]
+        n_comments += sum(map(is_comment, lines[begin + 1 : end]))
+    if not documents:
+        raise FileFormatError(f"no document in it; {_HOW_TO_BEGIN}", path=path)
+    notes = {"comments passed over": n_comments} if n_comments else {}
+    return ClusteredDocuments.first_of_each(documents, notes, n_words)
+
+
+class _Part(NamedTuple):
+    """Where a document stands: the positions of its first and last line."""
+
+    name: str
+    begin: int
+    end: int
+
+
+_HOW_TO_BEGIN = "a document begins with `#begin document (name); part 000`"
+
+
+def _parts(lines: list[str], path: PathLike) -> Iterator[_Part]:
+    """Yield the documents in their order, and see that no word stands between them."""
+    name: str | None = None
+    begin = outside = 0
+    for at, line in enumerate(lines):
+        if not line.startswith("#"):
+            continue
+        if header := _BEGIN.fullmatch(line):
+            if name is not None:
+                problem = f"a document begins inside of that of line {begin + 1}, whose `#end document` is missing"
+                raise FileFormatError(problem, path=path, line=at + 1, column=1)
+            _check_no_word(lines, outside, at, path)
+            name, begin = header[1], at
+        elif _END.match(line):
+            if name is None:
+                raise FileFormatError("`#end document` where none has begun", path=path, line=at + 1, column=1)
+            yield _Part(name, begin, at)
+            name, outside = None, at + 1
+    if name is not None:
+        problem = "the document has no `#end document`: the file breaks off, or the line is missing"
+        raise FileFormatError(problem, path=path, line=begin + 1, column=1)
+    _check_no_word(lines, outside, len(lines), path)
+
+
+def _check_no_word(lines: list[str], begin: int, end: int, path: PathLike) -> None:
+    for at in range(begin, end):
+        if _is_word(lines[at]):
+            guess = "; is this JSON?" if lines[at].lstrip().startswith(("{", "[")) else ""
+            problem = f"a word outside of a document; {_HOW_TO_BEGIN}{guess}"
+            raise FileFormatError(problem, path=path, line=at + 1, column=1)
+
+
+def _is_word(line: str) -> bool:
+    return bool(line) and not line.isspace() and not is_comment(line)
+
+
+def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Chains, int]:
+    """Read the words of one document, and count them."""
+    chains = Chains()
+    word = 0
+    for at in range(begin, end):
+        line = lines[at]
+        mark = line[-2:]
+        if mark in _TABBED or (mark in _BLANKED and "\t" not in line and line[0] != "#"):
+            word += 1  # most words have no bracket
+        elif _is_word(line):
+            column = columns_of(line)[-1]
+            try:
+                chains.read(word, column)
+            except BracketError as error:
+                raise _misplaced(str(error), path, lines, at, error.at) from None
+            word += 1
+    if chains.unclosed:
+        word, chain = chains.unclosed[0]
+        at = [at for at in range(begin, end) if _is_word(lines[at])][word]
+        column = columns_of(lines[at])[-1]
+        opening = next(b.at for b in brackets(column) if b.chain == chain and b.opens and not b.closes)
+        raise _misplaced(f"chain {chain} begins a mention here that does not end", path, lines, at, opening)
+    return chains, word
+
+
+def _misplaced(problem: str, path: PathLike, lines: list[str], at: int, in_column: int) -> FileFormatError:
+    """Make the error of a place in the last column of a line."""
+    line = lines[at].rstrip(" \t")
+    column = len(line) - len(columns_of(line)[-1]) + in_column + 1
+    return FileFormatError(problem, path=path, line=at + 1, column=column)

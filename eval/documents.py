@@ -1,0 +1,147 @@
+"""The clusters of many documents: two files paired by document, counted document by document."""
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, NamedTuple, Self, TypeAlias
+
+from eval.contingency import Contingency
+from eval.coreference import CoreferenceCounts, Counts, counts_from_contingency, recall_precision_f1, scores_from_counts
+from eval.mentions import Clusters
+
+Mentions: TypeAlias = list[Hashable]
+Notes: TypeAlias = dict[str, int]
+# Passes the names of the documents on, given how many there are.
+Progress: TypeAlias = Callable[[Iterable[str], int], Iterable[str]]
+
+REPEATED = "repeated mentions left out; of each the first counts"
+
+
+@dataclass(frozen=True)
+class ClusteredDocuments:
+    """What a file says: the clusters of each document by its name, each mention once.
+
+    Attributes
+    ----------
+    documents
+        In the order of the file. A document without clusters has an empty list.
+    notes
+        What was odd, and how often: say it to whoever gave the file.
+    n_words
+        The number of words of each document, where the file has the words.
+
+    """
+
+    documents: dict[str, list[Mentions]]
+    notes: Notes
+    n_words: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def first_of_each(
+        cls,
+        documents: Mapping[str, Iterable[Sequence[Hashable]]],
+        notes: Notes | None = None,
+        n_words: Mapping[str, int] | None = None,
+    ) -> Self:
+        """Keep the first of repeated mentions, and count the others in the notes.
+
+        First is what stands in the first cluster that holds the mention. A cluster of which nothing is left
+        is left out.
+
+        >>> ClusteredDocuments.first_of_each({"d": [["a", "b", "a"], ["b"], ["c", "a"]]})
+        ClusteredDocuments(documents={'d': [['a', 'b'], ['c']]}, notes={'repeated mentions left out; of each \
+the first counts': 3}, n_words={})
+        """
+        kept: dict[str, list[Mentions]] = {}
+        n_repeated = 0
+        for name, clusters in documents.items():
+            seen: set[Hashable] = set()
+            kept[name] = []
+            for cluster in clusters:
+                first = [mention for mention in dict.fromkeys(cluster) if mention not in seen]
+                seen.update(first)
+                n_repeated += len(cluster) - len(first)
+                if first:
+                    kept[name].append(first)
+        return cls(kept, dict(notes or {}) | ({REPEATED: n_repeated} if n_repeated else {}), dict(n_words or {}))
+
+
+class DocumentCounts(NamedTuple):
+    """What is counted in one document, or in many together."""
+
+    mentions: Counts
+    """mention detection: right, in the key, right, in the response"""
+    coreference: CoreferenceCounts
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ratios of both with their counts, ready for JSON."""
+        return {"mentions": recall_precision_f1(self.mentions), "coreference": scores_from_counts(self.coreference)}
+
+
+@dataclass(frozen=True)
+class PairedCounts:
+    """What `coreference_by_document` returns."""
+
+    documents: dict[str, DocumentCounts]
+    """every document of the key, in its order"""
+    missing: tuple[str, ...]
+    """those of them that the response lacks: an empty response"""
+    ignored: tuple[str, ...]
+    """documents that only the response has"""
+
+    @property
+    def total(self) -> DocumentCounts:
+        """The counts of all documents together."""
+        documents = [_count([], []), *self.documents.values()]
+        mentions = [sum(counts) for counts in zip(*(document.mentions for document in documents), strict=True)]
+        return DocumentCounts(mentions, reduce(operator.add, (document.coreference for document in documents)))
+
+
+def coreference_by_document(
+    key: Mapping[str, Clusters], response: Mapping[str, Clusters], *, progress: Progress = lambda names, _: names
+) -> PairedCounts:
+    """Return the counts of every document of the key; a mention counts inside its document alone.
+
+    The documents of the key are scored, as by the CoNLL reference scorer: one that the response lacks counts
+    as an empty response, one that only the response has does not count.
+
+    Parameters
+    ----------
+    key, response
+        The clusters of each document, e.g. the `documents` of `read_conll` or `read_clusters`.
+    progress
+        Is given the names of the documents and their number, and passes them on one by one.
+
+    Raises
+    ------
+    ValueError
+        A mention is twice on one side of a document.
+    TypeError
+        A side is no mapping, or a cluster no iterable of hashable mention ids.
+
+    Examples
+    --------
+    >>> counts = coreference_by_document({"d1": [["a", "b"]], "d2": [["a"]]}, {"d1": [["a", "b", "c"]], "d3": []})
+    >>> counts.documents["d1"].mentions, counts.total.coreference["b3"]
+    ([2, 2, 2, 3], [2.0, 3, 1.3333333333333333, 3])
+    >>> counts.missing, counts.ignored
+    (('d2',), ('d3',))
+
+    """
+    for side, documents in (("key", key), ("response", response)):
+        if not isinstance(documents, Mapping):
+            problem = "is not a mapping from each document to its clusters; for one document see `coreference_counts`"
+            raise TypeError(f"{side} {problem}")
+    return PairedCounts(
+        documents={name: _count(key[name], response.get(name, ())) for name in progress(key, len(key))},
+        missing=tuple(name for name in key if name not in response),
+        ignored=tuple(name for name in response if name not in key),
+    )
+
+
+def _count(key: Clusters, response: Clusters) -> DocumentCounts:
+    table = Contingency.from_clusters(key, response)
+    shared = table.n_shared
+    mentions: Counts = [shared, int(table.row_size.sum()), shared, int(table.column_size.sum())]
+    return DocumentCounts(mentions, counts_from_contingency(table))

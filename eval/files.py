@@ -1,0 +1,43 @@
+"""Files that are complete or absent."""
+
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+
+def suffix_of(path: str | os.PathLike[str], known: Collection[str]) -> str:
+    """Return the suffix of a path in small letters; ValueError where it is none of those known.
+
+    >>> suffix_of("table.MD", [".md", ".tex"])
+    '.md'
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in known:
+        raise ValueError(f"path={os.fspath(path)!r} ends in none of {', '.join(known)}")
+    return suffix
+
+
+def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write a file beside its place and move it there in one step; what was there before is replaced.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; the error names it.
+
+    """
+    target = Path(path).resolve()
+    partial = target.with_name(f".{uuid4().hex}.partial")
+    try:
+        with partial.open("xb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from error
+    finally:
+        with suppress(OSError):
+            partial.unlink()

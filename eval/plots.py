@@ -1,0 +1,220 @@
+"""Plots of curves, as PNG or SVG; equal figures give equal bytes.
+
+matplotlib is loaded when something is plotted; its interactive part, pyplot, never is.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.arrays import FloatArray
+from eval.files import suffix_of, write_whole
+from eval.table import plain
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+Legend: TypeAlias = "list[tuple[Line2D, str]]"
+
+FORMATS: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Creator": None, "Date": None}}
+"""What a plot can be saved as, by the suffix of the file, and what it says of itself: no date and no version."""
+# The colours of Okabe and Ito, which the colour-blind tell apart, without yellow, which is faint on white.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", "-.", ":")
+_STYLE: dict[str, Any] = {
+    "agg.path.chunksize": 20_000,  # a curve can have a million points
+    "axes.axisbelow": True,
+    "axes.edgecolor": "0.5",
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 11.0,
+    "grid.color": "0.9",
+    "legend.frameon": False,
+    "lines.linewidth": 1.8,
+    "svg.hashsalt": "eval",  # else ids are random
+}
+
+
+class RecallPrecision(Protocol):
+    """The points of a curve: `Curves`, `NilCurve`."""
+
+    @property
+    def recall(self) -> FloatArray:
+        """Shape (points,)."""
+
+    @property
+    def precision(self) -> FloatArray:
+        """Shape (points,)."""
+
+
+def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
+    """Draw precision over recall, on a ground of equal F1, and mark where each curve has its best F1.
+
+    Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye.
+
+    Parameters
+    ----------
+    curves
+        By name: recall and precision at each threshold, in the order of the thresholds.
+    path
+        What to write; `.png` or `.svg`.
+
+    Raises
+    ------
+    ValueError
+        There is no curve, its recall and precision do not fit, or the path has another suffix.
+    TypeError
+        The curves have no names.
+    ImportError
+        matplotlib is not installed.
+    OSError
+        The file cannot be written.
+
+    """
+    _check_named(curves)
+    points = {name: _paired(curve.recall, curve.precision, f"curves[{name!r}]") for name, curve in curves.items()}
+
+    def draw(axes: Axes) -> Legend:
+        for level in (0.2, 0.4, 0.6, 0.8):
+            half = np.linspace(level, 1, 50)
+            mirrored = level * half / (2 * half - level)  # 2 r p / (r + p) is the level, and symmetric
+            axes.plot([*mirrored[::-1], *half], [*half[::-1], *mirrored], color="0.8", linewidth=0.8, zorder=0.5)
+            axes.text(1.015, mirrored[-1], f"F1 {level}", color="0.5", fontsize=8, verticalalignment="center")
+        axes.set(xlabel="recall", ylabel="precision", xlim=(0, 1), ylim=(0, 1), box_aspect=1)
+        return [_curve(axes, i, name, *points[name]) for i, name in enumerate(points)]
+
+    _plot(draw, path)
+
+
+def _curve(axes: Axes, i: int, name: str, recall: FloatArray, precision: FloatArray) -> tuple[Line2D, str]:
+    shown = recall > 0
+    recall, precision = recall[shown], precision[shown]
+    (line,) = axes.plot(recall, precision, clip_on=False, **_look(i))
+    if not len(recall):
+        return line, name
+    f1 = 2 * recall * precision / (recall + precision)
+    best = int(np.argmax(f1))
+    axes.plot(recall[best], precision[best], "o", color=line.get_color(), markeredgecolor="white", clip_on=False)
+    return line, f"{name} (F1 {f1[best]:.3f})"
+
+
+def plot_thresholds(
+    threshold: npt.ArrayLike,
+    curves: Mapping[str, npt.ArrayLike],
+    path: str | os.PathLike[str],
+    *,
+    chosen: float | None = None,
+    xlabel: str = "threshold",
+) -> None:
+    """Draw scores over a threshold, as steps: each holds from its threshold up to the next.
+
+    Parameters
+    ----------
+    threshold
+        Shape (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
+    curves
+        By name: the score at each threshold.
+    path
+        What to write; `.png` or `.svg`.
+    chosen
+        A threshold to mark.
+    xlabel
+        What the threshold is of.
+
+    Raises
+    ------
+    ValueError
+        There is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path has
+        another suffix.
+    TypeError
+        The curves have no names.
+    ImportError
+        matplotlib is not installed.
+    OSError
+        The file cannot be written.
+
+    """
+    _check_named(curves)
+    given = {name: _paired(threshold, values, f"curves[{name!r}]") for name, values in curves.items()}
+    at = np.asarray(threshold, np.float64)
+    if not len(at) or not (at[1:] >= at[:-1]).all():
+        raise ValueError("threshold is empty or not ascending; sort it, and the curves with it")
+    low, high = _range(at)
+    edge = (high - low) / 25
+    x = np.append(at.clip(low - edge, high + edge), high + 2 * edge)
+
+    def draw(axes: Axes) -> Legend:
+        axes.set(xlim=(low - edge, high + 2 * edge), ylabel="score")
+        axes.set_xlabel(plain(xlabel), parse_math=False)
+        lines = [
+            (axes.step(x, np.append(values, values[-1:]), where="post", clip_on=False, **_look(i))[0], name)
+            for i, (name, (_, values)) in enumerate(given.items())
+        ]
+        if chosen is None:
+            return lines
+        mark = axes.axvline(
+            min(max(chosen, low - edge / 2), high + 1.5 * edge),
+            color="0.3",
+            linewidth=1.2,
+            linestyle=":",
+            clip_on=False,
+        )
+        return [*lines, (mark, f"chosen: {chosen:.4g}")]
+
+    _plot(draw, path)
+
+
+def _range(threshold: FloatArray) -> tuple[float, float]:
+    """Return the smallest and the largest finite threshold; made to differ."""
+    finite = threshold[np.isfinite(threshold)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+
+def _check_named(curves: Mapping[str, object]) -> None:
+    if not isinstance(curves, Mapping):
+        raise TypeError(f'curves is a {type(curves).__name__}, not curves by their names; write {{"name": curve}}')
+    if not curves:
+        raise ValueError("curves is empty; give at least one")
+
+
+def _paired(x: npt.ArrayLike, y: npt.ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:
+    one, other = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    if one.shape != other.shape or one.ndim != 1:
+        raise ValueError(f"{name} has arrays of shapes {one.shape} and {other.shape}, not a point each")
+    return one, other
+
+
+def _look(i: int) -> dict[str, Any]:
+    """Colour and dashes of the i-th line: neither alone tells it from the others."""
+    return {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _DASHES[i % len(_DASHES)]}
+
+
+def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
+    """Let something draw, set the legend beside it, and write the file."""
+    suffix = suffix_of(path, FORMATS)
+    try:
+        from matplotlib import style
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'arbo[plot]'") from error
+    content = io.BytesIO()
+    with style.context(["default", _STYLE]):  # not as the user's settings have it, nor beyond this block
+        figure = Figure(figsize=(6.4, 4.8))
+        axes = figure.add_subplot()
+        lines = draw(axes)
+        handles, blank = [line for line, _ in lines], [""] * len(lines)
+        legend = axes.legend(handles, blank, loc="upper left", bbox_to_anchor=(1.1, 1), borderaxespad=0)
+        for text, (_, name) in zip(legend.get_texts(), lines, strict=True):
+            text.set_parse_math(False)  # a name is no formula, and may begin with an underscore
+            text.set_text(plain(name))
+        figure.savefig(content, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=FORMATS[suffix])
+    write_whole(path, content.getvalue())

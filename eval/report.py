@@ -1,0 +1,311 @@
+"""Reports: the lines of one system, or of several side by side, for people and for machines."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, Self
+
+from eval.figures import Figure, Line, Method
+from eval.files import suffix_of, write_whole
+from eval.table import Cell, Table
+from eval.uncertainty import Comparison, Interval, Resampling
+
+_USUAL = Resampling()
+
+
+class Value(NamedTuple):
+    """A score, and whether there was anything to divide by."""
+
+    value: float
+    is_defined: bool
+
+    @classmethod
+    def of(cls, figure: Figure) -> Self:
+        """Compute the score."""
+        return cls(figure.value, figure.is_defined)
+
+    def __str__(self) -> str:
+        return _number(self.value) if self.is_defined else "0/0"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a system, computed."""
+
+    score: Value
+    recall: Value | None
+    precision: Value | None
+    over: str
+    n_documents: int
+    interval: Interval | None
+    comparison: Comparison | None
+    """against the first system"""
+    method: Method | None
+    """how interval and comparison are found, if they are"""
+
+    @property
+    def stars(self) -> str:
+        """How sure it is that the first system has another score."""
+        return "" if self.comparison is None else "*" * sum(self.comparison.p_value < limit for limit in (0.05, 0.01))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name, ready for JSON."""
+        compared = self.comparison
+        return {
+            "score": _finite(self.score.value),
+            "recall": None if self.recall is None else _finite(self.recall.value),
+            "precision": None if self.precision is None else _finite(self.precision.value),
+            "interval": None if self.interval is None else [_finite(end) for end in self.interval],
+            "against_first": None if compared is None else {k: _finite(v) for k, v in compared._asdict().items()},
+            "over": self.over,
+            "documents": self.n_documents,
+            "method": None if self.method is None else self.method._asdict(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The lines of one system with their intervals, or of several with tests against the first.
+
+    Made by `Report.of`, which computes everything; printing and saving only write it out.
+    """
+
+    title: str
+    systems: Mapping[str, Mapping[str, Entry]]
+    """By system, then by line."""
+    how: Resampling | None
+
+    @classmethod
+    def of(cls, systems: Mapping[str, Sequence[Line]], *, title: str = "", how: Resampling | None = _USUAL) -> Self:
+        """Compute the lines of one or more systems.
+
+        Parameters
+        ----------
+        systems
+            The lines of each system by its name. Each later system is compared with the first, line by line of the
+            same name, over the same documents in the same order.
+        title
+            What the report is about.
+        how
+            How uncertainty is found; None for no intervals and no tests.
+
+        Raises
+        ------
+        ValueError
+            There is no system, a system has two lines of one name, or two figures cannot be compared.
+        TypeError
+            The systems have no names, or one that is no string.
+
+        Examples
+        --------
+        >>> lines = [Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3], [2, 2, 2, 2]], over="4 of 6")]
+        >>> print(Report.of({"ours": lines}, title="Marsh plants"))
+        Marsh plants
+        <BLANKLINE>
+             recall  precision   score      95% interval  over
+        NIL  0.6667     0.6667  0.6667  [0.4000, 1.0000]  4 of 6
+        <BLANKLINE>
+        95% interval: 1,000 bootstrap samples of 3 documents, seed 0
+
+        """
+        if not isinstance(systems, Mapping):
+            raise TypeError(f'systems is a {type(systems).__name__}, not lines by system; write {{"name": lines}}')
+        if not systems:
+            raise ValueError("systems is empty; give the lines of at least one system by its name")
+        lines = {system: _by_name(system, given) for system, given in systems.items()}
+        first = next(iter(lines))
+
+        def entry(system: str, line: Line) -> Entry:
+            base = None if system == first else lines[first].get(line.name)
+            interval = None if how is None else line.score.interval(how)
+            comparison = None if how is None or base is None else _compare(line, system, base, first, how)
+            return Entry(
+                score=Value.of(line.score),
+                recall=None if line.recall is None else Value.of(line.recall),
+                precision=None if line.precision is None else Value.of(line.precision),
+                over=line.over,
+                n_documents=line.score.n_documents,
+                interval=interval,
+                comparison=comparison,
+                method=None if how is None or (interval is None and comparison is None) else line.score.method(how),
+            )
+
+        entries = {system: {name: entry(system, line) for name, line in own.items()} for system, own in lines.items()}
+        return cls(title, entries, how)
+
+    @property
+    def table(self) -> Table:
+        """The figures as strings, marked and explained: what a terminal, Markdown and LaTeX show.
+
+        >>> report = Report.of({"ours": [Line.of_counts("NIL", [[1, 2, 1, 1]])]}, how=None)
+        >>> report.table.header, report.table.rows
+        (('', 'recall', 'precision', 'score'), [('NIL', '0.5000', '1.0000', '0.6667')])
+        """
+        return _one_system(self) if len(self.systems) == 1 else _several_systems(self)
+
+    def __str__(self) -> str:
+        return str(self.table)
+
+    def to_markdown(self) -> str:
+        """Return the table in the Markdown of GitHub."""
+        return self.table.to_markdown()
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX with booktabs."""
+        return self.table.to_latex()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures by system and line, ready for JSON; NaN and infinities are None."""
+        return {
+            "title": self.title,
+            "resampling": None if self.how is None else asdict(self.how),
+            "systems": {
+                system: {name: entry.as_dict() for name, entry in entries.items()}
+                for system, entries in self.systems.items()
+            },
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the report as the suffix says, `.json`, `.md`, `.tex` or `.txt`; complete or not at all.
+
+        ValueError for another suffix, OSError where the file cannot be written.
+        """
+        write_whole(path, f"{FORMATS[suffix_of(path, FORMATS)](self)}\n".encode())
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    ".json": lambda report: json.dumps(report.as_dict(), indent=2),
+    ".md": Report.to_markdown,
+    ".tex": Report.to_latex,
+    ".txt": Report.__str__,
+}
+"""What a report can be saved as, by the suffix of the file."""
+
+
+def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:
+    if not isinstance(system, str):
+        raise TypeError(f"the name of a system is {system!r}, a {type(system).__name__}, not a string")
+    by_name: dict[str, Line] = {}
+    for line in lines:
+        if line.name in by_name:
+            raise ValueError(f"system {system!r} has two lines {line.name!r}; give each its own name")
+        by_name[line.name] = line
+    return by_name
+
+
+def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -> Comparison | None:
+    try:
+        if type(line.score) is not type(base.score):
+            raise ValueError(f"the one is {type(line.score).__name__}, the other {type(base.score).__name__}")
+        return line.score.against(base.score, how)
+    except ValueError as error:
+        raise ValueError(
+            f"line {line.name!r} of {system!r} cannot be compared with that of {first!r}: {error}"
+        ) from None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+# Tables --------------------------------------------------------------------------------------------------
+
+
+def _one_system(report: Report) -> Table:
+    """Recall, precision, score, interval and what they are over; a column without any value is left out."""
+    ((system, entries),) = report.systems.items()
+    columns = {
+        "recall": [_text(entry.recall) for entry in entries.values()],
+        "precision": [_text(entry.precision) for entry in entries.values()],
+        "score": [_text(entry.score) for entry in entries.values()],
+        _interval_name(report): [_range(entry.interval) for entry in entries.values()],
+        "over": [entry.over for entry in entries.values()],
+    }
+    shown = {name: column for name, column in columns.items() if any(column)}
+    values = (value for entry in entries.values() for value in (entry.recall, entry.precision, entry.score))
+    return Table(
+        title=report.title or system,
+        names=("", *shown),
+        is_number=(False, *(name != "over" for name in shown)),
+        cells=[tuple(map(Cell, row)) for row in zip(entries, *shown.values(), strict=True)],
+        remarks=[*_interval_remarks(report), *_undefined_remarks(values)],
+    )
+
+
+def _several_systems(report: Report) -> Table:
+    """Scores side by side, the best of a line marked, stars where a system differs from the first."""
+    lines = dict.fromkeys(name for entries in report.systems.values() for name in entries)
+    return Table(
+        title=report.title,
+        names=("", *report.systems),
+        is_number=(False, *(True for _ in report.systems)),
+        cells=[(Cell(name), *_scores([own.get(name) for own in report.systems.values()])) for name in lines],
+        remarks=[*_test_remarks(report), *_undefined_remarks(entry.score for _, entry in _entries(report))],
+    )
+
+
+def _scores(entries: Sequence[Entry | None]) -> Iterator[Cell]:
+    scores = [entry.score.value for entry in entries if entry]
+    best = _number(max(scores))
+    is_told = any(_number(score) != best for score in scores)  # of equals, none is best
+    for entry in entries:
+        if entry is None:
+            yield Cell("-")
+        else:
+            yield Cell(str(entry.score), is_told and _number(entry.score.value) == best, entry.stars)
+
+
+def _interval_remarks(report: Report) -> list[str]:
+    found = {name: entry.method.interval for name, entry in _entries(report) if entry.method and entry.interval}
+    return [] if report.how is None else _by_method(_interval_name(report), found, report.how)
+
+
+def _test_remarks(report: Report) -> list[str]:
+    found = {name: entry.method.test for name, entry in _entries(report) if entry.method and entry.comparison}
+    if report.how is None or not found:
+        return []
+    first = next(iter(report.systems))
+    legend = f"* p < 0.05, ** p < 0.01 against {first}: two-sided, not corrected for multiple comparisons"
+    return [
+        *([legend] if any(entry.stars for _, entry in _entries(report)) else []),
+        *_by_method("p-value", found, report.how),
+        f"The JSON form holds the p-values, and a {_interval_name(report)} of each score",
+    ]
+
+
+def _by_method(what: str, found: Mapping[str, str], how: Resampling) -> list[str]:
+    """Say how something was found: for most lines first, then for those where it was found another way."""
+    lines: dict[str, list[str]] = {}
+    for name, method in found.items():
+        lines.setdefault(method, []).append(name)
+    most = max(lines, key=lambda method: len(lines[method]), default="")
+    exceptions = [
+        f"{what} of {', '.join(lines[method])}: {method}, seed {how.seed}" for method in lines if method != most
+    ]
+    return [f"{what}: {most}, seed {how.seed}", *exceptions] if most else []
+
+
+def _undefined_remarks(shown: Iterable[Value | None]) -> list[str]:
+    return ["0/0: nothing to divide by, counted as 0"] if any(v and not v.is_defined for v in shown) else []
+
+
+def _entries(report: Report) -> Iterator[tuple[str, Entry]]:
+    return (item for entries in report.systems.values() for item in entries.items())
+
+
+def _interval_name(report: Report) -> str:
+    return "" if report.how is None else f"{100 * report.how.level:g}% interval"
+
+
+def _number(value: float) -> str:
+    return f"{value:z.4f}"
+
+
+def _text(value: Value | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _range(interval: Interval | None) -> str:
+    return "" if interval is None else f"[{_number(interval.low)}, {_number(interval.high)}]"

@@ -1,0 +1,324 @@
+"""Extracted spans, contiguous or not: agreement by token and by whole mention."""
+
+import operator
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from eval.arrays import BoolArray
+from eval.labels import IntArray
+from eval.ratio import f1, ratio
+
+# Items of mentions of fragments (start, end).
+Spans: TypeAlias = Iterable[Collection[Collection[Collection[int]]]]
+
+_BITS = 32
+"""Tokens have numbers below 2^32, so that a place on the line below is one integer."""
+
+
+class SpanCounts(NamedTuple):
+    """What is counted of an item, or of many: the counts of items add."""
+
+    gold_tokens: int
+    """tokens that a gold mention covers"""
+    predicted_tokens: int
+    """tokens that a predicted mention covers"""
+    shared_tokens: int
+    """tokens that are both"""
+    gold_mentions: int
+    """different gold mentions"""
+    predicted_mentions: int
+    """different predicted mentions"""
+    shared_mentions: int
+    """mentions that are both, token by token"""
+    gold_overlapping: int
+    """different gold mentions that share a token with a predicted one"""
+    predicted_overlapping: int
+    """different predicted mentions that share a token with a gold one"""
+
+
+class SpanRatios(NamedTuple):
+    """Precision, recall and F1 of tokens or of mentions."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, eq=False)
+class SpanScores:
+    """What `span_scores` returns: the counts of each item, and the ratios of them all.
+
+    ``SpanScores(scores.items[rows])`` has the ratios of some items, or of a sample with repetitions.
+    """
+
+    items: IntArray
+    """(items, 8): a row of `SpanCounts` for each item"""
+
+    @property
+    def counts(self) -> SpanCounts:
+        """The sums over the items."""
+        return SpanCounts(*self.items.sum(axis=0).tolist())
+
+    @property
+    def micro(self) -> SpanRatios:
+        """Tokens, pooled over the items."""
+        counts = self.counts
+        shared = counts.shared_tokens
+        return _ratios(shared, counts.predicted_tokens, shared, counts.gold_tokens)
+
+    @property
+    def macro(self) -> SpanRatios:
+        """Tokens, as means over the items of each item's precision, recall and F1.
+
+        Each is the mean over the items where it has a denominator: precision where something is predicted,
+        recall where something is gold, F1 where either is.
+        """
+        gold, predicted, shared = self.items[:, :3].T
+        return SpanRatios(
+            _mean_ratio(shared, predicted), _mean_ratio(shared, gold), _mean_ratio(2 * shared, gold + predicted)
+        )
+
+    @property
+    def exact(self) -> SpanRatios:
+        """Whole mentions, right where they cover the same tokens."""
+        counts = self.counts
+        shared = counts.shared_mentions
+        return _ratios(shared, counts.predicted_mentions, shared, counts.gold_mentions)
+
+    @property
+    def overlap(self) -> SpanRatios:
+        """Whole mentions, right where they share a token with some mention of the other side."""
+        counts = self.counts
+        return _ratios(
+            counts.predicted_overlapping, counts.predicted_mentions, counts.gold_overlapping, counts.gold_mentions
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the sums of the counts, and the ratios under their names, ready for JSON."""
+        ratios = {name: getattr(self, name)._asdict() for name in ("micro", "macro", "exact", "overlap")}
+        return {"items": len(self.items), **self.counts._asdict(), **ratios}
+
+    def __str__(self) -> str:
+        lines = {"tokens": self.micro, "tokens by item": self.macro, "exact": self.exact, "overlap": self.overlap}
+        return "\n".join(
+            f"{name}: precision {of.precision:.4f}, recall {of.recall:.4f}, F1 {of.f1:.4f}"
+            for name, of in lines.items()
+        )
+
+
+def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
+    """Return how well predicted spans agree with gold spans, by token and by whole mention.
+
+    With ``G`` and ``P`` the tokens that the gold and the predicted mentions of an item cover, each token
+    once: precision is ``|G & P| / |P|`` and recall ``|G & P| / |G|``, of all items pooled (`micro`) or as a
+    mean over items (`macro`). Of mentions, each different one counts once: it is right if the other side has
+    a mention of exactly the same tokens (`exact`), or one that shares a token with it (`overlap`).
+
+    Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
+    extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`.
+
+    Parameters
+    ----------
+    gold, predicted
+        An item for each text, or for each text and entity, the same on both sides. An item is a list of
+        mentions, a mention a list of fragments, a fragment a half-open pair ``(start, end)`` of tokens or of
+        any other unit, below 2^32. A mention with several fragments is discontinuous; fragments may touch
+        and overlap. An item may be empty.
+
+    Raises
+    ------
+    ValueError
+        The numbers of items differ, a mention has no fragment, a fragment is not two numbers, or has no
+        token, or is negative.
+    TypeError
+        An item, mention or fragment is no list, or a number no integer.
+
+    Notes
+    -----
+    O(n log n) time for n fragments, however many tokens they have, and O(n) memory; a mention with f
+    fragments adds log f sorts of the mentions.
+
+    Examples
+    --------
+    One mention is found; of the other, in two fragments, one token of two is, and two tokens too many.
+
+    >>> gold = [[[(0, 4)]], [[(3, 4), (7, 8)]]]
+    >>> predicted = [[[(0, 4)]], [[(7, 10)]]]
+    >>> scores = span_scores(gold, predicted)
+    >>> print(scores)
+    tokens: precision 0.7143, recall 0.8333, F1 0.7692
+    tokens by item: precision 0.6667, recall 0.7500, F1 0.7000
+    exact: precision 0.5000, recall 0.5000, F1 0.5000
+    overlap: precision 1.0000, recall 1.0000, F1 1.0000
+
+    """
+    true, pred = _flatten(gold, "gold"), _flatten(predicted, "predicted")
+    if true.n_items != pred.n_items:
+        raise ValueError(f"gold has {true.n_items} items, predicted has {pred.n_items}; give either side the same")
+    number = _number_by_tokens(true, pred)
+    true_number, true_first = np.unique(number[: len(true.item)], return_index=True)
+    pred_number, pred_first = np.unique(number[len(true.item) :], return_index=True)
+    true_item, pred_item = true.item[true_first], pred.item[pred_first]
+    true_cover, pred_cover = _union(true.fragments), _union(pred.fragments)
+
+    def mentions(item: IntArray) -> IntArray:
+        return np.bincount(item, minlength=true.n_items)
+
+    def tokens(cover: _Intervals) -> IntArray:
+        return np.bincount(cover.start >> _BITS, cover.end - cover.start, true.n_items).astype(np.int64)
+
+    true_tokens, pred_tokens = tokens(true_cover), tokens(pred_cover)
+    columns = {
+        "gold_tokens": true_tokens,
+        "predicted_tokens": pred_tokens,
+        "shared_tokens": true_tokens + pred_tokens - tokens(_union(_joined(true_cover, pred_cover))),
+        "gold_mentions": mentions(true_item),
+        "predicted_mentions": mentions(pred_item),
+        "shared_mentions": mentions(true_item[np.isin(true_number, pred_number)]),
+        "gold_overlapping": mentions(true_item[_overlaps(true, pred_cover)[true_first]]),
+        "predicted_overlapping": mentions(pred_item[_overlaps(pred, true_cover)[pred_first]]),
+    }
+    return SpanScores(np.stack([columns[name] for name in SpanCounts._fields], axis=1))
+
+
+# All items on one line --------------------------------------------------------------------------------
+
+
+class _Intervals(NamedTuple):
+    """Half-open intervals of a line on which owner ``i`` has the places from ``i * 2^32``."""
+
+    start: IntArray
+    end: IntArray
+
+
+class _Side(NamedTuple):
+    """The fragments of one side, on the line of the items."""
+
+    n_items: int
+    item: IntArray
+    """(mentions,)"""
+    mention: IntArray
+    """(fragments,)"""
+    fragments: _Intervals
+
+
+def _flatten(spans: Spans, side: str) -> _Side:
+    if not isinstance(spans, Iterable) or isinstance(spans, str | bytes | Mapping):
+        raise TypeError(f"{side} is a {type(spans).__name__}, not a list of items")
+    items = list(spans)
+    try:
+        mentions = list(chain.from_iterable(items))
+        fragments = list(chain.from_iterable(mentions))
+        n_mentions, n_fragments, n_ends = (
+            np.fromiter(map(len, owners), np.int64, len(owners)) for owners in (items, mentions, fragments)
+        )
+        ends = np.fromiter(map(operator.index, chain.from_iterable(fragments)), np.int64)
+    except (TypeError, OverflowError):
+        raise _refusal(items, side) from None
+    if not (n_fragments > 0).all() or not (n_ends == 2).all():
+        raise _refusal(items, side)
+    start, end = ends.reshape(-1, 2).T
+    if not ((start >= 0) & (start < end) & (end < 1 << _BITS)).all():
+        raise _refusal(items, side)
+    item = np.repeat(np.arange(len(items)), n_mentions)
+    mention = np.repeat(np.arange(len(mentions)), n_fragments)
+    origin = item[mention] << _BITS
+    return _Side(len(items), item, mention, _Intervals(origin + start, origin + end))
+
+
+def _union(parts: _Intervals) -> _Intervals:
+    """Return the intervals that cover the same places, ascending, none touching the next."""
+    order = np.argsort(parts.start, kind="stable")  # fast where they are nearly in order
+    start, end = parts.start[order], np.maximum.accumulate(parts.end[order])
+    is_first = np.ones(len(start), np.bool_)
+    is_first[1:] = start[1:] > end[:-1]
+    return _Intervals(start[is_first], end[np.roll(is_first, -1)])
+
+
+def _joined(one: _Intervals, other: _Intervals) -> _Intervals:
+    return _Intervals(np.concatenate([one.start, other.start]), np.concatenate([one.end, other.end]))
+
+
+def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
+    """Shape (mentions,): whether a mention has a place in the cover, a result of `_union`."""
+    start, end = side.fragments
+    next_start = np.append(cover.start, np.iinfo(np.int64).max)[np.searchsorted(cover.end, start, side="right")]
+    found = np.zeros(len(side.item), np.bool_)
+    found[side.mention[next_start < end]] = True
+    return found
+
+
+def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:
+    """Give the mentions of both sides numbers: equal ones to the same tokens of the same item."""
+    item = np.concatenate([true.item, pred.item])
+    mention = np.concatenate([true.mention, pred.mention + len(true.item)])
+    shift = (mention - item[mention]) << _BITS  # to a line that the mentions share out
+    start, end = _union(_Intervals(*(places + shift for places in _joined(true.fragments, pred.fragments))))
+    owner = start >> _BITS
+    shift = (owner - item[owner]) << _BITS
+    ends = np.stack([start - shift, end - shift], axis=1)
+    return _number_sequences(ends.ravel(), 2 * np.bincount(owner, minlength=len(item)))
+
+
+def _number_sequences(values: IntArray, lengths: IntArray) -> IntArray:
+    """Give sequences, which follow one another, numbers: equal ones to equal sequences.
+
+    Neighbours are put in one, pair by pair, until each sequence is a single number.
+    """
+    numbers = np.unique(values, return_inverse=True)[1]
+    while len(numbers) > len(lengths):
+        place = np.arange(len(numbers)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        left = np.flatnonzero(place % 2 == 0)
+        has_right = np.append(place[1:] % 2 == 1, False)
+        right = np.where(has_right, np.append(numbers[1:] + 1, 0), 0)  # 0 stands for the end
+        numbers = np.unique(numbers[left] * (len(numbers) + 1) + right[left], return_inverse=True)[1]
+        lengths = (lengths + 1) // 2
+    return numbers
+
+
+# Ratios and refusals ----------------------------------------------------------------------------------
+
+
+def _ratios(precise: int, predicted: int, recalled: int, gold: int) -> SpanRatios:
+    precision, recall = ratio(precise, predicted), ratio(recalled, gold)
+    return SpanRatios(precision, recall, f1(recall, precision))
+
+
+def _mean_ratio(numerator: IntArray, denominator: IntArray) -> float:
+    counted = denominator > 0
+    return ratio(float((numerator[counted] / denominator[counted]).sum()), int(counted.sum()))
+
+
+def _refusal(items: list[Any], side: str) -> Exception:
+    """Say what is wrong with the first mention or fragment that means nothing."""
+    for i, item in enumerate(items):
+        if not isinstance(item, Collection):
+            return TypeError(f"{side}[{i}] is {item!r}, not an item (a list of mentions)")
+        for j, mention in enumerate(item):
+            at = f"{side}[{i}][{j}]"
+            if not isinstance(mention, Collection):
+                return TypeError(f"{at} is {mention!r}, not a mention (a list of fragments)")
+            if not len(mention):
+                return ValueError(f"{at} is a mention without a fragment; leave it out")
+            for k, fragment in enumerate(mention):
+                if problem := _problem(fragment, f"{at}[{k}]"):
+                    return problem
+    raise AssertionError("every fragment means something")
+
+
+def _problem(fragment: Any, at: str) -> Exception | None:
+    if not isinstance(fragment, Collection):
+        return TypeError(f"{at} is {fragment!r}, not a pair; write a mention of one fragment as [(start, end)]")
+    if len(fragment) != 2:
+        return ValueError(f"{at} is {fragment!r}, not a pair (start, end)")
+    try:
+        start, end = map(operator.index, fragment)
+    except TypeError:
+        return TypeError(f"{at} is {fragment!r}, not a pair of integers")
+    if not 0 <= start < end < 1 << _BITS:
+        return ValueError(f"{at} is {fragment!r}, which is not 0 <= start < end < 2^{_BITS}")
+    return None

@@ -1,0 +1,162 @@
+"""Tables as plain text, Markdown and LaTeX; whatever stands in a name stays text."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Cell(NamedTuple):
+    """A cell, and how it stands out."""
+
+    text: str
+    is_best: bool = False
+    stars: str = ""
+
+
+class _Format(NamedTuple):
+    escape: Callable[[str], str]
+    best: str
+    """What becomes of a cell that is best."""
+    best_note: str
+
+    def cell(self, cell: Cell) -> str:
+        text = self.escape(cell.text)
+        return (self.best.format(text) if cell.is_best else text) + self.escape(cell.stars)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    r"""Cells under a header, with a title above and remarks below.
+
+    Examples
+    --------
+    >>> table = Table("", ("", "a|b"), (False, True), [(Cell("F_1"), Cell("0.5", True, "*"))], ["* p < 0.05"])
+    >>> print(table)
+           a|b
+    F_1  >0.5*
+    <BLANKLINE>
+    > the best of its line
+    * p < 0.05
+    >>> print(table.to_markdown())
+    |  | a\|b |
+    | :-- | --: |
+    | F\_1 | **0.5**\* |
+    <BLANKLINE>
+    - bold: the best of its line
+    - \* p &lt; 0.05
+
+    """
+
+    title: str
+    names: tuple[str, ...]
+    """Of the columns."""
+    is_number: tuple[bool, ...]
+    """Which columns hold numbers, and are set flush right."""
+    cells: list[tuple[Cell, ...]]
+    remarks: list[str]
+
+    @property
+    def header(self) -> tuple[str, ...]:
+        """The names of the columns as plain text."""
+        return tuple(map(_TEXT.escape, self.names))
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """The cells as plain text, those of a column with stars padded so that the numbers stay in line."""
+        columns = zip(*self.cells, strict=True)
+        stars = [max(len(cell.stars) for cell in column) for column in columns]
+        return [
+            tuple(_TEXT.cell(cell) + " " * (n - len(cell.stars)) for cell, n in zip(row, stars, strict=True))
+            for row in self.cells
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """The remarks as plain text, that on what is best among them."""
+        return self._notes(_TEXT)
+
+    def __str__(self) -> str:
+        lines = [self.header, *self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        adjust = [str.rjust if right else str.ljust for right in self.is_number]
+        body = [
+            "  ".join(put(cell, width) for put, cell, width in zip(adjust, line, widths, strict=True)).rstrip()
+            for line in lines
+        ]
+        return "\n\n".join("\n".join(part) for part in ([_TEXT.escape(self.title)], body, self.notes) if any(part))
+
+    def to_markdown(self) -> str:
+        """Return the table in the Markdown of GitHub."""
+        lines = [
+            map(_MARKDOWN.escape, self.names),
+            ("--:" if right else ":--" for right in self.is_number),
+            *(map(_MARKDOWN.cell, row) for row in self.cells),
+        ]
+        body = [f"| {' | '.join(line)} |" for line in lines]
+        title = [f"**{_MARKDOWN.escape(self.title)}**"] if self.title else []
+        notes = [f"- {note}" for note in self._notes(_MARKDOWN)]
+        return "\n\n".join("\n".join(part) for part in (title, body, notes) if part)
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX with booktabs, escaped for pdfLaTeX and its successors."""
+        lines = [map(_LATEX.escape, self.names), *(map(_LATEX.cell, row) for row in self.cells)]
+        head, *body = [f"{' & '.join(line)} \\\\" for line in lines]
+        return "\n".join(
+            [
+                "% \\usepackage{booktabs}",
+                "\\begin{table}",
+                "\\centering",
+                *([f"\\caption{{{_LATEX.escape(self.title)}}}"] if self.title else []),
+                f"\\begin{{tabular}}{{{''.join('r' if right else 'l' for right in self.is_number)}}}",
+                "\\toprule",
+                head,
+                "\\midrule",
+                *body,
+                "\\bottomrule",
+                "\\end{tabular}",
+                *(f"\\par{{\\footnotesize {note}}}" for note in self._notes(_LATEX)),
+                "\\end{table}",
+            ]
+        )
+
+    def _notes(self, form: _Format) -> list[str]:
+        best = [form.best_note] if any(cell.is_best for row in self.cells for cell in row) else []
+        return best + [form.escape(remark) for remark in self.remarks]
+
+
+def plain(text: str) -> str:
+    r"""Put a text on one line; what cannot be printed, or would steer a terminal, is spelt out.
+
+    >>> plain("a\n b\x1b[2J")
+    'a b\\x1b[2J'
+    """
+    line = " ".join(text.split())
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in line)
+
+
+def _markdown(text: str) -> str:
+    html = plain(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|~$])", r"\\\1", html)
+
+
+_LATEX_CHARACTERS: dict[str, str | int | None] = {
+    "\\": "\\textbackslash{}",
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    '"': "''",
+    **{char: f"\\{char}" for char in "{}$&#_%"},
+    **{char: f"{{{char}}}" for char in "[]*"},  # at the begin of a line, \\ would take them for its arguments
+}
+
+
+def _latex(text: str) -> str:
+    return plain(text).translate(str.maketrans(_LATEX_CHARACTERS))
+
+
+_TEXT = _Format(plain, ">{}", "> the best of its line")
+_MARKDOWN = _Format(_markdown, "**{}**", "bold: the best of its line")
+_LATEX = _Format(_latex, "\\textbf{{{}}}", "Bold: the best of its line.")

@@ -1,0 +1,212 @@
+"""How far a figure could have been another, had other documents been drawn, and whether two systems differ.
+
+The document is what is drawn: mentions of one document are not independent of one another.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.arrays import BoolArray, FloatArray
+
+# From the counts (..., columns) of one or more systems or samples to their scores (...).
+Ratio: TypeAlias = Callable[[FloatArray], FloatArray]
+
+_BLOCK = 1 << 20
+"""Weights that are held at once: 8 MB as float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How uncertainty is found; a report prints it.
+
+    Raises
+    ------
+    ValueError
+        Fewer than one sample, a negative seed, or a level that is not between 0 and 1.
+    TypeError
+        A number of samples or a seed that is no integer.
+
+    """
+
+    n_resamples: int = 1000
+    """bootstrap samples of a score whose counts add"""
+    n_permutations: int = 10_000
+    """exchanges of two systems; where all of them are no more, each is looked at once"""
+    n_half_samples: int = 500
+    """half-samples of a score of clusters, each of which is a pass over half the mentions"""
+    level: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("n_resamples", 1), ("n_permutations", 1), ("n_half_samples", 1), ("seed", 0)):
+            if not isinstance(getattr(self, name), int):
+                raise TypeError(f"{name}={getattr(self, name)!r} is not an int")
+            if getattr(self, name) < least:
+                raise ValueError(f"{name}={getattr(self, name)}; at least {least} is needed")
+        if not 0 < self.level < 1:
+            raise ValueError(f"level={self.level} is not between 0 and 1; write 0.95 for 95 %")
+
+
+class Interval(NamedTuple):
+    """Where a score is expected to lie, at the level that was asked for."""
+
+    low: float
+    high: float
+
+
+class Comparison(NamedTuple):
+    """One system against another on the same documents."""
+
+    difference: float
+    """the score of the one minus that of the other: above 0 where the one is better"""
+    p_value: float
+    """two-sided: how often chance alone makes a difference at least as large"""
+
+
+# Scores whose counts add over documents ------------------------------------------------------------------
+
+
+def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
+    """Score samples of the documents, each as large as the collection, drawn with replacement.
+
+    Parameters
+    ----------
+    counts
+        Shape (documents, columns): what is added over the documents of a sample.
+    ratio
+        The score of added counts.
+    how
+        `n_resamples` and `seed`.
+
+    Returns
+    -------
+    Shape (n_resamples,).
+
+    Notes
+    -----
+    A sample is a vector of weights, how often each document is in it; many weights times the counts are one
+    matrix product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the other, so
+    that the size of a block does not show.
+
+    Source: Efron 1979, Bootstrap methods: another look at the jackknife, Annals of Statistics 7.
+
+    Examples
+    --------
+    >>> counts = np.array([[1.0, 1.0], [0.0, 1.0]])
+    >>> sorted(set(bootstrap(counts, lambda sums: sums[..., 0] / sums[..., 1], Resampling()).tolist()))
+    [0.0, 0.5, 1.0]
+
+    """
+    n, rng = len(counts), np.random.default_rng(how.seed)
+
+    def sums(n_samples: int) -> FloatArray:
+        drawn = rng.integers(n, size=(n_samples, n)) + n * np.arange(n_samples)[:, None]
+        return np.bincount(drawn.ravel(), minlength=n_samples * n).reshape(n_samples, n) @ counts
+
+    return np.concatenate([ratio(sums(size)) for size in _blocks(how.n_resamples, n)])
+
+
+def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Ratio, how: Resampling) -> Comparison:
+    """Compare two systems by exchanging their counts, document by document, as if they were the same system.
+
+    Each exchange of some documents gives a difference ``d*``; with ``d`` the one observed, the p-value is the share
+    of exchanges with ``|d*| >= |d|``: of all of them, where the ``2^documents`` are at most `n_permutations`;
+    else of random ones, the observed one counted among them, ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``.
+
+    Parameters
+    ----------
+    counts, other
+        Shape (documents, columns): what the two systems counted in the same documents.
+    ratio
+        The score of added counts.
+    how
+        `n_permutations` and `seed`.
+
+    Notes
+    -----
+    O(n_permutations x documents) time, bounded memory. Counts are added in another order under each exchange: a
+    ``|d*|`` that is below ``|d|`` by no more than 1e-12 is taken for equal.
+
+    Source: Noreen 1989, Computer-intensive methods for testing hypotheses; Yeh 2000, More accurate tests for the
+    statistical significance of result differences, https://aclanthology.org/C00-2137.
+
+    Examples
+    --------
+    The one is right in all of four documents, the other in none; 2 of 16 exchanges are as extreme:
+
+    >>> one, other = np.array([[1.0, 1.0]] * 4), np.array([[0.0, 1.0]] * 4)
+    >>> approximate_randomisation(one, other, lambda sums: sums[..., 0] / sums[..., 1], Resampling())
+    Comparison(difference=1.0, p_value=0.125)
+
+    """
+    n, rng = len(counts), np.random.default_rng(how.seed)
+    ours, theirs, gain = counts.sum(axis=0), other.sum(axis=0), other - counts
+    observed = float(ratio(ours) - ratio(theirs))
+    is_exact = has_all_exchanges(n, how)
+    n_exchanges = 2**n if is_exact else how.n_permutations
+    as_extreme = first = 0
+    for size in _blocks(n_exchanges, n):
+        numbers = np.arange(first, first + size, dtype=np.uint64)[:, None] if is_exact else _coins(rng, size, n)
+        exchanged = np.unpackbits(numbers.view(np.uint8), axis=1, count=n, bitorder="little").astype(np.float64)
+        moved = exchanged @ gain
+        difference = ratio(ours + moved) - ratio(theirs - moved)
+        as_extreme += int((np.abs(difference) >= abs(observed) - 1e-12).sum())
+        first += size
+    return Comparison(observed, as_extreme / n_exchanges if is_exact else (1 + as_extreme) / (1 + n_exchanges))
+
+
+def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
+    """Whether approximate randomisation is exact: there are ``2^n_documents`` exchanges of two systems.
+
+    >>> has_all_exchanges(13, Resampling()), has_all_exchanges(14, Resampling())
+    (True, False)
+    """
+    return n_documents < how.n_permutations.bit_length()
+
+
+def _coins(rng: np.random.Generator, n_throws: int, n: int) -> npt.NDArray[np.uint64]:
+    """Throw ``n`` coins many times; each throw begins a new word, so that blocks do not show."""
+    return rng.integers(2**64 - 1, size=(n_throws, -(-n // 64)), dtype=np.uint64, endpoint=True)
+
+
+def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:
+    """Sizes of the blocks of rows that are held at once."""
+    step = max(1, _BLOCK // max(1, n_columns))
+    return (min(step, n_rows - first) for first in range(0, n_rows, step))
+
+
+# Scores of clusters that reach across documents ----------------------------------------------------------
+
+
+def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
+    """Draw halves of the documents without replacement, as masks of shape (documents,).
+
+    Of an odd number the smaller half is drawn.
+
+    >>> [int(half.sum()) for half in half_samples(5, Resampling(n_half_samples=3))]
+    [2, 2, 2]
+    """
+    rng = np.random.default_rng(how.seed)
+    for _ in range(how.n_half_samples):
+        half = np.zeros(n_documents, np.bool_)
+        half[rng.permutation(n_documents)[: n_documents // 2]] = True
+        yield half
+
+
+def half_sample_deviations(scores: FloatArray, n_documents: int) -> FloatArray:
+    """Return how far a score of all documents may lie from its mean, judged from scores of half-samples.
+
+    The mean of m of n documents, drawn without replacement, has the variance ``s^2 / m (1 - m / n)``; for a half
+    that is ``s^2 / n``, the variance of the mean of all n documents over collections. So the deviations of the
+    half-samples from their mean are those of the full score; for odd n they are scaled by ``sqrt(m / (n - m))``.
+
+    Source: McCarthy 1969, Pseudo-replication: half samples, Review of the International Statistical Institute 37;
+    Wu 1990, On the asymptotic properties of the jackknife histogram, Annals of Statistics 18.
+    """
+    n_drawn = n_documents // 2
+    return (scores - float(scores.mean())) * math.sqrt(n_drawn / (n_documents - n_drawn))

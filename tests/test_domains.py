@@ -1,0 +1,322 @@
+"""Search, and so links and clusters, stay inside a domain."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import arbo
+from arbo import domains as domains_module
+from arbo.documents import Corpus, Document, Mention
+from arbo.domains import entity_parts, mention_parts, nearest_within, recall_within
+from arbo.encoders import VectorEncoder
+from arbo.errors import DataError, UsageError
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.readers.jsonl import read_jsonl, write_jsonl
+from arbo.result import Link, Result
+from arbo.retrieval import Retrieval
+from clustering.knn import Neighbors, silent
+from clustering.vectors import Vectors
+
+DOMAINS = (None, "lego", "yugioh", "star trek")
+METHODS = ("arborescence", "minimax", "undirected", "independent")
+
+
+def corpus_of(domains: Sequence[str | None], gold: Sequence[str | None] = ()) -> Corpus:
+    """Make one document of one mention for each domain."""
+    golds = [*gold, *[None] * (len(domains) - len(gold))]
+    return Corpus(
+        Document(
+            f"d{i}",
+            f"word{i % 3}",
+            (Mention(f"m{i}", f"d{i}", ((0, 5),), f"word{i % 3}", gold=(golds[i],) if golds[i] else None),),
+            domain,
+        )
+        for i, domain in enumerate(domains)
+    )
+
+
+def kb_of(domains: Sequence[str | None]) -> KnowledgeBase:
+    return KnowledgeBase(Entity(f"E{i}", f"entity {i}", domain=domain) for i, domain in enumerate(domains))
+
+
+def encoder_of(mentions: np.ndarray[Any, Any], entities: Sequence[np.ndarray[Any, Any]]) -> VectorEncoder:
+    """Look integer vectors up: inner products are exact, and many are equal."""
+    return VectorEncoder(
+        {f"m{i}": vector for i, vector in enumerate(mentions)},
+        {f"E{i}": vectors for i, vectors in enumerate(entities)},
+        metric="dot",
+        limits=(100, 100),
+    )
+
+
+class Case:
+    """Mentions and entities of several domains, with integer vectors; entities have one or two."""
+
+    def __init__(
+        self, seed: int, *, n_mentions: int = 23, n_entities: int = 11, domains: Sequence[str | None] = DOMAINS
+    ):
+        rng = np.random.default_rng(seed)
+        self.mention_domains = [domains[i] for i in rng.integers(0, len(domains), n_mentions)]
+        # No entity is in the last domain; a mention and an entity of the second there always are.
+        self.entity_domains = [domains[i] for i in rng.integers(0, len(domains) - 1, n_entities)]
+        self.mention_domains[0] = self.entity_domains[0] = domains[1]
+        self.mentions = rng.integers(-2, 3, (n_mentions, 3))
+        self.entities = [rng.integers(-2, 3, (1 + i % 2, 3)) for i in range(n_entities)]
+        self.corpus, self.kb = corpus_of(self.mention_domains), kb_of(self.entity_domains)
+        self.encoder = encoder_of(self.mentions, self.entities)
+
+    def linker(self, kb: KnowledgeBase | None, **config: Any) -> arbo.Linker:
+        return arbo.Linker(kb, self.encoder, arbo.LinkerConfig(**config))
+
+
+@given(st.integers(0, 10**6), st.integers(0, 6), st.integers(1, 6))
+@settings(max_examples=60, deadline=None)
+def test_neighbours_are_the_nearest_of_the_domain(seed: int, k: int, candidates: int) -> None:
+    """Against all inner products, sorted by value and then by row."""
+    case = Case(seed)
+    retrieval = case.linker(case.kb, candidates=candidates).retrieve(case.corpus, k=k, discover=False)
+    for m, domain in enumerate(case.mention_domains):
+        own = [(-int(max(v @ case.mentions[m] for v in case.entities[e])), e) for e in range(len(case.entities))]
+        check(retrieval.entities, m, [pair for pair in own if case.entity_domains[pair[1]] == domain], candidates)
+        own = [(-int(case.mentions[o] @ case.mentions[m]), o) for o in range(len(case.mentions)) if o != m]
+        check(retrieval.mentions, m, [pair for pair in own if case.mention_domains[pair[1]] == domain], k)
+
+
+def check(found: Neighbors, m: int, all_: list[tuple[int, int]], k: int) -> None:
+    expected = sorted(all_)[:k]
+    padding = found.ids.shape[1] - len(expected)
+    assert found.ids[m].tolist() == [row for _, row in expected] + [-1] * padding
+    assert found.dissimilarity[m].tolist() == [value for value, _ in expected] + [np.inf] * padding
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("seed", range(4))
+def test_linking_all_is_linking_each_domain_by_itself(method: str, seed: int) -> None:
+    case = Case(seed)
+    config = {"method": method, "k": 3, "entity_threshold": 1, "mention_threshold": 0, "candidates": 4}
+    together = case.linker(case.kb, **config).link(case.corpus)
+    for domain in set(case.mention_domains):
+        corpus = Corpus(replace(d, domain=None) for d in case.corpus if d.domain == domain)
+        kb = KnowledgeBase(replace(e, domain=None) for e in case.kb if e.domain == domain)
+        alone = case.linker(kb, **config).link(corpus)
+        ids = {mention.id for mention in corpus.mentions}
+        assert facts(together, ids) == facts(alone, ids)
+        assert clusters(together, ids) == clusters(alone, ids)
+
+
+def facts(result: Result, ids: set[str]) -> list[tuple[object, ...]]:
+    def of(link: Link) -> tuple[object, ...]:
+        return link.mention.id, link.entity, link.score, link.margin, link.parent, link.bottleneck, link.candidates
+
+    return [of(link) for link in result.links if link.mention.id in ids]
+
+
+def clusters(result: Result, ids: set[str]) -> set[frozenset[str]]:
+    """Return the clusters that touch these mentions, whole."""
+    every = [frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters]
+    return {cluster for cluster in every if cluster & ids}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_discovery_stays_inside_domains(seed: int) -> None:
+    case = Case(seed)
+    together = case.linker(None, k=4, mention_threshold=0).discover(case.corpus)
+    for domain in set(case.mention_domains):
+        corpus = Corpus(replace(d, domain=None) for d in case.corpus if d.domain == domain)
+        alone = case.linker(None, k=4, mention_threshold=0).discover(corpus)
+        ids = {mention.id for mention in corpus.mentions}
+        assert clusters(together, ids) == clusters(alone, ids)
+
+
+def test_equal_mentions_of_two_worlds_are_two_entities() -> None:
+    corpus = corpus_of(["lego", "yugioh", "lego", "yugioh"])
+    same = Corpus(
+        replace(d, text="robot", mentions=tuple(replace(m, text="robot") for m in d.mentions)) for d in corpus
+    )
+    found = [{m.document_id for m in cluster.mentions} for cluster in arbo.Linker().discover(same).clusters]
+    assert found == [{"d0", "d2"}, {"d1", "d3"}]
+
+
+def test_no_edge_joins_two_domains() -> None:
+    case = Case(5)
+    graph = case.linker(case.kb).retrieve(case.corpus, k=5, discover=False).graph(5)
+    domain = [*case.entity_domains, *case.mention_domains]
+    assert graph.n_edges > 50
+    assert all(domain[s] == domain[t] for s, t in zip(graph.source.tolist(), graph.target.tolist(), strict=True))
+
+
+def test_a_mention_alone_and_one_without_an_entity() -> None:
+    corpus = corpus_of(["lego", "yugioh", "muppets", "muppets"])
+    encoder = encoder_of(np.eye(4, dtype=int)[[0, 1, 2, 2]], [np.eye(4, dtype=int)[i] for i in (0, 1, 2)])
+    linker = arbo.Linker(kb_of(["yugioh", "lego", "lego"]), encoder, arbo.LinkerConfig(k=2))
+    result = linker.link(corpus)
+    assert [link.entity for link in result.links] == ["E1", "E0", None, None]
+    assert [len(link.candidates) for link in result.links] == [2, 1, 0, 0]
+    assert [link.margin is None for link in result.links] == [False, True, True, True]
+    assert result.links[2].cluster == result.links[3].cluster
+    assert str(result.explain("m2")).startswith('"word2" in d2 is NIL')
+    retrieval = linker.retrieve(corpus, k=2, discover=False)
+    assert retrieval.mentions.ids.tolist() == [[-1, -1], [-1, -1], [3, -1], [2, -1]]
+    assert retrieval.entities.ids.tolist() == [[1, 2, -1], [0, -1, -1], [-1, -1, -1], [-1, -1, -1]]
+
+
+def test_tuning_copes_with_lists_of_different_lengths() -> None:
+    case = Case(3)
+    gold = [f"E{case.entity_domains.index(d)}" if d in case.entity_domains else None for d in case.mention_domains]
+    tuned = case.linker(case.kb).tune(corpus_of(case.mention_domains, gold))
+    assert tuned.tuning is not None
+    assert 0 <= tuned.tuning.best.score <= 1
+
+
+@pytest.mark.parametrize(
+    ("mentions", "entities", "shown"),
+    [
+        (["lego", "lego"], [None, None], "theirs are 'lego', those of the knowledge base none;"),
+        ([None], ["lego", "yugioh"], "theirs are none, those of the knowledge base 'lego', 'yugioh';"),
+        (["a", "b", "c", "d", "e"], ["lego"], "theirs are 'a', 'b', 'c' and 2 more, those"),
+    ],
+)
+def test_domains_that_never_meet_are_an_error(
+    mentions: list[str | None], entities: list[str | None], shown: str
+) -> None:
+    with pytest.raises(UsageError, match=shown):
+        arbo.Linker(kb_of(entities)).link(corpus_of(mentions))
+    assert len(arbo.Linker(kb_of(entities)).discover(corpus_of(mentions)).links) == len(mentions)
+    assert len(arbo.Linker(kb_of(entities)).link([]).links) == 0
+    assert {link.entity for link in arbo.Linker([]).link(corpus_of(mentions)).links} == {None}
+
+
+def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No vector is copied where there is nothing to part."""
+    seen: list[tuple[Vectors, Vectors]] = []
+    real = domains_module.nearest
+
+    def nearest(queries: Vectors, corpus: Vectors, k: int, **options: Any) -> Neighbors:
+        seen.append((queries, corpus))
+        return real(queries, corpus, k, **options)
+
+    monkeypatch.setattr(domains_module, "nearest", nearest)
+    for domain in (None, "lego"):
+        case = Case(0, domains=(domain, domain))
+        retrieval: Retrieval = case.linker(case.kb).retrieve(case.corpus, k=2, discover=False)
+        assert seen == [
+            (retrieval.mention_vectors, retrieval.entity_vectors),
+            (retrieval.mention_vectors, retrieval.mention_vectors),
+        ]
+        seen.clear()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
+    """Equal vectors are one row of the matrix, and a thing may have none."""
+    from scipy.sparse import csr_array
+
+    rng = np.random.default_rng(1)
+    rows = rng.integers(0, 2, (60, 3)).astype(np.float32)
+    owner = np.sort(rng.choice(np.arange(40), 60))
+    of = [str(rng.integers(0, 3)) for _ in range(40)]
+    make: Callable[[Any], Any] = csr_array if sparse else np.asarray
+    things = Vectors.of(make(rows), owner, n=40)
+    queries = Vectors.of(make(rows[:30]))
+    asked = [str(rng.integers(0, 3)) for _ in range(30)]
+    parts = entity_parts(asked, of)
+    found = nearest_within(parts, queries, things, 5, metric="dot", search="exact", progress=silent)
+    for q in range(30):
+        best = {t: max(rows[owner == t] @ rows[q], default=None) for t in range(40) if of[t] == asked[q]}
+        expected = sorted((-value, t) for t, value in best.items() if value is not None)[:5]
+        assert found.ids[q].tolist() == [t for _, t in expected]
+
+
+def test_recall_counts_the_neighbours_of_every_domain() -> None:
+    vectors = Vectors.of(np.random.default_rng(0).normal(size=(10, 4)))
+    parts = mention_parts(["a"] * 6 + ["b"] * 3 + ["c"])
+    exact = nearest_within(parts, vectors, vectors, 2, metric="cosine", search="exact", progress=silent)
+    assert recall_within(parts, exact, vectors, vectors, metric="cosine") == 1
+    worse = Neighbors(exact.ids, exact.dissimilarity.copy())
+    worse.dissimilarity[6:9] += 10  # what was found in the second domain is far away
+    assert recall_within(parts, worse, vectors, vectors, metric="cosine") == pytest.approx(12 / 18)
+    alone = mention_parts(["a", "b"])
+    two = Vectors.of(np.eye(2))
+    none = nearest_within(alone, two, two, 1, metric="cosine", search="exact", progress=silent)
+    assert none.ids.tolist() == [[-1], [-1]]
+    assert recall_within(alone, none, two, two, metric="cosine") == 1
+
+
+def test_a_run_says_what_an_approximate_search_missed() -> None:
+    case = Case(2)
+    result = case.linker(case.kb, search="hnsw").link(case.corpus)
+    assert result.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
+    exact = case.linker(case.kb).link(case.corpus)
+    assert result.link_table == exact.link_table
+
+
+# The domain of a document
+
+
+def test_a_domain_is_text() -> None:
+    assert Document("d", "a cat").domain is None
+    for wrong in (1, "a\0b", "\ud800"):
+        with pytest.raises(DataError, match="'d': the domain of the document"):
+            Document("d", "a cat", domain=wrong)  # type: ignore[arg-type]
+
+
+def test_a_fingerprint_without_domains_is_what_it_always_was() -> None:
+    document = Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))
+    line = json.dumps(["d", "a cat", [["m", "d", [[2, 5]], "cat", "Animal", None]]]) + "\n"
+    assert Corpus([document]).fingerprint == hashlib.sha256(line.encode()).hexdigest()
+    assert Corpus([replace(document, domain="lego")]).fingerprint != Corpus([document]).fingerprint
+    assert Corpus([replace(document, domain="")]).fingerprint != Corpus([document]).fingerprint
+
+
+def test_subsets_keep_domains() -> None:
+    corpus = corpus_of(["lego", None])
+    assert [d.domain for d in corpus.of_types("x")] == ["lego", None]
+    assert [d.domain for d in corpus.of_ids("d0")] == ["lego"]
+
+
+def test_json_lines_hold_domains(tmp_path: Any) -> None:
+    corpus = corpus_of(["lego", None, "yugioh"])
+    write_jsonl(corpus, tmp_path / "docs.jsonl")
+    assert read_jsonl(tmp_path / "docs.jsonl") == corpus
+    lines = (tmp_path / "docs.jsonl").read_text().splitlines()
+    assert [json.loads(line).get("domain", "absent") for line in lines] == ["lego", "absent", "yugioh"]
+    assert Corpus.of([{"id": "d", "text": "x", "domain": None}])[0].domain is None
+    with pytest.raises(DataError, match="'domain' of a document must be a string"):
+        Corpus.of([{"id": "d", "text": "x", "domain": 1}])
+
+
+def test_rows_of_mentions_hold_domains() -> None:
+    rows = [
+        {"document_id": "d1", "text": "a cat", "start": 2, "end": 5, "domain": "lego"},
+        {"document_id": "d2", "text": "a dog", "domain": "yugioh"},
+        {"document_id": "d1", "start": 0, "end": 1},
+    ]
+    corpus = Corpus.of(pd.DataFrame(rows))  # type: ignore[arg-type]
+    assert [(d.id, d.domain, len(d.mentions)) for d in corpus] == [("d1", "lego", 2), ("d2", "yugioh", 0)]
+    with pytest.raises(DataError, match="row 2, 'd1': the 'domain' differs from that of row 0, of the same document"):
+        Corpus.of([*rows[:2], {**rows[2], "domain": "yugioh"}])
+    with pytest.raises(DataError, match="row 1, 'd3': the 'domain' differs from that of row 0"):
+        Corpus.of([{"document_id": "d3", "text": "x"}, {"document_id": "d3", "start": 0, "end": 1, "domain": "lego"}])
+
+
+# Splits
+
+
+def test_a_split_is_a_list_of_ids() -> None:
+    corpus = Corpus(corpus_of([None] * 4), notes={"quirks": 2})
+    chosen = corpus.of_ids(["d3", "d1", "d3"])
+    assert [document.id for document in chosen] == ["d1", "d3"]
+    assert chosen.notes == {"quirks": 2}
+    assert len(corpus.of_ids([])) == 0
+    with pytest.raises(UsageError, match="2 of 3 ids are of no document here; the first is 'd7'"):
+        corpus.of_ids(["d9", "d1", "d7"])
