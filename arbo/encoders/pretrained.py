@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +21,23 @@ from arbo.errors import DataError, MissingDependency, UsageError
 if TYPE_CHECKING:
     import torch
 
+MANIFEST = "arbo.json"
+"""Beside the files of a model that arbo saved: what transformers has no place for."""
+PROJECTION = "projection.safetensors"
+TOWERS = ("mention", "entity")
+"""Subfolders of a model that arbo saved, where it has two towers."""
+
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
-_HUB_FILES = ["*.json", "*.txt", "*.model", "model*.safetensors"]
+_HUB_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "model*.safetensors", PROJECTION]
+_TOWER_FILES = [f"{tower}/{pattern}" for tower in TOWERS for pattern in _HUB_FILES]
 _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 
 
-def load_pretrained(name: str | os.PathLike[str], *, revision: str | None, precision: str) -> tuple[Any, Any]:
+def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
     """Load a model, on the processor and in evaluation mode, and its tokenizer; see `Tower.load`."""
-    try:
-        import torch
-        from transformers import AutoConfig, AutoTokenizer
-    except ImportError as error:
-        raise MissingDependency("a transformer encoder", extra="torch") from error
-    place = os.fspath(name)
-    folder = _folder(place, revision)
+    import torch
+    from transformers import AutoConfig, AutoTokenizer
+
     with _quiet():
         try:
             state = _weights(folder)
@@ -43,8 +48,17 @@ def load_pretrained(name: str | os.PathLike[str], *, revision: str | None, preci
             model = _model(AutoConfig.from_pretrained(folder, **options), state, getattr(torch, precision))
             _check(model, tokenizer)
         except Exception as error:  # transformers raises whatever its parts raise
-            raise DataError(f"cannot load the model: {first_line(error)}", file=place) from error
+            raise DataError(f"cannot load the model: {first_line(error)}", file=str(folder)) from error
     return model, tokenizer
+
+
+def save_pretrained(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a model and its tokenizer as transformers does: weights as safetensors."""
+    with _quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+    for file in folder.glob("*.safetensors"):  # which safetensors lets nobody but their owner read
+        shutil.copymode(folder / "config.json", file)
 
 
 def first_line(error: Exception) -> str:
@@ -52,8 +66,14 @@ def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _folder(place: str, revision: str | None) -> Path:
-    """Return the folder of this name, or one with what the hub has under it."""
+def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
+    """Return the folder of this name, or one with what the hub has under it; see `Tower.load`."""
+    try:
+        for package in ("torch", "transformers"):
+            import_module(package)
+    except ImportError as error:
+        raise MissingDependency("a transformer encoder", extra="torch") from error
+    place = os.fspath(name)
     folder = os.path.expanduser(place)
     if place and os.path.isdir(folder):
         if revision is not None:
@@ -64,7 +84,10 @@ def _folder(place: str, revision: str | None) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(place, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
+        fetched = Path(snapshot_download(place, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
+        if (fetched / MANIFEST).is_file():  # of two towers, perhaps; the folder is named after the commit
+            snapshot_download(place, revision=fetched.name, allow_patterns=_TOWER_FILES)
+        return fetched
     except Exception as error:  # of the network, the hub, the disk
         raise DataError(
             "there is no such folder, and nothing came from the hub; without a network, name a folder that holds the "

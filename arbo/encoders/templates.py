@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MENTION_FIELDS = ("left", "mention", "right")
 ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
 
+# Literals that stand for a token which each model calls by a name of its own.
+_OWN_NAMES = ("[CLS]", "[SEP]")
+
 # How much text is tokenised at first, for each token that fits; where that is too little, four times as much.
 _CHARACTERS_A_TOKEN = 6
 
@@ -121,7 +124,8 @@ class Speller:
         backend.no_padding()
         backend.encode_special_tokens = True
         added = backend.get_added_tokens_decoder()
-        own = {"[CLS]": tokenizer.cls_token or tokenizer.bos_token, "[SEP]": tokenizer.sep_token or tokenizer.eos_token}
+        names = (tokenizer.cls_token or tokenizer.bos_token, tokenizer.sep_token or tokenizer.eos_token)
+        own = dict(zip(_OWN_NAMES, names, strict=True))
 
         def spell(literal: str) -> list[int]:
             name = own.get(literal, literal)
@@ -138,6 +142,21 @@ class Speller:
         if taken >= max_length:
             raise UsageError(f"max_length={max_length} leaves no room: the template's markers are {taken} tokens")
         return cls(backend, template, literals, markers, max_length - taken)
+
+    @property
+    def lacking(self) -> Mapping[str, Sequence[int]]:
+        """Markers that the vocabulary lacks, and the tokens that spell them.
+
+        A marker begins and ends with neither letter nor digit, as `[START]` does; other literals are words.
+        """
+        return {
+            text: ids
+            for text, ids in self.literals.items()
+            if ids
+            and text not in _OWN_NAMES
+            and not (text[0].isalnum() or text[-1].isalnum())
+            and self.tokenizer.token_to_id(text) is None
+        }
 
     def __call__(self, inputs: Sequence[Sequence[str]]) -> list[TokenRow]:
         """Spell inputs, each the texts of the template's fields in order.

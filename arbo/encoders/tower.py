@@ -1,20 +1,27 @@
-"""A transformer as a function from rows of tokens to vectors: batches, pooling, memory."""
+"""A transformer as a function from rows of tokens to vectors: batches, pooling, memory.
+
+One path leads from tokens to vectors, `Tower.encode`: training differentiates it, `Tower.embed` walks it in evaluation
+mode, batch by batch.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from arbo.encoders.pretrained import first_line, load_pretrained
+from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_pretrained, save_pretrained
 from arbo.encoders.templates import TokenRow
 from arbo.errors import ArboError, DataError, UsageError
-from clustering.arrays import Floats
+from clustering.arrays import Floats, Ids
 
 if TYPE_CHECKING:
     import torch
@@ -30,16 +37,33 @@ _TOKENS_A_BATCH = {"cpu": 2048}
 _TOKENS_A_BATCH_ELSEWHERE = 65536
 
 
+class TokenVectors(NamedTuple):
+    """Vectors of the tokens of several rows, padded to the longest; float32 or coarser."""
+
+    hidden: torch.Tensor
+    """(rows, tokens, hidden size)."""
+    mask: torch.Tensor
+    """(rows, tokens): 1 where a row has a token, and 0 behind its end."""
+    focus: torch.Tensor
+    """(rows, tokens): 1 where the token is of the mention, or of the name."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Tower:
-    """A transformer and its tokenizer."""
+    """A transformer and its tokenizer.
+
+    What trains the weights changes them in place, and the fingerprint is then of weights that are no more: train a
+    `copy`, and take another one of what it has become.
+    """
 
     model: Any
-    """A `transformers.PreTrainedModel` in evaluation mode."""
+    """A `transformers.PreTrainedModel`."""
     tokenizer: Any
     """A fast tokenizer of transformers."""
     fingerprint: str
-    """SHA-256 of weights, configuration and tokenizer."""
+    """SHA-256 of weights, configuration and tokenizer, as they were when this was made."""
+    projection: torch.nn.Linear | None = None
+    """From the pooled vector to that of the space, in float32; None where they are the same."""
 
     @classmethod
     def load(
@@ -51,6 +75,8 @@ class Tower:
         precision: Precision = "float32",
     ) -> Tower:
         """Load a model from a local folder, or from the hub by name; weights as safetensors, code from nowhere.
+
+        Of a model that arbo saved this reads one tower alone; `DualEncoder.from_pretrained` reads it whole.
 
         Args:
             name: a folder that exists, else a hub name such as ``"org/model"``.
@@ -67,25 +93,80 @@ class Tower:
         """
         if precision not in PRECISIONS:
             raise UsageError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
-        model, tokenizer = load_pretrained(name, revision=revision, precision=precision)
+        folder = find_folder(name, revision)
         import torch
 
+        model, tokenizer = load_pretrained(folder, precision=precision)
+        projection = _load_projection(folder / PROJECTION, model.config.hidden_size)
         place = device or _best_device()
         try:
             model = model.to(torch.device(place))
         except (AssertionError, RuntimeError) as error:
             raise UsageError(f"cannot put the model on the device {place!r}: {first_line(error)}") from error
-        return cls.of(model, tokenizer)
+        return cls.of(model, tokenizer, None if projection is None else projection.to(model.device))
 
     @classmethod
-    def of(cls, model: Any, tokenizer: Any) -> Tower:
+    def of(cls, model: Any, tokenizer: Any, projection: torch.nn.Linear | None = None) -> Tower:
         """Make one of a model that is loaded."""
-        return cls(model, tokenizer, _fingerprint(model, tokenizer))
+        return cls(model, tokenizer, _fingerprint(model, tokenizer, projection), projection)
+
+    def save(self, folder: Path) -> None:
+        """Write what `load` reads."""
+        from safetensors.torch import save
+
+        save_pretrained(self.model, self.tokenizer, folder)
+        if self.projection is not None:
+            (folder / PROJECTION).write_bytes(save(self.projection.state_dict()))
+
+    def copy(self) -> Tower:
+        """Return one with weights of its own, as they are now, in evaluation mode."""
+        return Tower.of(*self._copied())
+
+    def with_projection(self, dim: int) -> Tower:
+        """Return a copy whose vectors are projected to ``dim`` numbers, without a bias.
+
+        The projection begins as an orthogonal matrix, the same one each time: where ``dim`` is not smaller than the
+        model's hidden size all inner products stay what they were. It takes the place of an earlier one.
+        """
+        import torch
+
+        if type(dim) is not int or dim < 1:
+            raise UsageError(f"a projection has at least 1 dimension, not {dim!r}")
+        model, tokenizer, _ = self._copied()
+        weight = torch.empty(dim, model.config.hidden_size)
+        torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
+        return Tower.of(model, tokenizer, _linear({"weight": weight}).to(model.device))
+
+    def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
+        """Return a copy with further special tokens, each beginning as the mean of the tokens that spelt it."""
+        import torch
+
+        model, tokenizer, projection = self._copied()
+        tokenizer.add_tokens(list(markers), special_tokens=True)
+        ids = tokenizer.convert_tokens_to_ids(list(markers))
+        rows = max(ids, default=-1) + 1
+        if rows > model.get_input_embeddings().num_embeddings:
+            model.resize_token_embeddings(rows, mean_resizing=False)
+        weight = model.get_input_embeddings().weight
+        with torch.no_grad():
+            for id_, pieces in zip(ids, markers.values(), strict=True):
+                weight[id_] = weight[list(pieces)].mean(dim=0)
+        return Tower.of(model, tokenizer, projection)
+
+    def _copied(self) -> tuple[Any, Any, torch.nn.Linear | None]:
+        """Copy the model, in evaluation mode, the tokenizer and the projection."""
+        model, tokenizer, projection = deepcopy((self.model, self.tokenizer, self.projection))
+        return model.eval(), tokenizer, projection
+
+    @property
+    def modules(self) -> tuple[torch.nn.Module, ...]:
+        """What has weights: the model, and the projection if there is one."""
+        return (self.model,) if self.projection is None else (self.model, self.projection)
 
     @property
     def dim(self) -> int:
         """Length of its vectors."""
-        return int(self.model.config.hidden_size)
+        return int(self.model.config.hidden_size if self.projection is None else self.projection.out_features)
 
     @property
     def longest(self) -> int | None:
@@ -98,11 +179,51 @@ class Tower:
         padding = getattr(table, "padding_idx", None)
         return int(positions) - (0 if padding is None else padding + 1)
 
-    def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
-        """Embed rows of tokens, those of like length together; (rows, dim).
+    def read(self, rows: Sequence[TokenRow]) -> TokenVectors:
+        """Run the model on rows of tokens, one or more, as one batch that is padded to the longest.
 
-        Where memory runs out batches are halved, which changes the result by rounding alone. A row without tokens
-        is a vector of zeros.
+        Gradients and dropout are as the caller has set them.
+        """
+        import torch
+
+        longest = max([1, *(len(row.ids) for row in rows)])
+        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
+        mask = np.zeros((len(rows), longest), np.int64)
+        focus = np.zeros((len(rows), longest), np.int64)
+        for place, row in enumerate(rows):
+            ids[place, : len(row.ids)] = row.ids
+            mask[place, : len(row.ids)] = 1
+            focus[place, row.begin : row.end] = 1
+        attended = mask.copy()
+        attended[:, 0] = 1  # attention over nothing, in a row without tokens, is NaN
+
+        def tensor(array: Ids) -> torch.Tensor:
+            return torch.from_numpy(array).to(self.model.device)
+
+        hidden = self.model(input_ids=tensor(ids), attention_mask=tensor(attended)).last_hidden_state
+        return TokenVectors(hidden, tensor(mask), tensor(focus))
+
+    def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
+        """Make a vector of each row of tokens, all in one batch: (rows, dim), in float32, on the model's device.
+
+        Gradients and dropout are as the caller has set them, and so is which rows go together: those of like length
+        pad least. A row without tokens is a vector of zeros.
+        """
+        import torch
+
+        if not rows:
+            return torch.zeros((0, self.dim), device=self.model.device)
+        tokens = self.read(rows)
+        vectors = pool(*tokens, pooling)
+        if self.projection is not None:
+            vectors = self.projection(vectors).float()
+        return vectors * tokens.mask[:, :1]
+
+    def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
+        """Embed rows of tokens in evaluation mode, those of like length together; (rows, dim).
+
+        The modules are left in the mode that they were in. Where memory runs out batches are halved, which changes
+        the result by rounding alone. A row without tokens is a vector of zeros.
 
         Raises:
             ArboError: not even one row fits into memory.
@@ -145,20 +266,8 @@ class Tower:
     def _embed_batch(self, rows: Sequence[TokenRow], pooling: Pooling) -> Floats:
         import torch
 
-        longest = len(rows[-1].ids)
-        ids = np.full((len(rows), longest), self.tokenizer.pad_token_id or 0, np.int64)
-        mask = np.zeros((len(rows), longest), np.int64)
-        focus = np.zeros((len(rows), longest), np.int64)
-        for place, row in enumerate(rows):
-            ids[place, : len(row.ids)] = row.ids
-            mask[place, : len(row.ids)] = 1
-            focus[place, row.begin : row.end] = 1
-        device = self.model.device
-        with torch.inference_mode():
-            attended = torch.from_numpy(mask).to(device)
-            hidden = self.model(input_ids=torch.from_numpy(ids).to(device), attention_mask=attended).last_hidden_state
-            pooled = pool(hidden, attended, torch.from_numpy(focus).to(device), pooling)
-        result: Floats = pooled.cpu().numpy()
+        with torch.inference_mode(), _evaluating(self.modules):
+            result: Floats = self.encode(rows, pooling).cpu().numpy()
         return result
 
 
@@ -166,7 +275,8 @@ def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling:
     """Make one vector of a row's token vectors: (rows, tokens, dim) to (rows, dim), in float32.
 
     ``"cls"`` takes the first, ``"mean"`` the mean over all tokens in ``mask``, ``"mention"`` that over those in
-    ``focus``, or over all where a mention has no token of its own.
+    ``focus``, or over all where a mention has no token of its own. Of a row without tokens only ``"cls"`` makes
+    anything but zeros.
     """
     hidden = hidden.float()
     if pooling == "cls":
@@ -174,7 +284,48 @@ def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling:
     if pooling == "mention":
         mask = focus + mask * (focus.sum(dim=1, keepdim=True) == 0)
     weight = mask.unsqueeze(-1).float()
-    return (hidden * weight).sum(dim=1) / weight.sum(dim=1)
+    return (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+
+
+@contextmanager
+def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
+    """Put modules into evaluation mode; each part of them is left in the mode that it was in."""
+    training = [part for module in modules for part in module.modules() if part.training]
+    for part in training:
+        part.training = False
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
+def _load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
+    """Read a projection of vectors of this length, if there is one."""
+    from safetensors.torch import load_file
+
+    if not file.is_file():
+        return None
+    try:
+        weights = load_file(file)
+        if "weight" not in weights or weights["weight"].ndim != 2:
+            raise ValueError("it has no matrix `weight`")
+        linear = _linear(weights)
+    except Exception as error:  # of the file, of safetensors, of torch
+        raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
+    if linear.in_features != hidden:
+        raise DataError(f"it projects {linear.in_features} numbers, the model makes {hidden}", file=str(file))
+    return linear
+
+
+def _linear(weights: Mapping[str, torch.Tensor]) -> torch.nn.Linear:
+    """Make a linear layer of its weights, in float32."""
+    import torch
+
+    out, into = weights["weight"].shape
+    linear = torch.nn.Linear(into, out, bias="bias" in weights, device="meta")
+    linear.load_state_dict(weights, assign=True)
+    return linear.float().eval()
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
@@ -193,7 +344,7 @@ def _best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def _fingerprint(model: Any, tokenizer: Any) -> str:
+def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None) -> str:
     """Hash what the vectors depend on; neither the folder nor the version of transformers, nor the unused pooler."""
     import torch
 
@@ -203,8 +354,10 @@ def _fingerprint(model: Any, tokenizer: Any) -> str:
     digest = hashlib.sha256(type(model).__name__.encode())
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     digest.update(tokenizer.backend_tokenizer.to_str().encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        if not name.startswith("pooler."):
-            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    weights = sorted((name, tensor) for name, tensor in model.state_dict().items() if not name.startswith("pooler."))
+    if projection is not None:
+        weights += [(f"projection.{name}", tensor) for name, tensor in projection.state_dict().items()]
+    for name, tensor in weights:
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
