@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from arbo.documents import Corpus, Document, Mention
     from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder, VectorEncoder
     from arbo.errors import ArboError, DataError, MissingDependency, UsageError
+    from arbo.evaluation import compare
     from arbo.knowledge_base import Entity, KnowledgeBase
     from arbo.linker import Linker
     from arbo.readers import read_documents
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from arbo.readers.pubtator import read_pubtator
     from arbo.result import Cluster, Link, Result
     from arbo.sample import load_sample
+    from arbo.training.config import TrainingConfig
+    from arbo.training.loop import train
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
 _HOME = {
@@ -43,12 +46,15 @@ _HOME = {
     "MissingDependency": "errors",
     "NgramEncoder": "encoders",
     "Result": "result",
+    "TrainingConfig": "training.config",
     "UsageError": "errors",
     "VectorEncoder": "encoders",
+    "compare": "evaluation",
     "load_sample": "sample",
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
+    "train": "training.loop",
 }
 
 __all__ = [
@@ -68,12 +74,15 @@ __all__ = [
     "MissingDependency",
     "NgramEncoder",
     "Result",
+    "TrainingConfig",
     "UsageError",
     "VectorEncoder",
+    "compare",
     "load_sample",
     "read_documents",
     "read_jsonl",
     "read_pubtator",
+    "train",
 ]
 
 

@@ -14,7 +14,6 @@ from rich.text import Text
 from arbo.store import json_ready
 
 if TYPE_CHECKING:
-    from arbo.evaluation import Evaluation
     from arbo.holders import Holders
     from arbo.kb_problems import Problem
     from arbo.kb_stats import KnowledgeBaseStats
@@ -75,20 +74,6 @@ def print_summary(result: Result) -> None:
     out.print(
         f"{linked + nil:,} mentions: {linked:,} linked, {nil:,} NIL in {len(result.discovered):,} discovered entities"
     )
-
-
-def print_scores(evaluation: Evaluation) -> None:
-    """Print the headline figures as a table."""
-    if not evaluation.rows():
-        out.print(str(evaluation))
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("score")
-    table.add_column("value", justify="right")
-    table.add_column("over", style="dim")
-    for name, value, over in evaluation.rows():
-        table.add_row(name, f"{value:.3f}", over)
-    out.print(table)
 
 
 def print_links(result: Result, links: Sequence[Link]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import Retrieval
 from arbo.tables import gold_entities
 from clustering import Method, Partition, merge_tree, partition
-from eval import all_cuts
+from eval import all_cuts, plot_thresholds
 
 if TYPE_CHECKING:
     from arbo.linker import Linker
@@ -62,6 +63,11 @@ class Curve:
     place: int
     """The point that ``best`` is of."""
 
+    def at(self, threshold: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
+        """Return the score at each threshold, NaN below those that the curve tells of."""
+        place = np.searchsorted(self.threshold, threshold, side="right") - 1
+        return np.where(place >= 0, self.score[np.maximum(place, 0)], np.nan)
+
     def as_dict(self) -> dict[str, Any]:
         """Return everything by name, ready for JSON; a threshold of None is -inf.
 
@@ -100,6 +106,27 @@ class Tuning:
             "trials": columns,
             "curves": [curve.as_dict() for curve in self.curves],
         }
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draw the best exact curve of each method: the score over the threshold that the best of all varies.
+
+        The file is PNG or SVG, as its ending says; see `eval.plot_thresholds` for the errors.
+        """
+        top = max(self.curves, key=lambda curve: curve.best.score)
+        shown: dict[Method, Curve] = {}
+        for curve in sorted(self.curves, key=lambda curve: -curve.best.score):
+            if curve.varies == top.varies:
+                shown.setdefault(curve.best.method, curve)
+        threshold = np.unique(np.concatenate([curve.threshold for curve in shown.values()]))
+        limit = top.best.entity_threshold if top.varies == "entity" else top.best.mention_threshold
+        name = self.objective.replace("_", " ")
+        plot_thresholds(
+            threshold,
+            {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
+            path,
+            chosen=np.inf if limit is None else limit,
+            xlabel=f"largest dissimilarity of {top.varies} edges",
+        )
 
 
 def tune(linker: Linker, corpus: Corpus) -> Linker:

@@ -89,7 +89,8 @@ def test_link_evaluate_explain(run: Run, folder: Path, tmp_path: Path) -> None:
 
     scored = run("evaluate", out, "--json")
     assert scored.code == 0
-    assert scored.json == json.loads(json.dumps(result.evaluate().as_dict()))
+    evaluation = result.evaluate()
+    assert scored.json == json.loads(json.dumps({**evaluation.as_dict(), "report": evaluation.report("run").as_dict()}))
     assert scored.json["linking"]["accuracy"] == result.evaluate().linking.accuracy  # type: ignore[index,union-attr]
     assert {"clustering", "coreference"} <= set(scored.json)
     assert scored.err == ""
@@ -111,7 +112,8 @@ def test_text_for_people(run: Run, folder: Path, tmp_path: Path) -> None:
     assert f"arbo evaluate {out}" in linked.out
     scored = run("evaluate", out)
     assert "accuracy" in scored.out
-    assert "CoNLL F1" in scored.out
+    assert "CoNLL" in scored.out
+    assert "95% interval" in scored.out
 
 
 def test_notes_go_to_stderr(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -170,6 +172,63 @@ def test_seen_and_unseen(run: Run, folder: Path, tmp_path: Path) -> None:
     assert scores["unseen"]["mentions"] > 0  # type: ignore[index]
     total = scores["seen"]["mentions"] + scores["unseen"]["mentions"]  # type: ignore[index]
     assert total == scores["mentions"]  # type: ignore[index]
+
+
+def test_runs_are_compared(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "linked")
+    run("discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "found")
+    runs = [tmp_path / "linked", tmp_path / "found"]
+    shown = run("evaluate", *runs, "--save", tmp_path / "table.md", "--save", tmp_path / "table.tex")
+    assert shown.code == 0
+    assert "against linked" in shown.out
+    assert "| ARI |" in (tmp_path / "table.md").read_text("utf-8")
+    assert "\\toprule" in (tmp_path / "table.tex").read_text("utf-8")
+    scores = run("evaluate", *runs, "--seed", 3, "--json").json
+    assert scores["systems"]["found"]["linking"] is None  # type: ignore[index]
+    assert scores["report"]["systems"]["found"]["ARI"]["against_first"]["p_value"] < 1  # type: ignore[index]
+    run("link", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "other")
+    other = run("evaluate", tmp_path / "linked", tmp_path / "other")
+    assert other.code == 2
+    assert "only results of the same documents compare" in other.err
+
+
+def test_curves_are_drawn(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder), "--out", tmp_path / "run")
+    assert run("evaluate", tmp_path / "run", "--plot", tmp_path / "nil.svg").code == 0
+    assert (tmp_path / "nil.svg").read_text("utf-8").startswith("<?xml")
+    tuned = run("tune", *linking(folder), "--out", tmp_path / "tuned.json", "--plot", tmp_path / "tuned.png")
+    assert tuned.code == 0
+    assert (tmp_path / "tuned.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("option", "file", "wrong"),
+    [
+        ("--save", "table.html", "ending must be one of .json"),
+        ("--plot", "curve.pdf", "ending must be one of .png"),
+        ("--save", "nowhere/table.md", "there is no folder"),
+        ("--save", "run/manifest.json", "would overwrite an input"),
+    ],
+)
+def test_outputs_are_checked_before_the_work(
+    run: Run, folder: Path, tmp_path: Path, option: str, file: str, wrong: str
+) -> None:
+    run("link", *linking(folder), "--out", tmp_path / "run")
+    outcome = run("evaluate", tmp_path / "run", option, tmp_path / file)
+    assert outcome.code == 2
+    assert wrong in outcome.err
+    assert outcome.out == ""
+    assert run("evaluate", tmp_path / "run").code == 0
+
+
+def test_a_curve_of_nothing_comes_after_the_table(run: Run, folder: Path, tmp_path: Path) -> None:
+    mention = arbo.Mention("m", "d", ((0, 9),), "RV Petrel", gold=("DS:0001",))
+    write_jsonl([arbo.Document("d", "RV Petrel", (mention,))], tmp_path / "docs.jsonl")
+    run("link", tmp_path / "docs.jsonl", *linking(folder)[1:], "--out", tmp_path / "run")
+    outcome = run("evaluate", tmp_path / "run", "--plot", tmp_path / "nil.png")
+    assert outcome.code == 2
+    assert "accuracy" in outcome.out
+    assert "no mention is NIL in truth" in outcome.err
 
 
 def test_types(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -506,7 +565,7 @@ def verbs(group: Any, name: str = "") -> dict[str, Any]:
 
 def test_every_option_is_explained() -> None:
     found = verbs(typer.main.get_command(app))
-    expected = {"demo", "link", "discover", "tune", "evaluate", "explain", "kb stats", "kb validate"}
+    expected = {"demo", "link", "discover", "tune", "evaluate", "explain", "score", "kb stats", "kb validate"}
     assert expected <= set(found)
     for verb in found.values():
         for parameter in verb.params:

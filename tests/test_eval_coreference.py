@@ -13,6 +13,7 @@ from eval import (
     Contingency,
     coreference_counts,
     coreference_scores,
+    coreference_scores_from_labels,
     counts_from_contingency,
     scores_from_counts,
 )
@@ -183,6 +184,9 @@ def test_labels_that_are_integers_already_need_no_lists():
     true, pred = rng.integers(0, 9, 60), rng.integers(0, 9, 60)
     lists = [[np.flatnonzero(side == c) for c in np.unique(side)] for side in (true, pred)]
     assert counts_from_contingency(Contingency.from_labels(true, pred)) == coreference_counts(*lists)
+    assert coreference_scores_from_labels(true, [f"x{c}" for c in pred]) == coreference_scores(*lists)
+    with pytest.raises(ValueError, match="labels_true has 60 items, labels_pred has 59"):
+        coreference_scores_from_labels(true, pred[1:])
 
 
 @pytest.mark.parametrize("function", [coreference_counts, coreference_scores, *FUNCTIONS.values()])

@@ -122,7 +122,7 @@ def test_trees_of_scipy(method, n_values):
     points = rng.integers(0, n_values, (60, 2)).astype(float)
     labels = rng.integers(0, 6, 60)
     tree = hierarchy.linkage(points, method)
-    cuts = all_cuts(labels, tree[:, 0].astype(int), tree[:, 1].astype(int), tree[:, 2])
+    cuts = all_cuts(labels, tree[:, 0], tree[:, 1], tree[:, 2])
     for place in range(1, len(cuts.threshold)):
         flat = hierarchy.fcluster(tree, cuts.threshold[place], "distance")
         scores = clustering_scores(labels, flat)
@@ -290,12 +290,22 @@ def test_without_a_leaf_that_has_a_class(labels):
         ([0, 0], [1, 2], [1.0, 1.0], "node 0 is joined 2 times"),
         ([1], [1], [1.0], "node 1 is joined 2 times"),
         ([-1], [1], [1.0], "left holds -1 at position 0"),
+        ([0.0], [-1.0], [1.0], "right holds -1 at position 0"),
+        ([0, 2, 4, 6], [1, 3, 5, 7], [1.0] * 4, "labels_true has 3 leaves, but 4 merges need 5 or more"),
+        ([0, 2, 4], [1, 3, 5], [1.0] * 3, "labels_true has 3 leaves, but 3 merges need 4 or more"),
     ],
 )
 @pytest.mark.parametrize("function", [all_cuts, dendrogram_purity])
 def test_arrays_that_are_no_tree(function, left, right, height, message):
     with pytest.raises(ValueError, match=message):
         function([0, 0, 1], left, right, height)
+
+
+@pytest.mark.parametrize("node", [0.5, np.nan, np.inf, 1e300, 2.0**53])
+def test_floats_that_are_no_numbers_of_nodes(node):
+    for left, right, name in (([node], [1], "left"), ([0], [node], "right")):
+        with pytest.raises(TypeError, match=f"{name} holds float64, not integers"):
+            all_cuts([0, 0, 1], left, right, [1.0])
 
 
 def test_labels_that_are_none():

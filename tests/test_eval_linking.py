@@ -1,14 +1,14 @@
-"""Linking accuracy and candidate recall: by hand, by brute force, and with hostile arrays."""
+"""Linking outcomes, accuracy, candidate recall and means over groups: by hand, by brute force, with hostile arrays."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eval import linking_scores
-from eval.linking import LinkingCounts
+from eval import LinkingCounts, MacroScores, gold, linking_outcomes, linking_scores
 
 # 0: gold 7; 1: gold 4 or 5; 2: gold 6 or outside; 3: outside; 4: NIL without an id; 5: not annotated
 GOLD = {"gold_indptr": [0, 1, 3, 5, 6, 6, 6], "gold_indices": [7, 4, 5, 6, -1, -1]}
@@ -30,25 +30,60 @@ def cases(draw):
     return rows, predicted, np.array(candidates, int).reshape(n, 4), np.array(column(st.booleans()), bool)
 
 
+@st.composite
+def grouped(draw):
+    case = draw(cases())
+    labels = st.sampled_from(["a", "b", ("c", 1), 4, None])
+    return *case[:3], draw(st.lists(labels, min_size=len(case[0]), max_size=len(case[0])))
+
+
 def csr(rows):
     return np.cumsum([0, *map(len, rows)]), np.array([i for row in rows for i in row], int)
 
 
+def by_brute_force(mentions, rows, predicted, candidates, ks):
+    """Counts of those of some mentions that have a concept."""
+    ids = {i: set(rows[i]) - {-1} for i in mentions if rows[i]}
+    retrieved = [i for i in ids if ids[i] & set(candidates[i].tolist())]
+    return LinkingCounts(
+        mentions=len(ids),
+        in_kb=sum(map(bool, ids.values())),
+        correct=sum(predicted[i] in ids[i] for i in ids),
+        found=tuple(sum(not ids[i].isdisjoint(candidates[i, :k]) for i in ids) for k in ks),
+        k=tuple(ks),
+        retrieved=len(retrieved),
+        correct_retrieved=sum(predicted[i] in ids[i] for i in retrieved),
+    )
+
+
 def test_what_each_mention_counts_for():
     scores = linking_scores(**GOLD, predicted=PREDICTED, annotated=ANNOTATED, candidates=CANDIDATES, k=[1, 3])
-    assert scores.overall == LinkingCounts(mentions=4, in_kb=3, correct=2, found=(1, 3), k=(1, 3))
-    assert (scores.accuracy, scores.accuracy_in_kb) == (2 / 4, 2 / 3)
+    assert scores.overall == LinkingCounts(
+        mentions=4, in_kb=3, correct=2, found=(1, 3), k=(1, 3), retrieved=3, correct_retrieved=2
+    )
+    assert (scores.accuracy, scores.accuracy_in_kb, scores.accuracy_normalized) == (2 / 4, 2 / 3, 2 / 3)
     assert scores.recall == {1: 1 / 4, 3: 3 / 4}
     assert scores.overall.recall_in_kb == {1: 1 / 3, 3: 1}
     assert (scores.no_concept, scores.not_annotated) == (1, 1)
     assert scores.seen is scores.unseen is None
+    assert scores.macro == {}
+
+
+def test_what_became_of_each_mention():
+    outcomes = linking_outcomes(**GOLD, predicted=PREDICTED, annotated=ANNOTATED, candidates=CANDIDATES)
+    assert len(outcomes) == 6
+    assert outcomes.annotated.tolist() == ANNOTATED
+    assert outcomes.concept.tolist() == [True, True, True, True, False, False]
+    assert outcomes.in_kb.tolist() == [True, True, True, False, False, False]
+    assert outcomes.correct.tolist() == [True, True, False, False, False, False]
+    assert (outcomes.width, outcomes.rank.tolist()) == (3, [0, 2, 1, 3, 3, 3])
 
 
 def test_seen_and_unseen_share_the_mentions_out():
     seen = [True, False, True, False, True, False]
     scores = linking_scores(**GOLD, predicted=PREDICTED, candidates=CANDIDATES, k=[2], seen=seen)
-    assert scores.seen == LinkingCounts(mentions=2, in_kb=2, correct=1, found=(2,), k=(2,))
-    assert scores.unseen == LinkingCounts(mentions=2, in_kb=1, correct=1, found=(0,), k=(2,))
+    assert scores.seen == LinkingCounts(2, in_kb=2, correct=1, found=(2,), k=(2,), retrieved=2, correct_retrieved=1)
+    assert scores.unseen == LinkingCounts(2, in_kb=1, correct=1, found=(0,), k=(2,), retrieved=1, correct_retrieved=1)
 
 
 def test_without_flags_an_empty_row_is_not_annotated():
@@ -58,40 +93,55 @@ def test_without_flags_an_empty_row_is_not_annotated():
 
 def test_nil_is_never_right_for_a_gold_id_outside():
     scores = linking_scores([0, 1], [-1], [-1], candidates=[[-1]], k=[1])
-    assert scores.overall == LinkingCounts(mentions=1, in_kb=0, correct=0, found=(0,), k=(1,))
+    assert scores.overall == LinkingCounts(1, in_kb=0, correct=0, found=(0,), k=(1,), retrieved=0, correct_retrieved=0)
+
+
+def test_a_link_from_beyond_the_candidates_is_right_but_not_retrieved():
+    counts = linking_outcomes([0, 1, 2], [7, 8], [7, 9], candidates=[[1, 2], [8, 9]]).count()
+    assert (counts.correct, counts.retrieved, counts.correct_retrieved) == (1, 1, 0)
+    assert (counts.accuracy, counts.accuracy_normalized) == (0.5, 0.0)
+
+
+def test_without_candidates_nothing_is_normalised():
+    scores = linking_scores(**GOLD, predicted=PREDICTED, groups={"type": [*"aabbcc"]})
+    assert scores.overall == LinkingCounts(mentions=4, in_kb=3, correct=2)
+    assert scores.accuracy_normalized is scores.macro["type"].accuracy_normalized is None
+    assert "normalized" not in str(scores)
+    empty = linking_scores(**GOLD, predicted=PREDICTED, candidates=np.zeros((6, 0), int))
+    assert (empty.overall.retrieved, empty.accuracy_normalized) == (0, 0.0)
 
 
 def test_it_prints_and_serialises():
-    scores = linking_scores(**GOLD, predicted=PREDICTED, candidates=CANDIDATES, k=[1], seen=[True] * 6)
+    given = {"predicted": PREDICTED, "candidates": CANDIDATES, "k": [1], "seen": [True] * 6}
+    scores = linking_scores(**GOLD, **given, groups={"type": ["a", "a", "b", "b", "c", None]})
     assert str(scores).splitlines() == [
-        "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), recall@1 0.2500",
-        "seen: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), recall@1 0.2500",
-        "unseen: accuracy 0.0000 (0/0), in KB 0.0000 (0/0), recall@1 0.0000",
+        "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalized 0.6667 (2/3), recall@1 0.2500",
+        "seen: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalized 0.6667 (2/3), recall@1 0.2500",
+        "unseen: accuracy 0.0000 (0/0), in KB 0.0000 (0/0), normalized 0.0000 (0/0), recall@1 0.0000",
+        "mean by type: accuracy 0.5000, normalized 0.5000, recall@1 0.2500 (2 groups)",
         "left out: 0 NIL without an id, 2 not annotated",
     ]
     figures = json.loads(json.dumps(scores.as_dict()))
     assert (figures["accuracy"], figures["recall"], figures["seen"]["correct"]) == (0.5, {"1": 0.25}, 2)
+    assert (figures["accuracy_normalized"], figures["retrieved"]) == (2 / 3, 3)
+    assert figures["macro"]["type"]["accuracy"] == 0.5
+    assert figures["macro"]["type"]["groups"]["a"]["correct"] == 2
 
 
 def test_no_mentions():
-    scores = linking_scores([0], [], [], candidates=np.zeros((0, 3), int), k=[1])
-    assert (scores.accuracy, scores.recall) == (0.0, {1: 0.0})
+    given = {"candidates": np.zeros((0, 3), int), "k": [1], "groups": {"type": []}}
+    scores = linking_scores([0], [], [], **given)
+    assert (scores.accuracy, scores.recall, scores.accuracy_normalized) == (0.0, {1: 0.0}, 0.0)
+    assert scores.macro["type"] == MacroScores(0.0, 0.0, {1: 0.0}, {})
 
 
 @given(cases())
 def test_brute_force(case):
     rows, predicted, candidates, seen = case
-    scores = linking_scores(*csr(rows), predicted, candidates=candidates, k=[1, 2, 4], seen=seen)
+    ks = [4, 1, 2]  # in any order
+    scores = linking_scores(*csr(rows), predicted, candidates=candidates, k=ks, seen=seen)
     for counts, group in ((scores.overall, seen | True), (scores.seen, seen), (scores.unseen, ~seen)):
-        mentions = [i for i, row in enumerate(rows) if row and group[i]]
-        gold = {i: set(rows[i]) - {-1} for i in mentions}
-        assert counts == LinkingCounts(
-            mentions=len(mentions),
-            in_kb=sum(bool(gold[i]) for i in mentions),
-            correct=sum(predicted[i] in gold[i] for i in mentions),
-            found=tuple(sum(not gold[i].isdisjoint(candidates[i, :k]) for i in mentions) for k in (1, 2, 4)),
-            k=(1, 2, 4),
-        )
+        assert counts == by_brute_force(np.flatnonzero(group).tolist(), rows, predicted, candidates, ks)
 
 
 @given(cases())
@@ -100,7 +150,88 @@ def test_recall_rises_with_k_and_is_the_accuracy_of_the_first_candidate_at_1(cas
     scores = linking_scores(*csr(rows), candidates[:, 0], candidates=candidates, k=[1, 2, 3, 4])
     recall = list(scores.recall.values())
     assert recall == sorted(recall)
-    assert recall[0] == scores.accuracy <= scores.accuracy_in_kb <= 1
+    assert recall[0] == scores.accuracy <= scores.accuracy_in_kb <= scores.accuracy_normalized <= 1
+    # What is linked within what was retrieved, times what was retrieved, is what is linked.
+    assert scores.accuracy == pytest.approx(recall[-1] * scores.accuracy_normalized)
+
+
+@given(grouped())
+def test_groups_are_counted_as_if_alone(case):
+    rows, predicted, candidates, labels = case
+    outcomes = linking_outcomes(*csr(rows), predicted, candidates=candidates)
+    groups = outcomes.count_groups(labels, k=[1, 3])
+    assert list(groups) == [label for label in dict.fromkeys(labels) if label is not None]
+    for label, counts in groups.items():
+        mentions = [i for i, other in enumerate(labels) if other == label]
+        assert counts == by_brute_force(mentions, rows, predicted, candidates, [1, 3])
+        assert counts == outcomes.count([other == label for other in labels], k=[1, 3])
+
+
+@given(grouped(), st.randoms(use_true_random=False))
+def test_a_macro_average_is_the_mean_of_the_ratios_that_have_a_denominator(case, random):
+    rows, predicted, candidates, labels = case
+    outcomes = linking_outcomes(*csr(rows), predicted, candidates=candidates)
+    macro = outcomes.macro(labels, k=[1, 3])
+    counted = [counts for counts in macro.groups.values() if counts.mentions]
+    retrieved = [counts for counts in counted if counts.retrieved]
+
+    def mean(ratios):
+        return float(sum(ratios, Fraction(0)) / max(len(ratios), 1))
+
+    assert macro.accuracy == pytest.approx(mean([Fraction(c.correct, c.mentions) for c in counted]))
+    assert macro.accuracy_normalized == pytest.approx(
+        mean([Fraction(c.correct_retrieved, c.retrieved) for c in retrieved])
+    )
+    assert macro.recall == pytest.approx(
+        {k: mean([Fraction(c.found[i], c.mentions) for c in counted]) for i, k in enumerate((1, 3))}
+    )
+    order = random.sample(range(len(rows)), len(rows))
+    shuffled = linking_outcomes(
+        *csr([rows[i] for i in order]), [predicted[i] for i in order], candidates=candidates[order]
+    ).macro([labels[i] for i in order], k=[1, 3])
+    assert shuffled == macro  # to the last bit, whatever the order
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
+def test_the_order_of_the_groups_does_not_show_in_the_last_bit(order):
+    """0.1 + 0.2 + 0.3 is one float or another, as it is added up."""
+    gold_ids, predicted = [0] * 30, [int(place >= right) for right in order for place in range(10)]
+    macro = linking_outcomes(range(31), gold_ids, predicted).macro(np.repeat(order, 10))
+    assert macro.accuracy == 0.6 / 3
+
+
+def test_one_group_has_the_overall_figures():
+    outcomes = linking_outcomes(**GOLD, predicted=PREDICTED, candidates=CANDIDATES)
+    macro, overall = outcomes.macro([0] * 6, k=[3, 2]), outcomes.count(k=[3, 2])
+    assert macro == MacroScores(overall.accuracy, overall.accuracy_normalized, overall.recall, {0: overall})
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3, 1, 3, 1, 2, 2]),
+        np.array(["3", "1", "3", "1", "2", "2"]),
+        np.array([3, 1, 3, 1, None, 2], object),
+        iter([3, 1, 3, 1, 2, 2]),
+        [3.0, True, 3, 1, None, np.int64(2)],
+    ],
+    ids=["integers", "strings", "objects", "iterator", "mixed"],
+)
+def test_labels_of_any_kind(labels):
+    groups = linking_outcomes(**GOLD, predicted=PREDICTED).count_groups(labels)
+    assert list(map(int, groups)) == [3, 1, 2]
+    assert [counts.mentions for counts in groups.values()] == [2, 2, 0]
+    json.dumps(list(groups)[:2])  # Python's own kinds
+
+
+@given(cases(), st.integers(1, 9))
+def test_memory_is_bounded_by_blocks_that_do_not_show(case, cells):
+    rows, predicted, candidates, _ = case
+    whole = linking_outcomes(*csr(rows), predicted, candidates=candidates)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gold, "_CELLS", cells)
+        parts = linking_outcomes(*csr(rows), predicted, candidates=candidates)
+    assert parts.rank.tolist() == whole.rank.tolist()
 
 
 @pytest.mark.parametrize(
@@ -108,30 +239,48 @@ def test_recall_rises_with_k_and_is_the_accuracy_of_the_first_candidate_at_1(cas
     [
         ({"predicted": [1]}, ValueError, "predicted has 1 mentions, gold_indptr describes 6"),
         ({"predicted": [0.5] * 6}, TypeError, "predicted holds float64, not integers"),
+        ({"predicted": [float("nan")] * 6}, TypeError, "predicted holds float64, not integers"),
         ({"predicted": [0, 0, -2, 0, 0, 0]}, ValueError, "predicted holds -2 at position 2"),
         ({"predicted": np.zeros((6, 1), int)}, ValueError, r"predicted has 2 axes \(6, 1\), not 1"),
         ({"gold_indptr": []}, ValueError, "gold_indptr must go from 0 to 6, .* not nowhere"),
-        (
-            {"gold_indptr": [0, 1, 3, 5, 6, 6, 7]},
-            ValueError,
-            "from 0 to 6, .* not from 0 to 7",
-        ),
+        ({"gold_indptr": [0, 1, 3, 5, 6, 6, 7]}, ValueError, "from 0 to 6, .* not from 0 to 7"),
         ({"gold_indptr": [0, 3, 1, 5, 6, 6, 6]}, ValueError, "gold_indptr falls after position 1"),
-        (
-            {"annotated": [False] * 6},
-            ValueError,
-            "4 mentions have gold ids .* first mention 0",
-        ),
+        ({"gold_indices": [7, 4, 5, 6, -1, -2]}, ValueError, "gold_indices holds -2 at position 5"),
+        ({"gold_indices": [[7], [4, 5], [6, -1], [-1], [], []]}, ValueError, "gold_indices has rows; put them in one"),
+        ({"gold_indices": [7, [4, 5]]}, ValueError, r"has rows; .* mention i has gold_indices\[gold_indptr\[i\] : "),
+        ({"gold_indices": np.zeros((3, 2), int)}, ValueError, "gold_indices has rows"),
+        ({"gold_indices": None}, ValueError, "gold_indices has 0 axes"),
+        ({"annotated": [False] * 6}, ValueError, "4 mentions have gold ids .* first mention 0"),
         ({"annotated": [True]}, ValueError, "annotated has 1 values for 6 mentions"),
         ({"seen": [1] * 6}, TypeError, "seen holds int64, not booleans"),
-        ({"k": [4]}, ValueError, r"k=\[4\] must lie in 1..3"),
-        ({"k": [0]}, ValueError, r"k=\[0\] must lie in 1..3"),
+        ({"seen": [True]}, ValueError, "seen has 1 values for 6 mentions"),
+        ({"seen": {7, 4}}, TypeError, "seen is a set; give one boolean a mention"),
+        ({"k": 3}, TypeError, r"k is 3, not a list; write k=\[3\]"),
+        ({"k": np.int64(3)}, TypeError, r"write k=\[3\]"),
+        ({"groups": ["a"] * 6}, TypeError, 'groups is a list, not a mapping .* write {"type": labels}'),
+        ({"groups": []}, TypeError, "groups is a list, not a mapping from names to labels"),
+        ({"k": [1, 4]}, ValueError, r"k=\[1, 4\] must lie in 1..3, the number of candidates a mention"),
+        ({"k": [1, 0]}, ValueError, "k holds 0 at position 1; the smallest value allowed is 1"),
+        ({"k": [1.5]}, TypeError, "k holds float64, not integers"),
         ({"k": [1], "candidates": None}, ValueError, r"recall at k=\[1\] needs candidates"),
         ({"k": [1], "candidates": CANDIDATES[:2]}, ValueError, "candidates has 2 rows"),
+        ({"candidates": CANDIDATES[:2]}, ValueError, "candidates has 2 rows"),
+        ({"candidates": [[1], [1, 2]]}, ValueError, "candidates has rows of different lengths, .* up with -1"),
         ({"k": [1], "candidates": [[1, 2, -9]] * 6}, ValueError, "candidates holds -9 at position 0, 2"),
+        ({"groups": {"type": ["a"]}}, ValueError, r"groups\['type'\] has 1 labels for 6 mentions"),
+        ({"groups": {"type": "aabbcc"}}, TypeError, r"groups\['type'\] is a str, not an array or a list"),
+        ({"groups": {"type": None}}, TypeError, r"groups\['type'\] is a NoneType, not an array or a list"),
+        ({"groups": {"type": [None] * 3 + [[]] * 3}}, TypeError, r"groups\['type'\]\[3\] is \[\], a list, .* hashed"),
+        ({"groups": {"type": [None, float("nan")] * 3}}, ValueError, r"groups\['type'\] has 3 missing .* position 1"),
+        ({"groups": {"type": np.zeros((6, 2))}}, ValueError, r"groups\['type'\] has 2 dimensions"),
     ],
 )
 def test_arrays_that_are_refused(change, error, message):
     arguments = GOLD | {"predicted": PREDICTED, "candidates": CANDIDATES} | change
     with pytest.raises(error, match=message):
         linking_scores(**arguments)
+
+
+def test_a_choice_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="chosen has 2 values for 6 mentions"):
+        linking_outcomes(**GOLD, predicted=PREDICTED).count([True, False])

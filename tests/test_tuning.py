@@ -265,6 +265,14 @@ def test_discovery_finds_the_best_of_all_cuts(sample: tuple[arbo.Corpus, arbo.Kn
             assert score == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_curve_holds_from_its_points_up_to_the_next() -> None:
+    points = np.array([-np.inf, 0.2, 0.5])
+    curve = Curve(Trial("minimax", 1, None, 0.3, 0.7), "entity", points, np.array([0.1, 0.7, 0.4]), 1)
+    assert curve.at(np.array([-np.inf, 0.1, 0.2, 0.3, 0.5, np.inf])).tolist() == [0.1, 0.1, 0.7, 0.7, 0.4, 0.4]
+    later = replace(curve, threshold=points[1:], score=curve.score[1:], place=0)
+    assert np.isnan(later.at(np.array([0.1]))).all()
+
+
 @pytest.mark.parametrize("n", [1, 199, 200, 201, 100_000])
 def test_a_curve_is_written_with_few_points_and_its_best(n: int) -> None:
     score = np.random.default_rng(n).permutation(n) / n

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from arbo.cli import demo, kb, linking, runs
+from arbo.cli import demo, kb, linking, runs, scoring, training
 
 app = typer.Typer(
     name="arbo",
@@ -44,7 +44,16 @@ def _options(
     pass
 
 
-for _verb in (demo.demo, linking.link, linking.discover, linking.tune, runs.evaluate, runs.explain):
+for _verb in (
+    demo.demo,
+    linking.link,
+    linking.discover,
+    linking.tune,
+    runs.evaluate,
+    runs.explain,
+    scoring.score,
+    training.train,
+):
     app.command()(_verb)
 
 app.add_typer(kb.app, name="kb")

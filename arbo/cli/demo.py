@@ -44,7 +44,7 @@ def demo(
     console.out.print(f"{len(documents)} documents, {len(kb)} entities in the knowledge base")
     console.print_summary(result)
     console.print_title("Scores against the gold annotations")
-    console.print_scores(evaluation)
+    console.out.print(console.plain(str(evaluation)))
     console.print_title("Three linked mentions, and why")
     console.print_links(result, _telling_links(result))
     console.print_title("Three discovered entities")

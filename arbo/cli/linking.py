@@ -30,6 +30,7 @@ from arbo.cli.options import (
     Threshold,
     Types,
 )
+from arbo.cli.reporting import check_outputs, drawing
 
 if TYPE_CHECKING:
     from arbo.documents import Corpus
@@ -109,6 +110,10 @@ def tune(
     encoder: EncoderModel = None,
     encoder_config: EncoderConfigFile = None,
     cache: Cache = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the score against the threshold; .png or .svg."),
+    ] = None,
     on_error: OnErrorOption = OnError.fail,
     as_json: Json = False,
 ) -> None:
@@ -127,12 +132,16 @@ def tune(
     if out.exists():
         LinkerConfig.from_json(out)  # an earlier tuning is replaced, nothing else is
     check_writable(out)
+    check_outputs([docs], None, plot)
     reader = load_encoder(encoder, encoder_config, cache, None)
     base = None if kb is None or kb_format is None else read_kb(kb, kb_format, kb_xrefs)
     linker = Linker(base, reader, announce=bars).tune(read_documents(docs, format_, types, on_error))
     assert linker.tuning is not None
     content = {"config": linker.config.as_dict(), "encoder": reader.settings, "tuning": linker.tuning.as_dict()}
     write_json(content, out)
+    if plot is not None:
+        with drawing(plot):
+            linker.tuning.plot(plot)
     best = linker.tuning.best
     if as_json:
         console.print_json({"config": content["config"], "objective": linker.tuning.objective, "score": best.score})

@@ -1,0 +1,207 @@
+"""The verb on files of any system: score."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arbo.cli.options import Json
+from arbo.cli.reporting import Save, Seed, check_outputs, name_systems, save_report
+
+if TYPE_CHECKING:
+    from eval import ClusteredDocuments, DocumentCounts, Line, PairedCounts
+    from eval.table import Table
+
+
+class ClusterFormat(StrEnum):
+    """Formats of clusters."""
+
+    conll = "conll"
+    jsonl = "jsonl"
+
+
+def score(
+    key: Annotated[Path, typer.Argument(metavar="KEY", help="A file with the true clusters.")],
+    responses: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESPONSE", help="A system's file; of several, each is compared with the first."),
+    ],
+    format_: Annotated[
+        ClusterFormat | None,
+        typer.Option("--format", help="Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"),
+    ] = None,
+    per_document: Annotated[
+        bool,
+        typer.Option(
+            "--per-document",
+            help="Show the F1 of every document too, of several systems CoNLL F1; on the terminal and with --json.",
+        ),
+    ] = False,
+    save: Save = None,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
+
+    `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`.
+
+    The values are those of the CoNLL reference scorer 8.01, and for LEA of its authors' scorer. Intervals come from
+    samples of the documents; with several systems, stars mark scores that differ from those of the first.
+
+    **conll** is the layout of CoNLL-2011/2012: one word a line, chains as brackets such as `(12|(7)` in the last
+    column, each document between `#begin document NAME` and `#end document`.
+
+    **jsonl** is one cluster a line: `{"document": "d1", "mentions": ["m1", "m2"]}`. A mention is named by a string,
+    an integer or a list such as `[0, 4]`, which is the span of words 0 to 4 in CoNLL: the two formats can be mixed.
+
+    The documents of KEY are scored: one that the response lacks counts as an empty response, others are ignored. Of
+    a mention that is there twice the first counts. Both are told on stderr, and so are files without any mention and
+    documents that have another number of words than in KEY.
+    """
+    from arbo import console
+    from arbo.progress import bars
+    from eval import Report, Resampling, coreference_by_document
+
+    names = name_systems(responses)
+    check_outputs([key, *responses], save)
+    true = _read(key, format_)
+    pairs = {}
+    for name, path in names.items():
+        found = _read(path, format_)
+        _tell_shifted(name, true, found)
+        pairs[name] = coreference_by_document(true.documents, found.documents, progress=bars("scoring"))
+        _tell_unpaired(name, pairs[name])
+    n = len(true.documents)
+    if n == 1:
+        console.say(f"{key.name}: one document; intervals and significance tests need two or more")
+    what = next(iter(names)) if len(names) == 1 else "F1"
+    report = Report.of(
+        {name: _lines(pair.documents.values()) for name, pair in pairs.items()},
+        title=f"{what} against {key.name}, {_counted(n)}",
+        how=Resampling(seed=seed),
+    )
+    save_report(report, save)
+    if as_json:
+        systems = {name: _as_dict(names[name], pair, per_document) for name, pair in pairs.items()}
+        scores = {"systems": systems} if len(systems) > 1 else next(iter(systems.values()))
+        console.print_json({"key": str(key), **scores, "report": report.as_dict()})
+        return
+    console.out.print(console.plain(str(report)))
+    if per_document:
+        console.out.print(console.plain(f"\n{_by_document(pairs)}"))
+
+
+def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
+    from arbo import DataError, console
+    from eval import FileFormatError, read_clusters, read_conll
+
+    if format_ is None:
+        is_jsonl = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
+        format_ = ClusterFormat.jsonl if is_jsonl else ClusterFormat.conll
+    try:
+        found = read_clusters(path) if format_ is ClusterFormat.jsonl else read_conll(path)
+    except FileFormatError as error:
+        raise DataError(str(error)) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=str(path)) from error
+    for note, count in found.notes.items():
+        console.say(f"{path.name}: {count:,} {note}")
+    if not any(found.documents.values()):
+        where = ": no chain in the last column of any word" if format_ is ClusterFormat.conll else ""
+        console.warn(f"{path.name}: no mention in it{where}")
+    return found
+
+
+def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> None:
+    """Say which documents have another number of words than in the key: a missing line shifts all mentions after it."""
+    from arbo import console
+
+    other = [
+        f"{document!r:.60} ({n:,}, in the key {key.n_words[document]:,})"
+        for document, n in response.n_words.items()
+        if n != key.n_words.get(document, n)
+    ]
+    if other:
+        shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
+        console.warn(
+            f"{name}: {_counted(len(other))} with another number of words than in the key, so mentions may be shifted: "
+            f"{shown}"
+        )
+
+
+def _tell_unpaired(name: str, pair: PairedCounts) -> None:
+    """Say which documents have no partner, and where the two files hardly are about the same."""
+    from arbo import console
+
+    n_missing, n_documents = len(pair.missing), len(pair.documents)
+    if pair.missing:
+        console.say(
+            f"{name}: lacks {n_missing:,} of the {_counted(n_documents)} of the key, scored as empty responses: "
+            f"{_some(pair.missing)}"
+        )
+    if pair.ignored:
+        console.say(f"{name}: {_counted(len(pair.ignored))} ignored that the key lacks: {_some(pair.ignored)}")
+    stripped = {document.strip() for document in pair.ignored}
+    alike = [document for document in pair.missing if document.strip() in stripped]
+    right, in_key, _, in_response = pair.total.mentions
+    if alike:
+        console.warn(f"{name}: names of documents that differ from the key's in blanks alone: {_some(alike)}")
+    elif not right and in_key and in_response:
+        console.warn(f"{name}: no mention is in the key; are these the same documents, and counted alike?")
+    elif n_missing == n_documents:
+        console.warn(f"{name}: no document of the key is in it; do the names of the documents agree?")
+
+
+def _counted(n: int) -> str:
+    return f"{n:,} document{'s' * (n != 1)}"
+
+
+def _some(documents: Sequence[str]) -> str:
+    return ", ".join(f"{document!r:.60}" for document in documents[:3]) + (", ..." if len(documents) > 3 else "")
+
+
+def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
+    """Make the lines of a report: mention detection, and the metrics."""
+    from eval import Line, coreference_lines
+
+    counts = [document.mentions for document in documents]
+    right, in_key, _, in_response = map(sum, zip(*counts, strict=True))
+    over = f"{right:,} right, {in_key:,} in the key, {in_response:,} in the response"
+    mentions = Line.of_counts("mentions", counts, over=over)
+    return [mentions, *coreference_lines([document.coreference for document in documents])]
+
+
+def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, Any]:
+    """Return the scores of one system, ready for JSON."""
+    documents = {name: counts.as_dict() for name, counts in pair.documents.items()} if per_document else None
+    return {
+        "response": str(path),
+        **pair.total.as_dict(),
+        "missing_documents": list(pair.missing),
+        "ignored_documents": list(pair.ignored),
+        **({} if documents is None else {"documents": documents}),
+    }
+
+
+def _by_document(pairs: Mapping[str, PairedCounts]) -> Table:
+    """Lay out the F1 of every document: all metrics of one system, the last, CoNLL F1, of several."""
+    from eval.report import Value
+    from eval.table import Cell, Table
+
+    first, *others = pairs.values()
+    rows = {name: _lines([counts]) for name, counts in first.documents.items()}
+    title, columns = "F1 by document", [line.name for line in next(iter(rows.values()))]
+    if others:
+        rows = {name: [_lines([pair.documents[name]])[-1] for pair in pairs.values()] for name in first.documents}
+        title, columns = "CoNLL F1 by document", list(pairs)
+    return Table(
+        title=title,
+        names=("", *columns),
+        is_number=(False, *(True for _ in columns)),
+        cells=[(Cell(name), *(Cell(str(Value.of(line.score))) for line in lines)) for name, lines in rows.items()],
+        remarks=[],
+    )

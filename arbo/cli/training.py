@@ -1,0 +1,149 @@
+"""The verb that makes models: train."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.options import (
+    Documents,
+    EncoderConfigFile,
+    Format,
+    Json,
+    Kb,
+    KbFormat,
+    KbXrefs,
+    OnError,
+    OnErrorOption,
+    Types,
+)
+
+
+class Positives(StrEnum):
+    """What a mention is drawn towards."""
+
+    entity = "entity"
+    arborescence = "arborescence"
+    one_nearest = "1nn"
+    one_random = "1rand"
+    one_nearest_cluster = "1nn-cluster"
+    one_random_cluster = "1rand-cluster"
+
+
+class Negatives(StrEnum):
+    """What it is pushed away from."""
+
+    in_batch = "in-batch"
+    random = "random"
+    knn = "knn"
+    mixed = "mixed"
+
+
+class Losses(StrEnum):
+    """How scores become a loss."""
+
+    arborescence = "arborescence"
+    cross_entropy = "cross-entropy"
+
+
+def train(
+    docs: Documents,
+    format_: Format,
+    kb: Kb,
+    kb_format: KbFormat,
+    out: Annotated[Path, typer.Option("--out", help="Model folder to write; an earlier model there is replaced.")],
+    encoder: Annotated[
+        str,
+        typer.Option(
+            "--encoder",
+            metavar="MODEL",
+            help="Where to start: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
+        ),
+    ],
+    encoder_config: EncoderConfigFile = None,
+    two_towers: Annotated[
+        bool, typer.Option("--two-towers", help="Train one transformer for mentions and another for entities.")
+    ] = False,
+    dev: Annotated[
+        Path | None,
+        typer.Option(
+            "--dev",
+            metavar="DOCS",
+            help="Documents to choose the best model and its default thresholds on; same format.",
+        ),
+    ] = None,
+    kb_xrefs: KbXrefs = None,
+    types: Types = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="All settings: a JSON file with fields of arbo.TrainingConfig; the options below override it.",
+        ),
+    ] = None,
+    positives: Annotated[
+        Positives | None, typer.Option("--positives", help="What mentions are drawn towards. [default: arborescence]")
+    ] = None,
+    negatives: Annotated[
+        Negatives | None, typer.Option("--negatives", help="What they are pushed away from. [default: knn]")
+    ] = None,
+    loss: Annotated[Losses | None, typer.Option("--loss", help="[default: arborescence]")] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="[default: 5]")] = None,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="End after so many, if epochs do not.")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="[default: 128]")] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="[default: 3e-5]")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="[default: 0]")] = None,
+    on_error: OnErrorOption = OnError.fail,
+    as_json: Json = False,
+) -> None:
+    """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
+
+    `arbo train train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out
+    model`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo --encoder model --out run`.
+
+    What is under way stands in the folder OUT.training: after an interruption the same command goes on from there. The
+    figures of every step are in OUT.log.jsonl.
+    """
+    from arbo import DualEncoder, EncoderConfig, TrainingConfig, console
+    from arbo.progress import bars
+    from arbo.training.loop import train as train_encoder
+
+    settings = TrainingConfig() if config is None else TrainingConfig.from_json(config)
+    given: dict[str, Any] = {
+        "positives": positives and positives.value,
+        "negatives": negatives and negatives.value,
+        "loss": loss and loss.value,
+        "epochs": epochs,
+        "steps": steps,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "seed": seed,
+    }
+    settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+    reads = None if encoder_config is None else EncoderConfig.from_json(encoder_config)
+    start = DualEncoder.from_pretrained(encoder, reads).with_markers()
+    if two_towers:
+        start = start.with_two_towers()
+    trained = train_encoder(
+        start,
+        read_documents(docs, format_, types, on_error),
+        read_kb(kb, kb_format, kb_xrefs),
+        dev=None if dev is None else read_documents(dev, format_, types, on_error),
+        out=out,
+        config=settings,
+        announce=bars,
+    )
+    if as_json:
+        console.print_json({"model": str(out), "settings": trained.settings, "training": settings.as_dict()})
+        return
+    entity, mention = trained.threshold
+    console.out.print(
+        f"written to {out}; default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)\n"
+        f"next: arbo link DOCS --encoder {out} ...; figures of every step: {out}.log.jsonl"
+    )

@@ -1,0 +1,119 @@
+"""The settings of a training: named parts that are combined freely."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from os import PathLike, fspath
+from typing import Any, Literal, Self, get_args
+
+from arbo.errors import UsageError
+from arbo.settings import read_json, settings_of
+
+PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
+NegativeStrategy = Literal["in-batch", "random", "knn", "mixed"]
+LossName = Literal["arborescence", "cross-entropy"]
+Schedule = Literal["linear", "exponential", "constant"]
+Optimizer = Literal["adam", "adamw"]
+TrainingPrecision = Literal["float32", "bfloat16", "float16"]
+Selection = Literal["recall@1", "recall@64", "ari"]
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "positives": get_args(PositiveStrategy),
+    "negatives": get_args(NegativeStrategy),
+    "loss": get_args(LossName),
+    "schedule": get_args(Schedule),
+    "optimizer": get_args(Optimizer),
+    "precision": get_args(TrainingPrecision),
+    "best": get_args(Selection),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingConfig:
+    """How a dual-encoder is trained. The defaults are those of the ArboEL paper (section 3.2, appendix A.1)."""
+
+    positives: PositiveStrategy = "arborescence"
+    """What a mention is drawn towards, see `arbo.training.positives`."""
+    negatives: NegativeStrategy = "knn"
+    """What it is pushed away from, see `arbo.training.negatives`."""
+    n_negatives: int = 10
+    """How many of them; ``in-batch`` has as many as the batch offers."""
+    hard_share: float = 0.5
+    """Of ``mixed``: the share of near ones."""
+    loss: LossName = "arborescence"
+    """See `arbo.training.losses`."""
+    scale: float = 1.0
+    """What similarities are multiplied with before the loss: 1 for inner products, some 20 for cosines."""
+    epochs: int = 5
+    steps: int | None = None
+    """Where training ends, if before its epochs do; the schedule ends there too."""
+    batch_size: int = 128
+    """Mentions a step."""
+    micro_batch: int = 32
+    """Mentions whose texts are in memory at once; changes nothing but memory and speed."""
+    refresh: int | None = None
+    """Steps after which positives and negatives are chosen anew; None for once an epoch."""
+    optimizer: Optimizer = "adam"
+    learning_rate: float = 3e-5
+    weight_decay: float = 0.0
+    """Of ``adamw``."""
+    schedule: Schedule = "linear"
+    """How the learning rate falls after the warm-up: in a line to 0, by a factor a step to a hundredth, or not."""
+    warmup: float = 0.1
+    """The share of the steps over which it rises."""
+    clip: float | None = 1.0
+    """Largest norm of a gradient; None for any."""
+    precision: TrainingPrecision = "float32"
+    """Of the forward pass; weights are kept in float32."""
+    best: Selection = "recall@1"
+    """What the model that is kept is best in, on the development documents."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
+        for name in ("n_negatives", "epochs", "batch_size", "micro_batch"):
+            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
+                raise UsageError(f"{name} must be an integer of at least 1, not {getattr(self, name)!r}")
+        for name in ("steps", "refresh"):
+            value = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                raise UsageError(f"{name} must be an integer of at least 1 or None, not {value!r}")
+        for name in ("hard_share", "warmup"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value <= 1:
+                raise UsageError(f"{name} must be between 0 and 1, not {value!r}")
+        for name in ("learning_rate", "scale", "clip"):
+            value = getattr(self, name)
+            if value is None and name == "clip":
+                continue
+            if type(value) not in (int, float) or not 0 < value < math.inf:
+                raise UsageError(f"{name} must be a number above 0, not {value!r}")
+        if type(self.weight_decay) not in (int, float) or not 0 <= self.weight_decay < math.inf:
+            raise UsageError(f"weight_decay must be a number of at least 0, not {self.weight_decay!r}")
+        if type(self.seed) is not int or self.seed < 0:
+            raise UsageError(f"seed must be an integer of at least 0, not {self.seed!r}")
+
+    @classmethod
+    def from_json(cls, path: str | PathLike[str]) -> Self:
+        """Read an object of these fields; unknown ones are an error."""
+        return settings_of(cls, read_json(path, "the training's configuration"), file=fspath(path))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values by name, ready for JSON."""
+        return asdict(self)
+
+    def learning_rate_at(self, step: int, n_steps: int) -> float:
+        """Return the learning rate of a step, counted from 0, of so many.
+
+        >>> [TrainingConfig(learning_rate=1.0, warmup=0.5).learning_rate_at(step, 4) for step in range(4)]
+        [0.5, 1.0, 1.0, 0.5]
+        """
+        n_warm = round(self.warmup * n_steps)
+        if step < n_warm:
+            return self.learning_rate * (step + 1) / n_warm
+        left = (n_steps - step) / max(1, n_steps - n_warm)
+        falls: dict[Schedule, float] = {"linear": left, "exponential": 0.01 ** (1 - left), "constant": 1.0}
+        return self.learning_rate * falls[self.schedule]

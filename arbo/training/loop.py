@@ -1,0 +1,279 @@
+"""The loop: choose positives and negatives, compare, step; look at the development documents, keep the best.
+
+What is kept while a training runs stands in a folder beside the model's, ``OUT.training``: checkpoints, the best model
+so far, and ``log.jsonl``, one line a step. A training that was killed goes on from its last checkpoint with the same
+losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from torch import Tensor
+
+from arbo.documents import Corpus
+from arbo.encoders import DualEncoder
+from arbo.errors import ArboError, UsageError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.linker import Linker
+from arbo.progress import Announce, quiet
+from arbo.store import check_writable, write_json
+from arbo.training.checkpoints import State, checkpoints, load_optimizer, load_state, save_checkpoint
+from arbo.training.config import TrainingConfig
+from arbo.training.data import TrainingSet
+from arbo.training.development import development_scores
+from arbo.training.losses import LOSSES
+from arbo.training.plan import Plan, order_of
+from arbo.training.scores import Reader
+from clustering.arrays import Ids
+
+LOG = "log.jsonl"
+_MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
+
+
+class TrainingError(ArboError):
+    """The loss or a gradient is no number any more; what was good is kept."""
+
+
+class Comparer(torch.nn.Module):
+    """The model as accelerate wants it: what has weights, and one forward pass."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__()
+        self.parts = reader.encoder.module
+        self.reader = reader
+
+    def forward(self, mentions: Ids, nodes: Ids) -> tuple[Tensor, Tensor]:
+        """See `Reader.scores`."""
+        return self.reader.scores(mentions, nodes)
+
+
+@dataclass(eq=False)
+class Trainer:
+    """A training under way: `train` makes one and runs it."""
+
+    encoder: DualEncoder
+    data: TrainingSet
+    dev: TrainingSet | None
+    config: TrainingConfig
+    folder: Path
+    announce: Announce
+    checkpoint_every: int
+
+    def __post_init__(self) -> None:
+        self.accelerator = Accelerator(
+            mixed_precision=_MIXED[self.config.precision],
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        )
+        self.steps_an_epoch = math.ceil(len(self.data.queries) / self.config.batch_size)
+        self.n_steps = min(self.config.epochs * self.steps_an_epoch, self.config.steps or 10**12)
+        self.state, self.plan = State(), Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
+        saved = checkpoints(self.folder)
+        if saved:
+            self.state, self.plan = load_state(saved[-1])
+            self.encoder = replace(DualEncoder.from_pretrained(saved[-1] / "model"), config=self.encoder.config)
+        self.encoder = self.encoder.copy()
+        self.reader = Reader.of(self.encoder, self.data)
+        parameters = [weight for weight in self.encoder.module.parameters() if weight.requires_grad]
+        self.model, self.optimizer = self.accelerator.prepare(
+            Comparer(self.reader), _optimizer(parameters, self.config)
+        )
+        if saved:
+            load_optimizer(saved[-1], self.optimizer.optimizer)
+            if self.state.scaler and self.accelerator.scaler:
+                self.accelerator.scaler.load_state_dict(self.state.scaler)
+
+    def run(self) -> None:
+        """Train to the end."""
+        show = self.announce(f"training, {self.n_steps:,} steps")
+        for step in show(range(self.state.step, self.n_steps), self.n_steps - self.state.step):
+            epoch, place = divmod(step, self.steps_an_epoch)
+            fresh = place == 0 or (self.config.refresh is not None and place % self.config.refresh == 0)
+            if fresh:
+                self.plan = Plan.of(self.data, self.data.snapshot(self.encoder, self.announce), self.config, step)
+            begin = place * self.config.batch_size
+            batch = order_of(self.data, self.config, epoch)[begin : begin + self.config.batch_size]
+            figures = self.step(step, batch)
+            self.state = replace(self.state, step=step + 1)
+            ends = step + 1 == self.n_steps
+            if ends or place + 1 == self.steps_an_epoch:
+                figures |= self.look()
+            self.log({"step": step + 1, "epoch": epoch, **figures})
+            if ends or (step + 1) % self.checkpoint_every == 0 or place + 1 == self.steps_an_epoch:
+                self.keep()
+
+    def step(self, step: int, batch: Ids) -> dict[str, float]:
+        """Make one step, in parts that fit into memory; what they come to does not depend on the parts."""
+        torch.manual_seed(self.config.seed * 1_000_003 + step)  # of dropout
+        rate = self.config.learning_rate_at(step, self.n_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        nodes = self.plan.nodes(self.data, self.reader.owner, batch)
+        rank, world = self.accelerator.process_index, self.accelerator.num_processes
+        rows = np.arange(len(batch))[rank::world]
+        parts = [rows[i : i + self.config.micro_batch] for i in range(0, len(rows), self.config.micro_batch)]
+        self.model.train()
+        self.optimizer.zero_grad()
+        total = 0.0
+        for i, part in enumerate(parts):
+            with self.accelerator.no_sync(self.model) if i + 1 < len(parts) else nullcontext():
+                scores, exists = self.model(batch[part], nodes[part])
+                loss = LOSSES[self.config.loss](self.config.scale * scores, exists).sum() / len(batch)
+                self.accelerator.backward(loss * world)
+            total += float(loss.detach())
+        total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
+        limit = math.inf if self.config.clip is None else self.config.clip
+        norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), limit))
+        is_scaled = self.accelerator.scaler is not None  # whose first gradients may overflow: that step is left out
+        if not math.isfinite(total) or not (math.isfinite(norm) or is_scaled):
+            raise TrainingError(
+                f"step {step + 1}: the loss is {total}, the gradient {norm}; try a smaller learning rate, or "
+                f"precision float32. What was good is in {self.folder}"
+            )
+        self.optimizer.step()
+        return {"loss": total, "gradient": norm, "learning_rate": rate}
+
+    def look(self) -> dict[str, float]:
+        """Score the development documents, and keep the model if it is the best so far."""
+        if self.dev is None:
+            return {}
+        scores = development_scores(self.dev, self.dev.snapshot(self.encoder, self.announce))
+        value = scores.get(self.config.best, scores["recall@1"])
+        if self.state.best is None or value > self.state.best:
+            self.state = replace(self.state, best=value, best_step=self.state.step)
+            if self.accelerator.is_main_process:
+                self.encoder.save_pretrained(self.folder / "best")
+        return scores
+
+    def keep(self) -> None:
+        """Write a checkpoint."""
+        scaler = self.accelerator.scaler
+        self.state = replace(self.state, scaler=None if scaler is None else scaler.state_dict())
+        if self.accelerator.is_main_process:
+            save_checkpoint(self.folder, self.state, self.encoder, self.optimizer.optimizer, self.plan)
+        self.accelerator.wait_for_everyone()
+
+    def log(self, figures: dict[str, Any]) -> None:
+        """Add a line to the log."""
+        if self.accelerator.is_main_process:
+            with open(self.folder / LOG, "a", encoding="utf-8") as stream:
+                stream.write(json.dumps(figures) + "\n")
+
+
+def train(
+    encoder: DualEncoder,
+    documents: Iterable[Any],
+    kb: KnowledgeBase,
+    *,
+    out: str | PathLike[str],
+    dev: Iterable[Any] | None = None,
+    config: TrainingConfig | None = None,
+    expand_abbreviations: bool = True,
+    checkpoint_every: int = 500,
+    announce: Announce = quiet,
+) -> DualEncoder:
+    """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
+
+    Args:
+        encoder: where it starts; it is not changed.
+        documents: annotated ones, or whatever `Corpus.of` makes them of.
+        kb: the knowledge base.
+        out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
+        dev: other annotated documents, to keep the best model and to choose its default thresholds; without them the
+            last model is kept.
+        config: what is trained on what, and how.
+        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
+        checkpoint_every: steps between two checkpoints.
+        announce: shows progress.
+
+    Raises:
+        DataError: no mention has a gold id that the knowledge base holds.
+        TrainingError: the loss is NaN or infinite.
+        UsageError: the folder cannot be written, or ``OUT.training`` is of another training.
+
+    """
+    config, target = config or TrainingConfig(), Path(out).resolve()
+    check_writable(target)
+    corpus, dev_corpus = Corpus.of(documents), None if dev is None else Corpus.of(dev)
+    data = TrainingSet.of(corpus, kb, expand_abbreviations=expand_abbreviations)
+    dev_data = None if dev_corpus is None else TrainingSet.of(dev_corpus, kb, expand_abbreviations=expand_abbreviations)
+    encoder = replace(encoder, cache=None)
+    folder = target.with_name(f"{target.name}.training")
+    job = {
+        "config": config.as_dict(),
+        "encoder": encoder.settings,
+        "documents": corpus.fingerprint,
+        "dev": None if dev_corpus is None else dev_corpus.fingerprint,
+        "knowledge_base": kb.fingerprint,
+        "expand_abbreviations": expand_abbreviations,
+    }
+    _begin(folder, job)
+    trainer = Trainer(encoder, data, dev_data, config, folder, announce, checkpoint_every)
+    _shorten(folder / LOG, trainer.state.step)
+    trainer.run()
+    trained = trainer.encoder.copy() if dev_data is None else DualEncoder.from_pretrained(folder / "best")
+    if dev_corpus is not None:
+        trained = _with_thresholds(trained, kb, dev_corpus, announce)
+    if trainer.accelerator.is_main_process:
+        trained.save_pretrained(target)
+        shutil.move(folder / LOG, target.with_name(f"{target.name}.{LOG}"))
+        shutil.rmtree(folder)
+    return replace(trained, name=str(target))
+
+
+def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
+    if config.optimizer == "adamw":
+        return torch.optim.AdamW(parameters, lr=config.learning_rate, eps=1e-6, weight_decay=config.weight_decay)
+    return torch.optim.Adam(parameters, lr=config.learning_rate)
+
+
+def _begin(folder: Path, job: dict[str, Any]) -> None:
+    """Make the folder of a training, or find that of the same training."""
+    file = folder / "job.json"
+    own = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+    if file.is_file():
+        if json.loads(file.read_text("utf-8")).get("hash") != own:
+            raise UsageError(
+                f"{folder} is of another training (see {file.name} in it); delete it, or name another --out"
+            )
+        return
+    if folder.exists():
+        raise UsageError(f"{folder} is in the way: trainings are kept there, and it is none; move it")
+    write_json({"hash": own, **job}, file)
+
+
+def _shorten(log: Path, step: int) -> None:
+    """Forget the lines of steps that are done again."""
+    if log.is_file():
+        lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
+        kept = [line for line in lines if json.loads(line)["step"] <= step]
+        log.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+
+
+def _with_thresholds(encoder: DualEncoder, kb: KnowledgeBase, dev: Corpus, announce: Announce) -> DualEncoder:
+    """Give the model the thresholds that are best on the development documents as its default ones."""
+    config = Linker(kb, encoder, announce=announce).tune(dev).config
+    entity, mention = (
+        None if limit in (None, "default") else float(limit)
+        for limit in (config.entity_threshold, config.mention_threshold)
+    )
+    # No limit is a number too: one that nothing reaches.
+    far = 1e6 if encoder.metric == "dot" else 2.0
+    own = replace(
+        encoder.config,
+        entity_threshold=far if entity is None else entity,
+        mention_threshold=encoder.config.mention_threshold if mention is None else mention,
+    )
+    return replace(encoder, config=own)

@@ -1,0 +1,64 @@
+"""The plan of an epoch: the order of its mentions, and the positive and negatives of each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from arbo.training.config import TrainingConfig
+from arbo.training.data import TrainingSet
+from arbo.training.negatives import in_batch, near, random
+from arbo.training.positives import Snapshot, pick_positives
+from clustering.arrays import Ids
+
+_ORDER, _POSITIVES, _NEGATIVES = range(3)
+
+
+def order_of(data: TrainingSet, config: TrainingConfig, epoch: int) -> Ids:
+    """Shuffle the mentions that are trained on; the same each time for a seed and an epoch."""
+    return np.random.default_rng([config.seed, _ORDER, epoch]).permutation(data.queries)
+
+
+class Plan(NamedTuple):
+    """What each mention is to be compared with, chosen by one snapshot of the model; nodes as in `Snapshot`."""
+
+    positive: Ids
+    """(mentions,) -1 for a mention that is not trained on."""
+    negative: Ids
+    """(mentions, negatives) rows end with -1; without columns where they are those of the batch."""
+
+    @classmethod
+    def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
+        """Choose positives and negatives; ``step`` seeds what is random."""
+
+        def rng(what: int) -> np.random.Generator:
+            return np.random.default_rng([config.seed, what, step])
+
+        positive = pick_positives(snapshot, config.positives, rng(_POSITIVES))
+        queries, n = data.queries, config.n_negatives
+        chosen = np.empty((len(queries), 0), np.int64)
+        if config.negatives == "knn":
+            n_mentions = 0 if config.positives == "entity" else n // 2
+            chosen = near(snapshot, data.gold, queries, n_entities=n - n_mentions, n_mentions=n_mentions)
+        elif config.negatives in ("random", "mixed"):
+            n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
+            hard = near(snapshot, data.gold, queries, n_entities=n_hard, n_mentions=0)
+            chosen = np.hstack([hard, random(snapshot, data.gold, queries, n - n_hard, rng(_NEGATIVES))])
+        negative = np.full((len(positive), chosen.shape[1]), -1)
+        negative[queries] = chosen
+        return cls(positive, negative)
+
+    def nodes(self, data: TrainingSet, owner: Ids, batch: Ids) -> Ids:
+        """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
+
+        Args:
+            data: what the mentions are of.
+            owner: (entity texts,) the entity of each.
+            batch: the mentions.
+
+        """
+        positive, negative = self.positive[batch], self.negative[batch]
+        if not self.negative.shape[1]:
+            negative = in_batch(owner, data.gold, batch, positive)
+        return np.column_stack([positive, negative])

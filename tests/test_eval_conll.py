@@ -1,0 +1,490 @@
+"""Coreference files: CoNLL and JSON lines against the reference scorer, round trips, and hostile files."""
+
+import gzip
+import json
+import re
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from eval import coreference_counts, scores_from_counts
+from eval.cluster_file import read_clusters
+from eval.conll import read_conll
+from eval.documents import REPEATED, ClusteredDocuments, coreference_by_document
+from eval.text_file import FileFormatError
+
+BEGIN, END = "#begin document (a); part 000", "#end document"
+NAME = "(a); part 000"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a file, of lines or of bytes."""
+
+    def file(*content, name="a.conll"):
+        path = tmp_path / name
+        data = b"".join(content) if isinstance(content[0], bytes) else "".join(f"{c}\n" for c in content).encode()
+        path.write_bytes(data)
+        return path
+
+    return file
+
+
+def words(*columns):
+    return [f"a\t0\t{i}\tw\t{column}" for i, column in enumerate(columns)]
+
+
+def golden(shared):
+    folder = shared("golden/conll")
+    cases = [json.loads(line) for line in (folder / "expected.jsonl").read_text("utf-8").splitlines()]
+    assert len(cases) == 26
+    for case in cases:
+        yield case, *(read_conll(folder / case[f"{side}_file"]) for side in ("key", "response"))
+
+
+# The reference scorer
+
+
+def ratios(score):
+    return {"r": score["recall"], "p": score["precision"], "f1": score["f1"]}
+
+
+def test_golden_values(shared):
+    for case, key, response in golden(shared):
+        counts = coreference_by_document(key.documents, response.documents).total
+        assert counts.mentions == case["mentions"]["counts"], case["name"]
+        scores = scores_from_counts(counts.coreference)
+        assert scores["conll"] == pytest.approx(case["expected"].pop("conll"), abs=1e-9), case["name"]
+        for metric, expected in case["expected"].items():
+            assert ratios(scores[metric]) == pytest.approx(expected, abs=1e-9), (case["name"], metric)
+            for got, count in zip(scores[metric]["counts"], case["counts"][metric], strict=True):
+                assert got == (count if isinstance(count, int) else pytest.approx(count, abs=1e-9)), case["name"]
+
+
+def test_golden_percentages_as_printed(shared):
+    """The reference scorer cuts percentages off after two digits, sums of floats included: 1e-9 decides none."""
+    for case, key, response in golden(shared):
+        scores = scores_from_counts(coreference_by_document(key.documents, response.documents).total.coreference)
+        for metric, printed in case["printed_percent"].items():
+            for name, value in ratios(scores[metric]).items():
+                cut = {int((value + slip) * 10_000) / 100 for slip in (-1e-12, 0, 1e-12)}
+                assert printed[name] in cut, (case["name"], metric, name)
+
+
+def test_golden_repeats_are_told(shared):
+    found = {case["name"]: response.notes for case, _, response in golden(shared) if response.notes}
+    assert found == {"TC-A-7": {REPEATED: 1}, "TC-A-8": {REPEATED: 1}, "TC-A-9": {REPEATED: 10}}
+
+
+def reference_reading(columns):
+    """The clusters of brackets parted by bars, by the searches of the reference scorer, in its order."""
+    index, half, entities = {}, {}, {}
+    for word, column in enumerate(columns):
+        for pattern in (r"\((\d+)\)", r"\((\d+)", r"(\d+)\)"):
+            for chain in re.findall(pattern, column):
+                mentions = entities.setdefault(index.setdefault(chain, len(index)), [])
+                if pattern == r"\((\d+)\)":
+                    mentions.append((word, word))
+                elif pattern == r"\((\d+)":
+                    half.setdefault(chain, []).append(word)
+                else:
+                    mentions.append((half[chain].pop(), word))
+            column = re.sub(pattern, "", column)
+    return [entities[i] for i in sorted(entities)]
+
+
+@st.composite
+def columns_of_brackets(draw):
+    """Brackets in any order: spans of one chain may cross, touch and repeat."""
+    n = draw(st.integers(1, 6))
+    columns = [[] for _ in range(n)]
+    for _ in range(draw(st.integers(0, 7))):
+        first, last = sorted(draw(st.tuples(*[st.integers(0, n - 1)] * 2)))
+        chain = draw(st.integers(1, 3))
+        if first == last:
+            columns[first].append(f"({chain})")
+        else:
+            columns[first].append(f"({chain}")
+            columns[last].append(f"{chain})")
+    return ["|".join(draw(st.permutations(column))) or "-" for column in columns]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(columns_of_brackets())
+def test_brackets_are_read_as_by_the_reference_scorer(file, columns):
+    found = read_conll(file(BEGIN, *words(*columns), END))
+    clusters = reference_reading(columns)
+    seen = set()
+    first = [[m for m in dict.fromkeys(c) if not (m in seen or seen.add(m))] for c in clusters]
+    assert found.documents[NAME] == [cluster for cluster in first if cluster]
+    assert sum(found.notes.values()) == sum(map(len, clusters)) - len(seen)
+
+
+# What a file says
+
+
+@pytest.mark.parametrize(
+    ("columns", "clusters"),
+    [
+        (["-", "_", "*"], []),
+        (["(1)"], [[(0, 0)]]),
+        (["(1|(2)", "1)|(3)"], [[(0, 0)], [(0, 1)], [(1, 1)]]),
+        (["(1(3", "-", "3)1)"], [[(0, 2)]]),
+        (["(1", "(1)", "1)"], [[(1, 1), (0, 2)]]),
+        (["(1", "(1", "1)", "1)"], [[(1, 2), (0, 3)]]),
+        (["(1", "(2", "1)", "2)"], [[(0, 2)], [(1, 3)]]),
+        (["(1(2)", "(2)1)"], [[(0, 0), (1, 1)], [(0, 1)]]),
+        (["(one)|(2-b)"], [[(0, 0)]]),
+        (["(12", "12)(7)"], [[(0, 1)], [(1, 1)]]),
+    ],
+)
+def test_brackets(file, columns, clusters):
+    assert read_conll(file(BEGIN, *words(*columns), END)).documents == {NAME: clusters}
+
+
+def test_first_is_the_chain_whose_bracket_comes_first(file):
+    """Also where another chain ends earlier; one-word mentions are before what begins with the same word."""
+    found = read_conll(file(BEGIN, *words("(1", "(2)", "(1)|(2)", "1)", "(3|(4)|(9)", "3)", "(4)|(3)"), END))
+    assert found.documents[NAME] == [[(2, 2), (0, 3)], [(1, 1)], [(4, 4), (6, 6)], [(4, 5)]]
+    assert found.notes == {REPEATED: 3}
+
+
+def test_documents_and_parts(file):
+    found = read_conll(
+        file(
+            "# global", "", BEGIN, *words("-", "(1)"), "", *words("(1)"), END, "#begin document (a); part 001 ", END,
+            "#begin document b", "  ", *words("(1)"), END, "", "# done",
+        )
+    )  # fmt: skip
+    assert found.documents == {NAME: [[(1, 1), (2, 2)]], "(a); part 001 ": [], "b": [[(0, 0)]]}
+    assert found.n_words == {NAME: 3, "(a); part 001 ": 0, "b": 1}
+    assert found.notes == {}
+
+
+def test_comments_are_no_words_and_are_counted(file):
+    found = read_conll(file(BEGIN, "# sent_id = (1)", *words("(1)"), "# x -", "#hash\t(1)", "#end document here"))
+    assert found.documents == {NAME: [[(0, 0), (1, 1)]]}
+    assert (found.n_words, found.notes) == ({NAME: 2}, {"comments passed over": 2})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\t", "   "),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("(1\n", "(1\t \n"),
+        lambda text: text.replace("a\t0\t0\tw", "only"),
+        lambda text: "\ufeff" + text,
+        lambda text: text.replace("w", "(3\u2028\u00a07)").replace("\t-", "\t_"),
+        lambda text: text.removesuffix("\n"),
+        lambda text: text.replace("#begin", "# begin").replace("#end", "# end"),
+    ],
+)
+def test_layout_changes_nothing(file, change):
+    text = "\n".join((BEGIN, *words("(1", "-", "1)|(2)", "(2)"), END, ""))
+    expected = {NAME: [[(0, 2)], [(2, 2), (3, 3)]]}
+    assert change(text) != text
+    assert read_conll(file(text.encode())).documents == expected
+    assert read_conll(file(change(text).encode())).documents == expected
+
+
+def test_a_last_column_of_blanks_is_the_last_not_the_line(file):
+    """The reference scorer would search the whole line and find a mention of chain 7 in the word."""
+    assert read_conll(file(BEGIN, "a 0 0 (7) NN (TOP* (1)", END)).documents == {NAME: [[(0, 0)]]}
+    assert read_conll(file(BEGIN, "a 0 0 (7) NN (TOP* -", END)).documents == {NAME: []}
+
+
+def test_gzip(file):
+    packed = gzip.compress("\n".join((BEGIN, *words("(1)"), END)).encode())
+    assert read_conll(file(packed, name="a.conll.gz")).documents == {NAME: [[(0, 0)]]}
+
+
+@st.composite
+def spans(draw):
+    """Clusters of distinct spans; those of one cluster do not cross, which brackets cannot tell."""
+    n = draw(st.integers(1, 8))
+    clusters, taken = {}, set()
+    for _ in range(draw(st.integers(0, 12))):
+        first, last = sorted(draw(st.tuples(*[st.integers(0, n - 1)] * 2)))
+        cluster = clusters.setdefault(draw(st.sampled_from(["1", "12", "2", "x"])), [])
+        if (first, last) not in taken and not any(a < first <= b < last or first < a <= last < b for a, b in cluster):
+            taken.add((first, last))
+            cluster.append((first, last))
+    return n, {chain: cluster for chain, cluster in clusters.items() if cluster}
+
+
+def written(n, clusters, shuffled):
+    """Columns of brackets, with a bar only where two would run together."""
+    columns = [[] for _ in range(n)]
+    for chain, mentions in clusters.items():
+        for first, last in mentions:
+            columns[first].append(f"({chain})" if first == last else f"({chain}")
+            if first != last:
+                columns[last].append(f"{chain})")
+    texts = []
+    for column in columns:
+        text = ""
+        for bracket in shuffled(column):
+            text += bracket if not text or text[-1] == ")" or bracket[0] == "(" else f"|{bracket}"
+        texts.append(text or "-")
+    return texts
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(spans(), min_size=1, max_size=3), st.randoms(use_true_random=False))
+def test_spans_come_back(file, documents, random):
+    lines = []
+    for i, (n, clusters) in enumerate(documents):
+        columns = written(n, clusters, lambda column: random.sample(column, len(column)))
+        lines += [f"#begin document {i}", *words(*columns), END]
+    found = read_conll(file(*lines))
+    assert [set(map(frozenset, clusters)) for clusters in found.documents.values()] == [
+        {frozenset(cluster) for cluster in clusters.values()} for _, clusters in documents
+    ]
+    assert [*found.documents] == [str(i) for i in range(len(documents))]
+    assert found.notes == {}
+
+
+# Files that cannot be meant
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "column", "problem"),
+    [
+        ([BEGIN, *words("-", "1)"), END], 3, 9, "chain 1 ends a mention here that has not begun"),
+        ([BEGIN, *words("(1)|(23|1)"), END], 2, 17, "chain 1 ends"),
+        ([BEGIN, *words("(2)", "(2)(1|(3", "3)"), END], 3, 12, "chain 1 begins a mention here that does not end"),
+        ([BEGIN, *words("(1(1", "1)"), END], 2, 9, "chain 1 begins"),
+        ([BEGIN, "a 0 0   w   (3)(1  ", END], 2, 16, "chain 1 begins"),
+        ([BEGIN, *words("word"), END], 2, 9, r"expected brackets such as \(1 or 1\) or \(1\)\|\(2, not 'word'"),
+        ([BEGIN, *words("(1)||(2)"), END], 2, 13, r"not '\|\(2\)'"),
+        ([BEGIN, *words("(1) (2)"), END], 2, 12, "expected brackets"),
+        ([BEGIN, *words("(1 -"), END], 2, 11, "expected brackets"),
+        ([BEGIN, *words("(1)", "(1", "1)(2)|(2", "(1"), END], 4, 15, "chain 2 begins"),
+        ([BEGIN, *words("()"), END], 2, 9, "expected brackets"),
+        ([BEGIN, *words("((1)"), END], 2, 9, "expected brackets"),
+        ([BEGIN, *words("(1))"), END], 2, 12, "expected brackets"),
+        (["", *words("-"), BEGIN, END], 2, 1, "a word outside of a document; a document begins with `#begin"),
+        ([BEGIN, END, *words("-")], 3, 1, "a word outside"),
+        ([BEGIN, *words("-"), "#begin document b", END], 3, 1, "inside of that of line 1, whose `#end document` is"),
+        ([BEGIN, END, BEGIN, *words("-")], 3, 1, "no `#end document`: the file breaks off"),
+        ([END], 1, 1, "`#end document` where none has begun"),
+        ([BEGIN, END, END], 3, 1, "where none has begun"),
+        ([BEGIN, END, BEGIN, END], 3, 1, r"document '\(a\); part 000' is already there, from line 1 on"),
+        (["# nothing"], None, None, "no document in it"),
+        ([""], None, None, "the file is empty"),
+        (['{"mentions": ["a"]}'], 1, 1, "is this JSON"),
+        ([b""], None, None, "the file is empty"),
+        ([b"\xef\xbb\xbf"], None, None, "the file is empty"),
+        ([b"PAR1\x15\x04"], 1, 1, "expected a text file; this is Parquet"),
+        ([gzip.compress(b"x")], 1, 1, "this is gzip; let its name end in .gz"),
+        ([b"#begin document\nMalm\xf6\t-\n#end document\n"], 2, 5, "not UTF-8: byte 0xf6; .*iconv -f LATIN1 -t UTF-8"),
+        ([b"#begin document\rw\t-\r#end document\r"], 1, 16, "lines end with a carriage return alone"),
+        ([b"#begin document\n\xc3\xb6\0\t-\n"], 2, 2, "a NUL"),
+        (["é".encode(), b"\n\nx\xff"], 3, 2, "not UTF-8: byte 0xff"),
+        ([BEGIN.encode("utf-16")], 1, 1, "not UTF-8"),
+    ],
+)
+def test_malformed_files_are_told_by_place(file, lines, line, column, problem):
+    path = file(*lines)
+    with pytest.raises(FileFormatError, match=problem) as caught:
+        read_conll(path)
+    assert (caught.value.line, caught.value.column) == (line, column)
+    place = "" if line is None else f", line {line}, column {column}"
+    assert str(caught.value).startswith(f"{path}{place}: ")
+    assert len(caught.value.problem) < 200
+
+
+@pytest.mark.parametrize(
+    "data", [b"plain text", gzip.compress(b"x" * 99, mtime=0)[:-9], b"\x1f\x8b\x08\x00broken in the middle"]
+)
+def test_gzip_that_cannot_be_unpacked(file, data):
+    for read, name in ((read_conll, "a.conll.gz"), (read_clusters, "a.jsonl.gz")):
+        with pytest.raises(FileFormatError, match=f"{name}: (not a sound gzip file|the compressed file breaks off)"):
+            read(file(data, name=name))
+
+
+@pytest.mark.parametrize("read", [read_conll, read_clusters])
+def test_files_that_cannot_be_opened(tmp_path, read):
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "absent")
+    with pytest.raises(OSError, match="directory"):
+        read(tmp_path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary() | st.text("#begin documt()12|-\t\n\r_*", max_size=80).map(lambda text: f"{BEGIN}\n{text}".encode()))
+def test_any_bytes_are_read_or_refused(file, data):
+    for read in (read_conll, read_clusters):
+        path = file(data)
+        try:
+            found = read(path)
+        except FileFormatError as error:
+            place = error
+        else:
+            assert isinstance(found, ClusteredDocuments)
+            continue
+        assert place.line is None or 1 <= place.line <= data.count(b"\n") + 1
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [f"({i % 7}" for i in range(50_000)],
+        ["(1" * 50_000],
+        ["(" * 500_000],
+        ["x" * 500_000],
+        ["(1)" * 50_000 + ")"],
+        ["(1|" * 50_000 + "|"],
+        ["9" * 500_000],
+    ],
+)
+def test_time_is_linear_in_what_is_malformed(file, columns):
+    path = file(BEGIN, *words(*columns), END)
+    begin = time.monotonic()
+    with pytest.raises(FileFormatError):
+        read_conll(path)
+    assert time.monotonic() - begin < 20
+
+
+# JSON lines
+
+
+def test_clusters(file):
+    found = read_clusters(
+        file(
+            '{"document": "d", "mentions": ["a", 1, "1", [0, 4], [[0, 1], [4, 5]]]}',
+            "",
+            '{"mentions": ["a"]}\r',
+            '{"mentions": ["b"], "document": null}',
+            '{"document": "d", "mentions": ["b"]}',
+            '{"document": "e", "mentions": []}',
+        )
+    )
+    assert found.documents == {
+        "d": [["a", 1, "1", (0, 4), ((0, 1), (4, 5))], ["b"]],
+        "": [["a"], ["b"]],
+        "e": [],
+    }
+    assert found.notes == {}
+
+
+def test_of_repeated_mentions_the_first_counts(file):
+    found = read_clusters(
+        file('{"mentions": [[1, 2], "x", [1, 2]]}', '{"mentions": ["y", "x"]}', '{"mentions": ["x"]}')
+    )
+    assert found == ClusteredDocuments({"": [[(1, 2), "x"], ["y"]]}, {REPEATED: 3})
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(
+        st.text(max_size=3), st.lists(st.lists(st.integers(0, 10_000), min_size=1, unique=True), max_size=3), min_size=1
+    )
+)
+def test_clusters_come_back(file, documents):
+    numbered = {
+        name: [[f"{i} {m}" for m in cluster] for i, cluster in enumerate(clusters)]
+        for name, clusters in documents.items()
+    }
+    lines = [
+        json.dumps({"document": name, "mentions": mentions})
+        for name, clusters in numbered.items()
+        for mentions in clusters or [[]]
+    ]
+    assert read_clusters(file(*lines)) == ClusteredDocuments(numbered, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "column", "problem"),
+    [
+        ('{"mentions": ["a"]', 19, "not JSON: Expecting ',' delimiter; each line is one complete object"),
+        ('{"mentions": ["a"]} {}', 21, "Extra data"),
+        (BEGIN, 1, "is this CoNLL"),
+        ("[]", 1, 'expected an object such as {"document": "d1", "mentions": ["m1", "m2"]}, not []'),
+        ('  ["a"]', 3, 'not   ["a"]'),
+        ('{"mentions": [], "mention": 1, "document": "d"}', 1, "unknown key 'mention'; known: document, mentions"),
+        ('{"mentions": [], "mentions": ["a"]}', 1, "the key 'mentions' occurs twice"),
+        ('{"document": "d"}', 1, "'mentions' is missing"),
+        ('{"mentions": "ab"}', 1, "'mentions' must be a list of mentions, not 'ab'"),
+        ('{"mentions": null}', 1, "must be a list of mentions"),
+        ('{"mentions": [{}], "document": 3}', 1, "'document' must be a string (in quotes), not 3"),
+        ('{"mentions": [], "document": "\\ud800"}', 1, "lone surrogate"),
+        *(
+            (f'{{"mentions": [{value}]}}', 1, f"a string, an integer or a list of these, not {value}")
+            for value in ("true", "null", "1.5", "NaN", '{"a": 1}')
+        ),
+        ('{"mentions": [["a", [null]]]}', 1, "not null"),
+        ('{"mentions": ' + "[" * 100_000 + "]" * 100_000 + "}", 1, "nested too deeply"),
+        ('{"mentions": [' + "9" * 5_000 + "]}", 1, "thousands of digits"),
+    ],
+)
+def test_malformed_clusters_are_told_by_place(file, line, column, problem):
+    with pytest.raises(FileFormatError) as caught:
+        read_clusters(file('{"mentions": []}', line, name="a.jsonl"))
+    assert problem in str(caught.value)
+    assert (caught.value.line, caught.value.column) == (2, column)
+    assert len(caught.value.problem) < 200
+
+
+def test_an_empty_file_of_clusters_is_refused(file):
+    for content in ("", b"\n \n"):
+        with pytest.raises(FileFormatError, match="empty"):
+            read_clusters(file(content))
+
+
+# Pairs of documents
+
+
+def test_the_documents_of_the_key_are_scored():
+    key = {"both": [["a", "b"], ["c"]], "missing": [["a", "b"]], "none": []}
+    response = {"extra": [["x", "y"]], "none": [["z"]], "both": [["a", "b", "c", "d"]]}
+    counts = coreference_by_document(key, response)
+    assert list(counts.documents) == ["both", "missing", "none"]
+    assert (counts.missing, counts.ignored) == (("missing",), ("extra",))
+    assert counts.documents["both"].mentions == [3, 3, 3, 4]
+    assert counts.documents["both"].coreference == coreference_counts(key["both"], response["both"])
+    assert counts.documents["missing"].coreference == coreference_counts(key["missing"], [])
+    assert counts.total.mentions == [3, 5, 3, 5]
+    assert counts.total.coreference["muc"] == [1, 2, 1, 3]
+    assert counts.total.coreference["b3"][1::2] == [5, 5]
+
+
+def test_a_mention_counts_inside_its_document_alone():
+    counts = coreference_by_document({"d": [["a"]], "e": [["b"]]}, {"d": [["b"]], "e": [["a"]]})
+    assert counts.total.mentions == [0, 2, 0, 2]
+
+
+def test_progress_is_given_the_documents_of_the_key():
+    seen = []
+
+    def progress(names, total):
+        for name in names:
+            seen.append((name, total))
+            yield name
+
+    key, response = {"d": [["a"]], "e": [["b"]]}, {"d": [["a"]], "f": []}
+    assert coreference_by_document(key, response, progress=progress) == coreference_by_document(key, response)
+    assert seen == [("d", 2), ("e", 2)]
+
+
+def test_no_document_at_all():
+    assert coreference_by_document({}, {"d": [["a"]]}).total.mentions == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("key", "response", "side"), [([["a"]], {}, "key"), ({}, [["a"]], "response")])
+def test_clusters_without_a_document_are_refused(key, response, side):
+    with pytest.raises(TypeError, match=f"{side} is not a mapping from each document .* see `coreference_counts`"):
+        coreference_by_document(key, response)
+
+
+def test_a_repeated_mention_that_the_key_lacks_counts_once(file):
+    """The reference scorer keeps it twice: it would divide the precision of B-cubed by 4, not 3."""
+    key = read_conll(file(BEGIN, *words("(1)", "(1)", "-"), END)).documents
+    response = read_conll(file(BEGIN, *words("(1)", "(1)", "(1)|(2)"), END))
+    assert response.notes == {REPEATED: 1}
+    counts = coreference_by_document(key, response.documents).total
+    assert counts.mentions == [2, 2, 2, 3]
+    assert counts.coreference == coreference_counts([["a", "b"]], [["a", "b", "c"]])

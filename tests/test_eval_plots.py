@@ -1,0 +1,206 @@
+"""Plots show the curves, repeat to the byte, and touch no global state."""
+
+import os
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from eval import Curves, all_cuts, nil_curve, plot_precision_recall, plot_thresholds
+
+CURVE = Curves(np.array([0.0, 0.5, 1.0]), np.array([0.0, 1.0, 0.25]), np.zeros(3))
+SIGNATURE = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml"}
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Collect the figures that are saved."""
+    figures = []
+    save = Figure.savefig
+
+    def keep(figure, *arguments, **settings):
+        figures.append(figure)
+        return save(figure, *arguments, **settings)
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return figures
+
+
+def legend(figure):
+    (axes,) = figure.axes
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def coloured(figure):
+    """The lines of the curves: grey is for all else."""
+    (axes,) = figure.axes
+    return [line for line in axes.lines if line.get_color().startswith("#")]
+
+
+def draw_all(path):
+    plot_precision_recall({"one": CURVE, "other": CURVE}, path)
+    first = path.read_bytes()
+    plot_thresholds([-np.inf, 0.1, 0.3], {"ARI": [0.0, 1.0, 0.5]}, path, chosen=0.2)
+    return first, path.read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])
+def test_equal_figures_give_equal_bytes(tmp_path, suffix):
+    path = tmp_path / f"a plot{suffix}"
+    once = draw_all(path)
+    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "lines.linewidth": 9}):
+        again = draw_all(path)
+    assert once == again
+    assert once[0] != once[1]
+    assert all(content.startswith(SIGNATURE[suffix.lower()]) for content in once)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_bytes_do_not_depend_on_the_process(tmp_path):
+    path = tmp_path / "plot.svg"
+    here = draw_all(path)
+    script = (
+        "import sys, pathlib, test_eval_plots as t; sys.stdout.buffer.write(t.draw_all(pathlib.Path(sys.argv[1]))[1])"
+    )
+    paths = {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]), "PYTHONHASHSEED": "5"}
+    done = subprocess.run([sys.executable, "-c", script, path], env=os.environ | paths, capture_output=True, check=True)
+    assert done.stdout == here[1]
+
+
+def test_settings_and_pyplot_are_left_alone(tmp_path):
+    before = dict(matplotlib.rcParams)
+    draw_all(tmp_path / "plot.png")
+    assert dict(matplotlib.rcParams) == before
+    script = (
+        "import sys, eval\nassert 'matplotlib' not in sys.modules\n"
+        "eval.plot_thresholds([0, 1], {'a': [0, 1]}, sys.argv[1])\n"
+        "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script, tmp_path / "plot.png"], check=True)
+
+
+def test_a_missing_matplotlib_names_the_mend(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for plot in (
+        lambda path: plot_thresholds([0, 1], {"a": [0, 1]}, path),
+        lambda path: plot_precision_recall({"a": CURVE}, path),
+    ):
+        with pytest.raises(ImportError, match=r"pip install 'arbo\[plot\]'"):
+            plot(tmp_path / "plot.png")
+
+
+@pytest.mark.parametrize("name", ["plot", "plot.pdf", ".png"])
+def test_other_suffixes_are_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"ends in none of \.png, \.svg"):
+        plot_thresholds([0, 1], {"a": [0, 1]}, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+def test_wrong_curves_are_refused(tmp_path):
+    path = tmp_path / "plot.png"
+    with pytest.raises(ValueError, match="curves is empty"):
+        plot_thresholds([0, 1], {}, path)
+    with pytest.raises(ValueError, match="curves is empty"):
+        plot_precision_recall({}, path)
+    with pytest.raises(TypeError, match=r'curves is a Curves, not curves by their names; write {"name": curve}'):
+        plot_precision_recall(CURVE, path)
+    with pytest.raises(TypeError, match="curves is a list, not curves by their names"):
+        plot_thresholds([0, 1], [0.5, 1.0], path)
+    with pytest.raises(ValueError, match=r"curves\['a'\] has arrays of shapes \(2,\) and \(3,\)"):
+        plot_thresholds([0, 1], {"a": [0, 1, 2]}, path)
+    with pytest.raises(ValueError, match=r"curves\['a'\] has arrays of shapes \(3,\) and \(2,\)"):
+        plot_precision_recall({"a": CURVE._replace(precision=np.zeros(2))}, path)
+    for threshold in ([1, 0], [0, np.nan], []):
+        with pytest.raises(ValueError, match="threshold is empty or not ascending"):
+            plot_thresholds(threshold, {"a": np.zeros(len(threshold))}, path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_score_holds_from_its_threshold_up_to_the_next(tmp_path, drawn):
+    plot_thresholds([0.0, 0.5, 1.0], {"a": [0.25, 0.75, 0.5]}, tmp_path / "plot.png", xlabel="$k$")
+    (figure,) = drawn
+    (line,) = coloured(figure)
+    assert line.get_drawstyle() == "steps-post"
+    x, y = line.get_data()
+    assert x[:3].tolist() == [0.0, 0.5, 1.0]
+    assert y.tolist() == [0.25, 0.75, 0.5, 0.5]
+    (axes,) = figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("$k$", "score")
+    assert axes.get_xlim()[1] == x[3] > 1
+    assert legend(figure) == ["a"]
+
+
+def test_infinite_thresholds_are_drawn_at_the_edges(tmp_path, drawn):
+    values = [0.1, 0.2, 0.3, 0.4]
+    plot_thresholds([-np.inf, 2.0, 4.0, np.inf], {"a": values}, tmp_path / "plot.png", chosen=np.inf)
+    plot_thresholds([-np.inf], {"a": [0.5]}, tmp_path / "plot.png", chosen=-np.inf)
+    some, one = drawn
+    (line,) = coloured(some)
+    x = line.get_xdata()
+    left, right = some.axes[0].get_xlim()
+    assert left == x[0] < 2 < 4 < x[3] < x[4] == right
+    assert right - left < 2.5
+    mark = some.axes[0].lines[-1]
+    assert x[3] < mark.get_xdata()[0] < x[4]
+    assert legend(some) == ["a", "chosen: inf"]
+    left, right = one.axes[0].get_xlim()
+    assert left < one.axes[0].lines[-1].get_xdata()[0] < right
+
+
+def test_the_best_f1_of_a_curve_is_marked(tmp_path, drawn):
+    plot_precision_recall({"a": CURVE, "none": Curves(*np.zeros((3, 2)))}, tmp_path / "plot.svg")
+    (figure,) = drawn
+    curve, dot, nothing = coloured(figure)
+    assert np.transpose(curve.get_data()).tolist() == [[0.5, 1.0], [1.0, 0.25]]  # without recall, no point
+    assert [float(*value) for value in dot.get_data()] == [0.5, 1.0]
+    assert len(nothing.get_xdata()) == 0
+    assert legend(figure) == ["a (F1 0.667)", "none"]
+
+
+def test_lines_of_equal_f1_lie_where_they_say(tmp_path, drawn):
+    plot_precision_recall({"a": CURVE}, tmp_path / "plot.png")
+    (axes,) = drawn[0].axes
+    grounds = [line.get_data() for line in axes.lines if not line.get_color().startswith("#")]
+    labels = [float(text.get_text().removeprefix("F1 ")) for text in axes.texts]
+    for (recall, precision), level in zip(grounds, labels, strict=True):
+        assert 2 * recall * precision / (recall + precision) == pytest.approx(np.full(100, level))
+        assert max(recall.max(), precision.max()) == 1
+        assert (np.diff(recall) > -1e-12).all()
+
+
+def test_many_curves_differ_in_colour_or_dashes(tmp_path, drawn):
+    plot_thresholds([0, 1], {f"system {i}": [0, i] for i in range(28)}, tmp_path / "plot.png")
+    lines = coloured(drawn[0])
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 28
+
+
+def test_names_are_text(tmp_path, drawn):
+    names = ["$\\frac", "_hidden", "<script>&", "two\nlines", "\x1b[2J", "=cmd()"]
+    for path in (tmp_path / "plot.svg", tmp_path / "plot.png"):
+        plot_thresholds([0, 1], {name: [0, 1] for name in names}, path, xlabel="$\\frac")
+    expected = ["$\\frac", "_hidden", "<script>&", "two lines", "\\x1b[2J", "=cmd()"]
+    assert legend(drawn[0]) == legend(drawn[1]) == expected
+    root = ElementTree.parse(tmp_path / "plot.svg").getroot()
+    assert not [element for element in root.iter() if element.tag.endswith("script")]
+
+
+def test_results_of_this_package_are_drawn(tmp_path, drawn):
+    rng = np.random.default_rng(0)
+    nil = nil_curve(rng.random(50) < 0.3, rng.random(50))
+    cuts = all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6])
+    plot_precision_recall({"NIL": nil, "B-cubed": cuts.b3}, tmp_path / "plot.png")
+    plot_thresholds(cuts.threshold, {"ARI": cuts.ari}, tmp_path / "plot.png", chosen=cuts.best("ari").threshold)
+    assert legend(drawn[0])[1] == "B-cubed (F1 1.000)"
+    assert legend(drawn[1]) == ["ARI", "chosen: 0.4"]
+
+
+def test_a_million_points_fit(tmp_path):
+    threshold = np.linspace(0, 1, 1_000_000)
+    values = np.random.default_rng(0).normal(size=1_000_000).cumsum()
+    path = tmp_path / "plot.svg"
+    plot_thresholds(threshold, {"a": values}, path)
+    assert path.stat().st_size < 5_000_000

@@ -1,0 +1,242 @@
+"""Spans by token and by mention: by hand, by brute force on sets of tokens, and with hostile items."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import precision_recall_fscore_support
+
+from eval import SpanCounts, SpanScores, span_scores
+from eval.spans import _number_sequences
+
+fragments = st.tuples(st.integers(0, 12), st.integers(1, 4)).map(lambda at: (at[0], at[0] + at[1]))
+items = st.lists(st.lists(fragments, min_size=1, max_size=4), max_size=4)
+cases = st.integers(0, 6).flatmap(lambda n: st.tuples(*(st.lists(items, min_size=n, max_size=n) for _ in "12")))
+NAMES = ("micro", "macro", "exact", "overlap")
+
+
+def tokens(mention):
+    return frozenset(token for start, end in mention for token in range(start, end))
+
+
+def counted(gold, predicted):
+    """Counts of one item, by sets."""
+    gold, predicted = ({tokens(mention) for mention in side} for side in (gold, predicted))
+    gold_tokens, predicted_tokens = (frozenset().union(*side) for side in (gold, predicted))
+    return SpanCounts(
+        gold_tokens=len(gold_tokens),
+        predicted_tokens=len(predicted_tokens),
+        shared_tokens=len(gold_tokens & predicted_tokens),
+        gold_mentions=len(gold),
+        predicted_mentions=len(predicted),
+        shared_mentions=len(gold & predicted),
+        gold_overlapping=sum(any(mention & other for other in predicted) for mention in gold),
+        predicted_overlapping=sum(any(mention & other for other in gold) for mention in predicted),
+    )
+
+
+def all_ratios(scores):
+    return {name: getattr(scores, name) for name in NAMES}
+
+
+@given(cases)
+def test_brute_force(case):
+    gold, predicted = case
+    scores = span_scores(gold, predicted)
+    assert [tuple(row) for row in scores.items.tolist()] == list(map(counted, gold, predicted))
+    assert scores.items.shape == (len(gold), len(SpanCounts._fields))
+    assert scores.counts == tuple(map(sum, zip(*scores.items.tolist(), strict=True))) or not gold
+
+
+@given(cases)
+def test_micro_is_that_of_scikit_learn_over_all_tokens(case):
+    gold, predicted = case
+    width = 20  # beyond the last token
+    labels = []
+    for side in case:
+        covered = np.zeros((len(side), width), bool)
+        for row, item in enumerate(side):
+            covered[row, sorted(frozenset().union(*map(tokens, item)))] = True
+        labels.append(np.append(covered.ravel(), False))  # scikit-learn needs a token
+    expected = precision_recall_fscore_support(*labels, average="binary", zero_division=0)
+    assert span_scores(gold, predicted).micro == pytest.approx(expected[:3])
+
+
+@given(cases)
+def test_macro_is_the_mean_over_the_items_with_a_denominator(case):
+    counts = list(map(counted, *case))
+
+    def mean(ratios):
+        return float(sum(ratios, Fraction(0)) / max(len(ratios), 1))
+
+    expected = (
+        mean([Fraction(c.shared_tokens, c.predicted_tokens) for c in counts if c.predicted_tokens]),
+        mean([Fraction(c.shared_tokens, c.gold_tokens) for c in counts if c.gold_tokens]),
+        mean(
+            [
+                Fraction(2 * c.shared_tokens, c.gold_tokens + c.predicted_tokens)
+                for c in counts
+                if c.gold_tokens or c.predicted_tokens
+            ]
+        ),
+    )
+    assert span_scores(*case).macro == pytest.approx(expected)
+
+
+@given(cases)
+def test_exchanged_sides_exchange_precision_and_recall(case):
+    gold, predicted = case
+    there, back = all_ratios(span_scores(gold, predicted)), all_ratios(span_scores(predicted, gold))
+    for name in NAMES:
+        assert (there[name].precision, there[name].recall) == (back[name].recall, back[name].precision)
+        assert there[name].f1 == pytest.approx(back[name].f1)
+        assert 0 <= there[name].f1 <= 1
+    assert there["exact"].recall <= there["overlap"].recall
+    assert there["exact"].precision <= there["overlap"].precision
+
+
+@given(st.lists(items))
+def test_what_is_equal_is_perfect(gold):
+    value = 1.0 if any(gold) else 0.0
+    assert set(all_ratios(span_scores(gold, gold)).values()) == {(value,) * 3}
+
+
+@given(cases, st.randoms(use_true_random=False))
+def test_how_tokens_are_written_means_nothing(case, random):
+    """Fragments cut into tokens and shuffled, mentions twice: the same counts, of items in any order."""
+    order = random.sample(range(len(case[0])), len(case[0]))
+
+    def rewritten(side):
+        return [
+            random.sample(again := [*([(t, t + 1) for t in tokens(mention)] for mention in item), *item], len(again))
+            for item in (side[i] for i in order)
+        ]
+
+    expected = span_scores(*case).items[order]
+    assert span_scores(*map(rewritten, case)).items.tolist() == expected.tolist()
+
+
+@given(cases)
+def test_scores_of_some_items_are_those_of_their_rows(case):
+    gold, predicted = case
+    rows = list(range(0, len(gold), 2)) * 2
+    expected = span_scores([gold[i] for i in rows], [predicted[i] for i in rows])
+    assert all_ratios(SpanScores(span_scores(gold, predicted).items[rows])) == all_ratios(expected)
+
+
+def test_a_discontinuous_mention_by_hand():
+    """Gold: tokens 3 and 7; predicted: 3 and 7 as two mentions, which overlap it but do not equal it."""
+    scores = span_scores([[[(3, 4), (7, 8)]]], [[[(3, 4)], [(7, 8)]]])
+    assert scores.micro == scores.macro == scores.overlap == (1, 1, 1)
+    assert scores.exact == (0, 0, 0)
+    assert scores.counts == SpanCounts(2, 2, 2, 1, 2, 0, 1, 2)
+
+
+def test_mentions_whose_hulls_cross_need_not_overlap():
+    scores = span_scores([[[(0, 1), (4, 5)]]], [[[(2, 3), (5, 6)]]])
+    assert scores.overlap == scores.micro == (0, 0, 0)
+
+
+def test_the_same_tokens_of_another_item_are_others():
+    scores = span_scores([[[(0, 2)]], []], [[], [[(0, 2)]]])
+    assert set(all_ratios(scores).values()) == {(0, 0, 0)}
+    assert scores.counts.predicted_tokens == 2
+
+
+def test_empty_sides():
+    """A prediction where nothing is gold costs precision alone; silence is in no mean of precision."""
+    right, silent, false, neither = ([[(0, 2)]], [[(0, 2)]]), ([[(0, 2)]], []), ([], [[(0, 2)]]), ([], [])
+    for cases_, micro, macro in (
+        ([right, false], (1 / 2, 1, 2 / 3), (1 / 2, 1, 1 / 2)),
+        ([right, silent], (1, 1 / 2, 2 / 3), (1, 1 / 2, 1 / 2)),
+        ([right, neither], (1, 1, 1), (1, 1, 1)),
+        ([neither], (0, 0, 0), (0, 0, 0)),
+        ([], (0, 0, 0), (0, 0, 0)),
+    ):
+        scores = span_scores([gold for gold, _ in cases_], [predicted for _, predicted in cases_])
+        assert scores.micro == pytest.approx(micro)
+        assert scores.macro == pytest.approx(macro)
+
+
+def test_the_longest_fragments_that_fit():
+    last = 2**32 - 1
+    gold = [[[(0, last)]], [[(0, 1)], [(last - 1, last)]]] * 2
+    scores = span_scores(gold, gold[::-1])
+    assert scores.counts == SpanCounts(2 * last + 4, 2 * last + 4, 8, 6, 6, 0, 6, 6)
+
+
+def test_mentions_of_many_fragments_are_told_apart_by_the_last_one():
+    mention = [(2 * i, 2 * i + 1) for i in range(1000)]
+    gold = [[mention, mention[:-1], mention[:512], mention[1:]]]
+    predicted = [[mention[::-1], [*mention[:-1], (5000, 5001)], mention[:511], mention[1:]]]
+    assert span_scores(gold, predicted).counts[3:6] == (4, 4, 2)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=9), min_size=1))
+def test_sequences_have_the_same_number_where_they_are_equal(sequences):
+    lengths = np.array(list(map(len, sequences)))
+    numbers = _number_sequences(np.concatenate(sequences), lengths).tolist()
+    assert len({*zip(numbers, map(tuple, sequences), strict=True)}) == len({*numbers}) == len({*map(tuple, sequences)})
+
+
+@pytest.mark.parametrize(
+    "gold",
+    [
+        np.array([[[[0, 2], [3, 4]]]]),
+        ((((0, 2), (3, 4)),),),
+        [{((0, 2), (3, 4))}],
+        iter([[[(np.int32(0), np.uint64(2)), [3, 4]]]]),
+    ],
+    ids=["array", "tuples", "set", "iterator"],
+)
+def test_collections_of_any_kind(gold):
+    assert span_scores(gold, [[[(0, 2), (3, 4)]]]).exact == (1, 1, 1)
+
+
+def test_it_prints_and_serialises():
+    scores = span_scores([[[(0, 4)]]], [[[(0, 2)]]])
+    assert str(scores).splitlines() == [
+        "tokens: precision 1.0000, recall 0.5000, F1 0.6667",
+        "tokens by item: precision 1.0000, recall 0.5000, F1 0.6667",
+        "exact: precision 0.0000, recall 0.0000, F1 0.0000",
+        "overlap: precision 1.0000, recall 1.0000, F1 1.0000",
+    ]
+    figures = json.loads(json.dumps(scores.as_dict()))
+    assert (figures["items"], figures["gold_tokens"], figures["micro"]["recall"]) == (1, 4, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("gold", "error", "message"),
+    [
+        ([[[(0, 1)]], []], ValueError, "gold has 2 items, predicted has 1"),
+        ([[[(0, 1)], [(4, 6), (5, 5)]]], ValueError, r"gold\[0\]\[1\]\[1\] is \(5, 5\), .* 0 <= start < end < 2\^32"),
+        ([[[(2, 1)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(2, 1\)"),
+        ([[[(-1, 1)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(-1, 1\)"),
+        ([[[(0, 2**32)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(0, 4294967296\)"),
+        ([[[(0, 2**70)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(0, 1180591620717411303424\)"),
+        ([[[(0, 1, 2)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(0, 1, 2\), not a pair"),
+        ([[[(0, 1), (2,), (3, 4, 5)]]], ValueError, r"gold\[0\]\[0\]\[1\] is \(2,\), not a pair"),
+        ([[[]]], ValueError, r"gold\[0\]\[0\] is a mention without a fragment; leave it out"),
+        ([[[(0, 1.5)]]], TypeError, r"gold\[0\]\[0\]\[0\] is \(0, 1.5\), not a pair of integers"),
+        ([[[(0, float("nan"))]]], TypeError, r"gold\[0\]\[0\]\[0\] is \(0, nan\), not a pair of integers"),
+        ([[[(0, None)]]], TypeError, r"gold\[0\]\[0\]\[0\] is \(0, None\), not a pair of integers"),
+        ([[[("0", "1")]]], TypeError, r"gold\[0\]\[0\]\[0\] is \('0', '1'\), not a pair of integers"),
+        ([[(0, 1)]], TypeError, r"gold\[0\]\[0\]\[0\] is 0, not a pair; write .* as \[\(start, end\)\]"),
+        ([[0, 1]], TypeError, r"gold\[0\]\[0\] is 0, not a mention"),
+        ([None], TypeError, r"gold\[0\] is None, not an item"),
+        ([(mention for mention in [[(0, 1)]])], TypeError, r"gold\[0\] is <generator .*, not an item"),
+        ("ab", TypeError, "gold is a str, not a list of items"),
+        (7, TypeError, "gold is a int, not a list of items"),
+    ],
+)
+def test_items_that_are_refused(gold, error, message):
+    with pytest.raises(error, match=message):
+        span_scores(gold, [[]])
+
+
+def test_the_side_is_named():
+    with pytest.raises(ValueError, match=r"predicted\[1\]\[0\]\[0\] is \(3, 3\)"):
+        span_scores([[], []], [[], [[(3, 3)]]])

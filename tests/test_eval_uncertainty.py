@@ -1,0 +1,400 @@
+"""Intervals hold what they promise, p-values are those of brute force, and nothing depends on how it is computed."""
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import eval.uncertainty as uncertainty
+from eval import (
+    CoreferenceCounts,
+    Line,
+    OfClusters,
+    Resampling,
+    Summed,
+    adjusted_rand_index,
+    b_cubed,
+    cluster_lines,
+    clustering_scores,
+    coreference_counts,
+    coreference_lines,
+    f_measure,
+    proportion,
+    scores_from_counts,
+)
+from eval.contingency import Contingency
+from eval.ratio import f1, ratio
+from eval.uncertainty import approximate_randomisation, bootstrap, half_sample_deviations, half_samples
+
+HOW = Resampling()
+FEW = Resampling(n_resamples=200, n_permutations=300, n_half_samples=100)
+
+counts_of_documents = st.integers(1, 7).flatmap(
+    lambda n: st.tuples(*2 * [st.lists(st.tuples(*4 * [st.integers(0, 5)]), min_size=n, max_size=n)])
+)
+clusterings = st.integers(0, 8).flatmap(lambda n: st.tuples(*2 * [st.lists(st.integers(0, 3), min_size=n, max_size=n)]))
+
+
+def ari(table: Contingency) -> float:
+    labels = [np.repeat(side, table.count) for side in (table.row, table.column)]
+    return adjusted_rand_index(*labels)
+
+
+def shares(n_documents, rng, *, accuracy=0.7, n_mentions=8):
+    """Right and all mentions of documents which are not equally hard."""
+    all_ = rng.integers(1, n_mentions, n_documents)
+    return np.column_stack([rng.binomial(all_, np.clip(rng.normal(accuracy, 0.2, n_documents), 0, 1)), all_])
+
+
+def collection(n_documents, rng, *, noise=0.3, n_entities=40, n_systems=1):
+    """True entities, clusters of each system, documents: entities are shared across documents."""
+    document = np.repeat(np.arange(n_documents), 6)
+    true = np.minimum(rng.zipf(1.5, len(document)), n_entities)
+    wrong = rng.integers(n_entities + 1, 3 * n_entities, (n_systems, len(document)))
+    return true, np.where(rng.random(wrong.shape) < noise, wrong, true), document
+
+
+# Resampling ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"n_resamples": 0}, {"n_permutations": 0}, {"n_half_samples": -1}, {"level": 1.0}, {"seed": -1}]
+)
+def test_impossible_resampling_is_refused(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"{name}={value}"):
+        Resampling(**wrong)
+
+
+def test_bootstrap_scores_documents_drawn_with_replacement():
+    counts = shares(30, np.random.default_rng(1)).astype(float)
+    drawn = np.random.default_rng(7).integers(30, size=(50, 30))
+    expected = [ratio(*counts[documents].sum(axis=0)) for documents in drawn]
+    assert bootstrap(counts, proportion, replace(HOW, n_resamples=50, seed=7)) == pytest.approx(expected, abs=1e-15)
+
+
+def test_samples_of_nothing_are_left_out():
+    """The documents without anything to link say nothing of how sure the perfect score of the other is."""
+    figure = Summed(np.array([[1, 1], [0, 0], [0, 0]]), proportion)
+    assert figure.interval(HOW) == (1.0, 1.0)
+    of_one_sample = {figure.interval(Resampling(n_resamples=1, seed=seed)) for seed in range(20)}
+    assert of_one_sample == {None, (1.0, 1.0)}
+
+
+@pytest.mark.parametrize("n_documents", [5, 70, 130])
+def test_the_size_of_a_block_does_not_show(monkeypatch, n_documents):
+    rng = np.random.default_rng(2)
+    one, other = (Summed(shares(n_documents, rng), proportion) for _ in range(2))
+    whole = one.interval(HOW), one.against(other, HOW)
+    monkeypatch.setattr(uncertainty, "_BLOCK", 3 * n_documents + 1)
+    assert (one.interval(HOW), one.against(other, HOW)) == whole
+
+
+def test_only_the_seed_changes_a_sample():
+    rng = np.random.default_rng(3)
+    one, other = (Summed(shares(40, rng), proportion) for _ in range(2))
+    assert one.interval(HOW) == one.interval(HOW)
+    assert one.interval(HOW) != one.interval(replace(HOW, seed=1))
+    assert one.against(other, HOW) == one.against(other, HOW)
+    assert one.against(other, HOW) != one.against(other, replace(HOW, seed=1))
+
+
+def test_a_higher_level_gives_a_wider_interval():
+    figure = Summed(shares(40, np.random.default_rng(4)), proportion)
+    narrow, wide = (figure.interval(replace(HOW, level=level)) for level in (0.5, 0.99))
+    assert wide.low < narrow.low < figure.value < narrow.high < wide.high
+
+
+def test_the_interval_of_a_proportion_is_near_the_normal_one():
+    right = np.random.default_rng(5).random(2000) < 0.3
+    figure = Summed(np.column_stack([right, np.ones(2000)]), proportion)
+    half = 1.96 * np.sqrt(figure.value * (1 - figure.value) / 2000)
+    assert figure.interval(HOW) == pytest.approx((figure.value - half, figure.value + half), abs=half / 8)
+
+
+# Exchanging two systems --------------------------------------------------------------------------------------
+
+
+@given(counts_of_documents)
+def test_p_is_that_of_all_exchanges(pair):
+    one, other = (np.array(side, float) for side in pair)
+
+    def score(counts):
+        a, b, c, d = counts.sum(axis=0)
+        return f1(ratio(a, b), ratio(c, d))
+
+    observed = score(one) - score(other)
+    swaps = [np.array(swap)[:, None] for swap in product([False, True], repeat=len(one))]
+    differences = [score(np.where(swap, other, one)) - score(np.where(swap, one, other)) for swap in swaps]
+    p = np.mean([abs(difference) >= abs(observed) - 1e-12 for difference in differences])
+    found = approximate_randomisation(one, other, lambda counts: np.nan_to_num(f_measure(counts)), HOW)
+    assert found == pytest.approx((observed, p), abs=1e-12)
+
+
+def test_sampled_exchanges_agree_with_all_of_them():
+    rng = np.random.default_rng(6)
+    one, other = Summed(shares(12, rng), proportion), Summed(shares(12, rng, accuracy=0.5), proportion)
+    exact = one.against(other, Resampling(n_permutations=4096))
+    sampled = one.against(other, Resampling(n_permutations=4095))
+    assert "all 2^12" in one.method(Resampling(n_permutations=4096)).test
+    assert "4,095 random" in one.method(Resampling(n_permutations=4095)).test
+    assert sampled.difference == exact.difference
+    assert 0.01 < exact.p_value < 0.9
+    assert sampled.p_value == pytest.approx(exact.p_value, abs=0.03)
+
+
+def test_of_random_exchanges_the_observed_one_is_counted():
+    better, worse = (Summed(np.full((50, 2), (right, 1)), proportion) for right in (1, 0))
+    assert better.against(worse, Resampling(n_permutations=99)) == (1.0, 0.01)
+
+
+@pytest.mark.parametrize("n_documents", [2, 8, 64, 65, 200])
+def test_a_system_does_not_differ_from_itself(n_documents):
+    rng = np.random.default_rng(7)
+    figure = Summed(rng.random((n_documents, 4)), f_measure)  # sums of fractions round
+    assert figure.against(figure, FEW) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("n_documents", [6, 80])
+def test_the_other_way_round_the_difference_turns(n_documents):
+    rng = np.random.default_rng(8)
+    one, other = (Summed(shares(n_documents, rng), proportion) for _ in range(2))
+    there, back = one.against(other, FEW), other.against(one, FEW)
+    assert (there.difference, there.p_value) == (-back.difference, back.p_value)
+    assert there.difference == one.value - other.value
+
+
+@pytest.mark.parametrize("n_documents", [0, 1])
+def test_fewer_than_two_documents_say_nothing(n_documents):
+    figure = Summed(np.ones((n_documents, 2)), proportion)
+    assert figure.value == n_documents
+    assert figure.interval(HOW) is None
+    assert figure.against(figure, HOW) is None
+    clusters = OfClusters([0, 0, 1][: 3 * n_documents], [0, 1, 1][: 3 * n_documents], [0] * 3 * n_documents, ari)
+    assert clusters.n_documents == n_documents
+    assert clusters.interval(HOW) is None
+    assert clusters.against(clusters, HOW) is None
+
+
+def test_other_documents_are_refused():
+    one, other = Summed(np.ones((3, 2)), proportion), Summed(np.ones((4, 2)), proportion)
+    with pytest.raises(ValueError, match=r"\(3, 2\).*\(4, 2\).*same order"):
+        one.against(other, HOW)
+
+
+def test_odd_counts_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(3,\), not \(documents, columns\)"):
+        Summed(np.ones(3), proportion)
+    with pytest.raises(ValueError, match="holds nan in column 1 of document 2"):
+        Summed(np.array([[1, 1], [1, 1], [1, np.nan]]), proportion)
+    with pytest.raises(ValueError, match=r"shape \(2, 3\), not \(documents, 4\)"):
+        Line.of_counts("NIL", np.ones((2, 3)))
+    for counts in ([[2, 3, 2, 2], [3, 2, 1, 1]], [[2, 3, 2, 2], [1, 1, 3, 2]]):
+        with pytest.raises(ValueError, match="counts has 3 out of 2 in document 1; give each numerator before its"):
+            Line.of_counts("NIL", counts)
+    assert Summed([[0.1 + 0.2, 0.3]], proportion).value == pytest.approx(1)  # a sum that was rounded up
+    with pytest.raises(TypeError, match=r"documents is a CoreferenceCounts, not a list of counts, .* write \[counts\]"):
+        coreference_lines(coreference_counts([["a"]], [["a"]]))
+
+
+@pytest.mark.parametrize("name", ["n_resamples", "n_permutations", "n_half_samples", "seed"])
+def test_samples_and_seeds_are_integers(name):
+    for value in (1.5, "9", None):
+        with pytest.raises(TypeError, match=f"{name}={value!r} is not an int"):
+            Resampling(**{name: value})
+
+
+# Half-samples --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3, 6, 7])
+def test_means_of_half_samples_vary_as_the_mean_of_all_does(n):
+    values = np.random.default_rng(n).normal(size=n)
+    means = np.array([values[list(half)].mean() for half in combinations(range(n), n // 2)])
+    assert half_sample_deviations(means, n).var() == pytest.approx(values.var(ddof=1) / n)
+
+
+def test_half_samples_are_halves_and_fair():
+    halves = np.array(list(half_samples(7, replace(HOW, n_half_samples=4000))))
+    assert (halves.sum(axis=1) == 3).all()
+    assert halves.mean(axis=0) == pytest.approx(3 / 7, abs=0.03)
+
+
+def test_a_half_is_scored_by_its_own_mentions():
+    true, (predicted,), document = collection(10, np.random.default_rng(9))
+    how = Resampling(n_half_samples=20)
+    drawn = [half[document] for half in half_samples(10, how)]
+    scores = np.array([adjusted_rand_index(true[half], predicted[half]) for half in drawn])
+    figure = OfClusters(true, predicted, document, ari)
+    low, high = np.quantile(figure.value + scores - scores.mean(), [0.025, 0.975])
+    assert figure.interval(how) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_p_of_clusters_is_that_of_the_centred_differences():
+    true, predicted, document = collection(11, np.random.default_rng(10), n_systems=2)
+    how = Resampling(n_half_samples=99)
+    one, other = (OfClusters(true, labels, document, ari) for labels in predicted)
+    drawn = [half[document] for half in half_samples(11, how)]
+    scores = np.array([[adjusted_rand_index(true[half], labels[half]) for labels in predicted] for half in drawn])
+    differences = scores[:, 0] - scores[:, 1]
+    deviations = np.abs(differences - differences.mean()) * np.sqrt(5 / 6)
+    difference = adjusted_rand_index(true, predicted[0]) - adjusted_rand_index(true, predicted[1])
+    expected = (1 + (deviations >= abs(difference)).sum()) / 100
+    assert one.against(other, how) == pytest.approx((difference, expected), abs=1e-12)
+    assert 0.01 < expected < 1
+
+
+def test_clusters_do_not_differ_from_themselves():
+    true, (predicted,), document = collection(9, np.random.default_rng(11))
+    one, renamed = OfClusters(true, predicted, document, ari), OfClusters(-true, -predicted, document + 5, ari)
+    assert one.against(renamed, FEW) == (0.0, 1.0)
+
+
+def test_perfect_clusters_are_certain_and_no_interval_passes_one():
+    true, (predicted,), document = collection(9, np.random.default_rng(12), noise=0.03)
+    assert OfClusters(true, true, document, ari).interval(FEW) == (1.0, 1.0)
+    interval = OfClusters(true, predicted, document, ari).interval(FEW)
+    assert interval.low < interval.high <= 1
+
+
+def test_clusters_of_other_mentions_are_refused():
+    figure = OfClusters([0, 0, 1], [0, 1, 1], [0, 0, 1], ari)
+    for name, other in (
+        ("labels_true", OfClusters([0, 1, 1], [0, 1, 1], [0, 0, 1], ari)),
+        ("document", OfClusters([0, 0, 1], [0, 1, 1], [0, 1, 1], ari)),
+        ("labels_true", OfClusters([0, 0], [0, 1], [0, 1], ari)),
+    ):
+        with pytest.raises(ValueError, match=f"{name} differs"):
+            figure.against(other, HOW)
+    with pytest.raises(ValueError, match="labels_true has 2 mentions, labels_pred 3, document 1"):
+        OfClusters([0, 0], [0, 0, 0], [0], ari)
+    with pytest.raises(ValueError, match="document has 1 missing"):
+        OfClusters([0, 0], [0, 0], ["d", None], ari)
+
+
+# What intervals and p-values promise -----------------------------------------------------------------------------
+
+
+def test_intervals_of_counts_cover():
+    rng, n_documents, n_collections = np.random.default_rng(13), 40, 300
+    population = shares(400_000, rng)
+    truth = ratio(*population.sum(axis=0))
+    intervals = [
+        Summed(population[rng.choice(len(population), n_documents)], proportion).interval(FEW)
+        for _ in range(n_collections)
+    ]
+    assert 0.89 < np.mean([low <= truth <= high for low, high in intervals]) < 0.99
+
+
+@pytest.mark.slow
+def test_intervals_of_clusters_cover():
+    rng = np.random.default_rng(14)
+    truth = np.mean([adjusted_rand_index(true, *predicted) for true, predicted, _ in many(rng, 1000)])
+    intervals = [
+        OfClusters(true, *predicted, document, ari).interval(FEW) for true, predicted, document in many(rng, 150)
+    ]
+    assert 0.85 < np.mean([low <= truth <= high for low, high in intervals]) < 0.995
+
+
+def many(rng, n_collections, **settings):
+    return (collection(50, rng, **settings) for _ in range(n_collections))
+
+
+def test_equal_systems_rarely_differ():
+    rng = np.random.default_rng(15)
+    pairs = ([Summed(shares(30, rng), proportion) for _ in range(2)] for _ in range(400))
+    found = [one.against(other, FEW).p_value for one, other in pairs]
+    assert 0.02 < np.mean(np.array(found) < 0.05) < 0.09
+    assert np.mean(found) == pytest.approx(0.5, abs=0.06)
+
+
+@pytest.mark.slow
+def test_equal_clusterings_rarely_differ():
+    rng = np.random.default_rng(16)
+    found = [
+        OfClusters(true, one, document, ari).against(OfClusters(true, other, document, ari), FEW).p_value
+        for true, (one, other), document in many(rng, 150, n_systems=2)
+    ]
+    assert np.mean(np.array(found) < 0.05) < 0.1
+
+
+def test_systems_that_differ_are_told_apart():
+    rng = np.random.default_rng(17)
+    good, bad = Summed(shares(60, rng, accuracy=0.8), proportion), Summed(shares(60, rng, accuracy=0.5), proportion)
+    assert good.against(bad, HOW).p_value < 0.01
+    true, (one, other), document = collection(60, rng, n_systems=2, noise=0.1)
+    other = np.where(rng.random(len(true)) < 0.4, 1000, other)
+    better, worse = OfClusters(true, one, document, ari), OfClusters(true, other, document, ari)
+    assert better.against(worse, HOW).p_value < 0.01
+
+
+# Lines -------------------------------------------------------------------------------------------------------------
+
+METRICS = {"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
+
+
+def by_label(labels):
+    return [[i for i, other in enumerate(labels) if other == label] for label in set(labels)]
+
+
+@given(st.lists(clusterings, min_size=1, max_size=5))
+@settings(deadline=None)
+def test_lines_are_the_scores_of_the_sum(documents):
+    counts = [coreference_counts(by_label(true), by_label(predicted)) for true, predicted in documents]
+    scores = scores_from_counts(sum(counts))
+    lines = {line.name: line for line in coreference_lines(counts)}
+    assert list(lines) == [*METRICS, "CoNLL"]
+    for name, metric in METRICS.items():
+        found = [figure.value for figure in (lines[name].recall, lines[name].precision, lines[name].score)]
+        expected = [scores[metric][part] for part in ("recall", "precision", "f1")]
+        assert found == pytest.approx(expected, abs=1e-12)
+    assert lines["CoNLL"].score.value == pytest.approx(scores["conll"], abs=1e-12)
+
+
+def test_lines_of_no_document_are_not_defined():
+    lines = coreference_lines([])
+    assert [line.score.value for line in lines] == [0.0] * 7
+    assert not any(line.score.is_defined for line in lines)
+    assert all(line.score.interval(HOW) is None for line in lines)
+
+
+def test_a_score_of_nothing_is_told_from_a_score_of_zero():
+    singletons = coreference_lines(2 * [coreference_counts([["a"], ["b"]], [["a"], ["b"]])])
+    assert {line.name for line in singletons if not line.score.is_defined} == {"MUC"}
+    apart = coreference_lines(2 * [coreference_counts([["a", "b"]], [["a"], ["b"]])])
+    (muc, *_) = apart
+    assert (muc.recall.value, muc.recall.is_defined) == (0.0, True)
+    assert (muc.precision.value, muc.precision.is_defined) == (0.0, False)
+    assert (muc.score.value, muc.score.is_defined) == (0.0, True)
+
+
+def test_lines_take_plain_mappings():
+    counts = coreference_counts([["a", "b"]], [["a", "b"]])
+    plain = dict(counts)
+    assert isinstance(counts, CoreferenceCounts)
+    assert coreference_lines([plain])[1].score.value == 1.0
+
+
+def test_lines_of_clusters_are_the_scores_of_all_mentions():
+    true, (predicted,), document = collection(20, np.random.default_rng(18))
+    ari_, b3, conll = cluster_lines(true, predicted, document)
+    key, response = by_label(true.tolist()), by_label(predicted.tolist())
+    expected = b_cubed(key, response)
+    assert ari_.score.value == clustering_scores(true, predicted)["ari"]
+    assert (b3.recall.value, b3.precision.value) == (expected["recall"], expected["precision"])
+    assert b3.score.value == pytest.approx(expected["f1"], abs=1e-15)
+    scores = scores_from_counts(coreference_counts(key, response))
+    assert conll.score.value == pytest.approx(scores["conll"], abs=1e-15)
+    for line in (ari_, b3, conll):
+        low, high = line.score.interval(FEW)
+        assert low < line.score.value < high
+
+
+def test_lines_of_clusters_take_any_labels():
+    named = cluster_lines(["a", "a", "b"], ["x", "y", "y"], ["d1", "d1", "d2"])
+    numbered = cluster_lines([0, 0, 1], [3, 4, 4], [0, 0, 1])
+    assert [line.score.value for line in named] == [line.score.value for line in numbered]
+    assert named[0].score.against(numbered[0].score, FEW) == (0.0, 1.0)
