@@ -151,6 +151,7 @@ def test_an_abbreviation_holds_in_its_own_document_alone() -> None:
 MILLION = 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

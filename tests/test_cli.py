@@ -174,6 +174,7 @@ def test_seen_and_unseen(run: Run, folder: Path, tmp_path: Path) -> None:
     assert total == scores["mentions"]  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_runs_are_compared(run: Run, folder: Path, tmp_path: Path) -> None:
     run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "linked")
     run("discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "found")
@@ -192,6 +193,7 @@ def test_runs_are_compared(run: Run, folder: Path, tmp_path: Path) -> None:
     assert "only results of the same documents compare" in other.err
 
 
+@pytest.mark.slow
 def test_curves_are_drawn(run: Run, folder: Path, tmp_path: Path) -> None:
     run("link", *linking(folder), "--out", tmp_path / "run")
     assert run("evaluate", tmp_path / "run", "--plot", tmp_path / "nil.svg").code == 0
@@ -350,6 +352,7 @@ def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_f
     assert manifest["config"]["search"] == "ivf"
 
 
+@pytest.mark.slow
 def test_a_dry_run_tells_and_does_nothing(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
     model = ("--encoder", bert_folder, "--cache", tmp_path / "cache")
     for verb in (("link", *linking(folder)), ("discover", folder / "all.jsonl", "--format", "jsonl")):
@@ -581,6 +584,7 @@ def arbo_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_exit_codes_of_the_process(folder: Path, tmp_path: Path) -> None:
     done = arbo_process("discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json")
     assert done.returncode == 0
@@ -619,6 +623,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
 @pytest.mark.parametrize("stage", ["searching", "saving"])
 def test_an_interrupt_is_130_and_leaves_nothing(folder: Path, tmp_path: Path, stage: str) -> None:

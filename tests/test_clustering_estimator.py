@@ -70,6 +70,7 @@ def test_scikit_learn_checks(estimator: ArborescenceClustering, check: Any) -> N
     check(estimator)
 
 
+@pytest.mark.slow
 def test_importing_the_engine_loads_no_scikit_learn() -> None:
     code = "import sys, clustering\nassert 'sklearn' not in sys.modules\nclustering.ArborescenceClustering"
     subprocess.run([sys.executable, "-c", code + "\nassert 'sklearn' in sys.modules"], check=True)

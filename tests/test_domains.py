@@ -79,6 +79,7 @@ class Case:
         return arbo.Linker(kb, self.encoder, arbo.LinkerConfig(**config))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10**6), st.integers(0, 6), st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_neighbours_are_the_nearest_of_the_domain(seed: int, k: int, candidates: int) -> None:

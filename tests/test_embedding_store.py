@@ -146,6 +146,7 @@ embed(Tower.load(sys.argv[2], device="cpu"), Path(sys.argv[3]))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_vectors(
     tmp_path: Path, bert_folder: Path, bert: Tower, batches: Batches
 ) -> None:
@@ -182,6 +183,7 @@ for i in range(200):
 """
 
 
+@pytest.mark.slow
 def test_two_processes_write_one_store(tmp_path: Path) -> None:
     command = [sys.executable, "-c", BESIDE, str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}

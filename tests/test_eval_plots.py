@@ -60,6 +60,7 @@ def test_equal_figures_give_equal_bytes(tmp_path, suffix):
     assert os.listdir(tmp_path) == [path.name]
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_the_process(tmp_path):
     path = tmp_path / "plot.svg"
     here = draw_all(path)
@@ -71,6 +72,7 @@ def test_bytes_do_not_depend_on_the_process(tmp_path):
     assert done.stdout == here[1]
 
 
+@pytest.mark.slow
 def test_settings_and_pyplot_are_left_alone(tmp_path):
     before = dict(matplotlib.rcParams)
     draw_all(tmp_path / "plot.png")

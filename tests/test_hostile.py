@@ -145,6 +145,7 @@ def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: To
     assert first.manifest["knowledge_base"] != second.manifest["knowledge_base"]
 
 
+@pytest.mark.slow
 def test_a_knowledge_base_of_a_hundred_thousand_names() -> None:
     kb = arbo.KnowledgeBase(arbo.Entity(f"E{i}", f"n{i:x}", aliases=(f"m{i:x}",)) for i in range(50_000))
     with within(20):

@@ -70,6 +70,7 @@ def test_wrong_usage_loads_nothing_heavy() -> None:
     assert loaded(command("link", "--bogus")) == set()
 
 
+@pytest.mark.slow
 def test_linking_loads_no_torch() -> None:
     code = "import arbo\ndocuments, kb = arbo.load_sample()\nassert arbo.Linker(kb).link(documents).evaluate()"
     assert not loaded(code) & {"torch", "transformers", "networkx", "obonet"}

@@ -110,6 +110,7 @@ def test_the_sample_has_no_error() -> None:
     assert all(problem.severity == "warning" for problem in arbo.load_sample()[1].problems())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "format_", "counts"),
     [

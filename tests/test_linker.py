@@ -258,6 +258,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_threads_and_hash_seeds_change_no_bit() -> None:
     digests = set()
     for threads, seed in (("1", "0"), ("2", "7")):

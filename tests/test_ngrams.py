@@ -156,6 +156,7 @@ print(digest.hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_hash_seeds_change_no_bit() -> None:
     digests = {
         subprocess.run(

@@ -339,6 +339,7 @@ def test_a_damaged_archive_is_read_or_refused_but_never_crashes(pack: Pack) -> N
     assert len(whole_again) < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "documents", "mentions", "discontinuous", "unannotated", "several"),
     [
@@ -371,6 +372,7 @@ def test_real_corpora_have_their_published_counts(
     assert not {"mentions with overlapping fragments", "malformed lines skipped"} & set(corpus.notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("split", "sizes", "clusters"),
     [

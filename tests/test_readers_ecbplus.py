@@ -238,6 +238,7 @@ def test_ecbplus_is_read_whole(shared: Callable[[str], Path]) -> None:
     assert {m.type for m in corpus.mentions} == {"HUM", "NON", "LOC", "TIM"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "documents", "mentions", "chains", "titled", "titles"),
     [
@@ -258,6 +259,7 @@ def test_gum_has_its_published_counts(
     assert len(untitled) + len({m["coref_chain"] for m in raw if m["identity"]}) == chains
 
 
+@pytest.mark.slow
 def test_titles_join_documents(shared: Callable[[str], Path]) -> None:
     corpus = read_ecbplus(shared("data/gum"))
     across = [title for title, found in homes(corpus).items() if len(found) > 1]

@@ -122,6 +122,7 @@ def test_what_is_no_document_fails_by_place(read: Read) -> None:
     assert len(read()) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "documents", "mentions", "linked", "nil", "distinct", "inside"),
     [
@@ -176,6 +177,7 @@ def test_real_corpora_have_their_published_counts(
     assert corpus.notes.get("duplicate documents dropped", 0) == (name == "ajmc/en train")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "disagreeing", "nested"),
     [

@@ -200,6 +200,7 @@ def test_obsolete_terms_lead_to_their_replacement(read: Callable[..., KnowledgeB
     assert kb.notes == {"obsolete terms ignored": 7, "obsolete terms led to their replacement": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["craft/ontologies/CL", "craft/ontologies/SO", "craft/ontologies/MOP", "disease_ontology/HumanDO_2015-11-11"],
@@ -219,6 +220,7 @@ def test_real_ontologies_are_what_obonet_reads(shared: Callable[[str], Path], na
         assert set(data.get("alt_id", ())) <= set(entity.alternative_ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "live", "obsolete_terms", "synonyms", "definitions", "led"),
     [

@@ -252,6 +252,7 @@ os.replace = lambda source, target: hang() if "partial" in source.name else move
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
 @pytest.mark.parametrize("place", _HANGS)
 def test_kill_while_saving(result: arbo.Result, tmp_path: Path, place: str) -> None:
@@ -271,6 +272,7 @@ def test_kill_while_saving(result: arbo.Result, tmp_path: Path, place: str) -> N
     assert arbo.Result.load(tmp_path / "run").link_table == result.link_table
 
 
+@pytest.mark.slow
 def test_two_processes_write_one_folder(tmp_path: Path) -> None:
     script = f"{_SAVE}\nfor _ in range(30):\n    result.save(sys.argv[1])\n"
     processes = [

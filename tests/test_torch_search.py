@@ -41,6 +41,7 @@ def test_equal_to_faiss(seed: int, n: int, dim: int, k: int, metric: Metric, tie
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
 
 
+@pytest.mark.slow
 def test_faiss_is_not_loaded() -> None:
     code = """
 import sys

@@ -109,6 +109,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return Graph.from_edges(source, target, weights, n_entities=n_entities, n_nodes=n_entities + n_mentions)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(graphs(), st.sampled_from(NESTED))
 def test_the_nested_methods_are_nested_in_the_larger_threshold(graph: Graph, method: Method) -> None:
