@@ -125,13 +125,13 @@ def _rows(domains: Sequence[str | None], of: Sequence[str | None]) -> list[Rows]
 
 def _inside(part: Part, queries: Vectors, things: Vectors) -> tuple[Vectors, Vectors, Rows | None]:
     """Return the queries and things of a part, and the place of each query among the things if it is one of them."""
-    some = _taken(queries, part.queries)
+    some = taken(queries, part.queries)
     if things is queries:
         return some, some, np.arange(len(some), dtype=np.int32)
-    return some, _taken(things, part.things), None
+    return some, taken(things, part.things), None
 
 
-def _taken(vectors: Vectors, things: Rows) -> Vectors:
+def taken(vectors: Vectors, things: Rows) -> Vectors:
     """Return these things alone, numbered anew in their order, with the vectors that they use."""
     if len(things) == vectors.n:
         return vectors

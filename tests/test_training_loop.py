@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from types import SimpleNamespace
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -20,10 +26,17 @@ from arbo.errors import DataError, UsageError
 
 torch = pytest.importorskip("torch")
 
+from accelerate import Accelerator  # noqa: E402
+
 from arbo.encoders.tower import Tower  # noqa: E402
+from arbo.training import loop  # noqa: E402
+from arbo.training.checkpoints import checkpoints  # noqa: E402
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig  # noqa: E402
+from arbo.training.data import TrainingSet  # noqa: E402
+from arbo.training.development import development_scores  # noqa: E402
 from arbo.training.loop import TrainingError, train  # noqa: E402
 from arbo.training.losses import LOSSES  # noqa: E402
+from arbo.training.scores import Reader  # noqa: E402
 
 QUICK = TrainingConfig(
     positives="entity", negatives="random", n_negatives=4, epochs=1, batch_size=32, scale=20.0, learning_rate=1e-3
@@ -53,7 +66,7 @@ def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
     start = arbo.DualEncoder(bert, bert, reads).with_markers()
-    config = TrainingConfig(epochs=5, batch_size=32, scale=20.0, learning_rate=1e-3)
+    config = TrainingConfig(n_negatives=6, epochs=3, batch_size=32, scale=20.0, learning_rate=1e-3)
     trained = train(start, documents[:60], kb, out=tmp_path / "model", dev=documents[60:], config=config)
 
     def recall(model: arbo.DualEncoder) -> float:
@@ -75,15 +88,17 @@ def test_all_parts_go_together(
     bert: Tower, tmp_path: Path, sample: Any, positives: PositiveStrategy, negatives: NegativeStrategy
 ) -> None:
     documents, _, kb = sample
-    config = replace(QUICK, positives=positives, negatives=negatives, steps=2)
-    train(encoder(bert), documents, kb, out=tmp_path / "model", config=config)
+    config = replace(QUICK, positives=positives, negatives=negatives, batch_size=8, steps=2)
+    train(encoder(bert), documents[:6], kb, out=tmp_path / "model", config=config)
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "model"))
 
 
 def test_a_seed_repeats(bert: Tower, tmp_path: Path, sample: Any) -> None:
     documents, dev, kb = sample
     runs = {
-        name: train(encoder(bert), documents, kb, dev=dev, out=tmp_path / name, config=replace(QUICK, seed=seed))
+        name: train(
+            encoder(bert), documents[:6], kb, dev=dev[:4], out=tmp_path / name, config=replace(QUICK, seed=seed)
+        )
         for name, seed in (("a", 1), ("b", 1), ("c", 2))
     }
     assert log_of(tmp_path / "a") == log_of(tmp_path / "b") != log_of(tmp_path / "c")
@@ -94,11 +109,32 @@ def test_a_seed_repeats(bert: Tower, tmp_path: Path, sample: Any) -> None:
 def test_parts_of_a_batch_give_the_same_gradients(bert: Tower, tmp_path: Path, sample: Any, micro_batch: int) -> None:
     documents, _, kb = sample
     still = encoder(without_dropout(bert))
-    config = replace(QUICK, negatives="in-batch", steps=3)
+    config = replace(QUICK, negatives="in-batch", steps=2)
     train(still, documents, kb, out=tmp_path / "whole", config=config)
     train(still, documents, kb, out=tmp_path / "parts", config=replace(config, micro_batch=micro_batch))
     for whole, parts in zip(log_of(tmp_path / "whole"), log_of(tmp_path / "parts"), strict=True):
         assert parts == pytest.approx(whole, rel=1e-3)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5])
+def test_processes_share_a_batch(
+    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, batch_size: int
+) -> None:
+    documents, _, kb = sample
+    still = encoder(without_dropout(bert))
+    config = replace(QUICK, batch_size=batch_size, micro_batch=2, steps=1)
+    backward, n_backward = Accelerator.backward, []
+    monkeypatch.setattr(Accelerator, "backward", lambda *given: n_backward.append(1) or backward(*given))
+    train(still, documents, kb, out=tmp_path / "whole", config=config)
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    shares = []
+    for rank in (0, 1):
+        n_backward.clear()
+        monkeypatch.setattr(Accelerator, "process_index", rank)
+        train(still, documents, kb, out=tmp_path / str(rank), config=config)
+        shares.append(log_of(tmp_path / str(rank))[0]["loss"])
+        assert n_backward  # without which the other process would wait for ever
+    assert sum(shares) == pytest.approx(log_of(tmp_path / "whole")[0]["loss"], rel=1e-5)
 
 
 def without_dropout(tower: Tower) -> Tower:
@@ -122,14 +158,48 @@ class Killed(BaseException):
     """What no handler expects."""
 
 
-@pytest.mark.parametrize("after", [0, 1, 4, 5, 7])
-def test_an_interrupted_training_goes_on_with_the_same_losses(
-    bert: Tower, tmp_path: Path, sample: Any, after: int
-) -> None:
+@pytest.fixture(scope="module")
+def small(bert: Tower, sample: Any) -> Any:
+    """Begin a small training, or go on with it; everything in it that can be interrupted is."""
     documents, dev, kb = sample
-    config = replace(QUICK, positives="1rand", negatives="mixed", epochs=2, batch_size=32, refresh=2)
-    whole = train(encoder(bert), documents, kb, dev=dev, out=tmp_path / "whole", config=config, checkpoint_every=2)
 
+    def run(out: Path, **options: Any) -> arbo.DualEncoder:
+        return train(encoder(bert), documents[:4], kb, **{"dev": dev[:5], "out": out, "checkpoint_every": 2} | options)
+
+    return partial(run, config=SMALL)
+
+
+SMALL = replace(QUICK, positives="1rand", negatives="mixed", epochs=2, batch_size=10, refresh=2)
+
+
+class Unbroken(NamedTuple):
+    """What the small training comes to if nothing interrupts it."""
+
+    out: Path
+    trained: arbo.DualEncoder
+    moves: int
+    """Files and folders that were moved and removed."""
+
+
+@pytest.fixture(scope="module")
+def unbroken(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
+    out = tmp_path_factory.mktemp("unbroken") / "model"
+    with dead_after(10**6) as moves:
+        return Unbroken(out, small(out), next(moves))
+
+
+def assert_as_unbroken(unbroken: Unbroken, out: Path, trained: arbo.DualEncoder) -> None:
+    assert log_of(out) == log_of(unbroken.out)
+    assert all(map(torch.equal, weights(trained), weights(unbroken.trained)))
+    assert trained.config == unbroken.trained.config
+    left = {path.name for path in out.parent.iterdir() if not path.name.startswith(".arbo-")}
+    assert left == {out.name, f"{out.name}.log.jsonl"}
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 5])
+def test_an_interrupted_training_goes_on_with_the_same_losses(
+    small: Any, unbroken: Unbroken, tmp_path: Path, after: int
+) -> None:
     def killing(what: str) -> Any:
         def show(items: Iterable[Any], total: int) -> Iterator[Any]:
             for done, item in enumerate(items):
@@ -139,32 +209,97 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
 
         return show
 
-    options: dict[str, Any] = {"dev": dev, "out": tmp_path / "parts", "config": config, "checkpoint_every": 2}
+    out = tmp_path / "model"
     with pytest.raises(Killed):
-        train(encoder(bert), documents, kb, **options, announce=killing)
-    assert not (tmp_path / "parts").exists()
-    parts = train(encoder(bert), documents, kb, **options)
-    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
-    assert all(map(torch.equal, weights(parts), weights(whole)))
-    assert not (tmp_path / "parts.training").exists()
+        small(out, announce=killing)
+    assert not out.exists()
+    assert_as_unbroken(unbroken, out, small(out))
+
+
+@contextmanager
+def dead_after(moves: int) -> Iterator[Iterator[int]]:
+    """From so many moves and removals of files on let none happen any more, as if the process had been killed."""
+    done = itertools.count()
+
+    def dying(act: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            if next(done) >= moves:
+                raise Killed
+            return act(*given, **named)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in ((os, "replace"), (os, "rename"), (shutil, "rmtree"), (shutil, "copyfile")):
+            patch.setattr(owner, name, dying(getattr(owner, name)))
+        yield done
+
+
+@pytest.mark.parametrize("place", [0, 2, 8, 20, -7, -4, -3, -2, -1])
+def test_killed_between_any_two_files(small: Any, unbroken: Unbroken, tmp_path: Path, place: int) -> None:
+    out = tmp_path / "model"
+    with pytest.raises(Killed), dead_after(place % unbroken.moves):
+        small(out)
+    assert_as_unbroken(unbroken, out, small(out))
+
+
+def test_the_best_model_that_the_checkpoint_speaks_of_is_kept(
+    small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def score(*values: float) -> None:
+        scores = iter(values)
+        monkeypatch.setattr(loop, "development_scores", lambda *_: {"recall@1": next(scores)})
+
+    best = []
+    monkeypatch.setattr(loop, "_with_thresholds", lambda trained, _: best.append(weights(trained)) or trained)
+    score(0.2, 0.1)
+    small(tmp_path / "first")
+    score(0.1, 0.2)  # but before the better one is in a checkpoint the process is killed, and then goes on elsewhere,
+    save = loop.save_checkpoint
+
+    def save_early(folder: Path, state: Any, *others: Any) -> None:
+        if state.best == 0.2:
+            raise Killed
+        save(folder, state, *others)
+
+    monkeypatch.setattr(loop, "save_checkpoint", save_early)
+    with pytest.raises(Killed):
+        small(tmp_path / "model")
+    monkeypatch.setattr(loop, "save_checkpoint", save)
+    score(0.05)  # where rounding makes it the worse one
+    small(tmp_path / "model")
+    assert all(map(torch.equal, *best))
+
+
+def test_a_training_that_needs_less_memory_goes_on(small: Any, unbroken: Unbroken, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    with pytest.raises(Killed), dead_after(12):
+        small(out)
+    small(out, config=replace(SMALL, micro_batch=3))
+    assert [line["step"] for line in log_of(out)] == [line["step"] for line in log_of(unbroken.out)]
+
+
+def test_a_damaged_checkpoint(small: Any, tmp_path: Path) -> None:
+    out, folder = tmp_path / "model", tmp_path / "model.training"
+    with pytest.raises(Killed), dead_after(12):
+        small(out)
+    for name in ("optimizer.safetensors", "plan.safetensors", "state.json"):
+        damaged = checkpoints(folder)[-1] / name
+        damaged.write_bytes(damaged.read_bytes()[:9])
+        with pytest.raises(DataError, match=r"cannot be read .* delete the folder"):
+            small(out)
 
 
 @pytest.mark.slow
 def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, tmp_path: Path) -> None:
     code = f"""
-import sys, torch, arbo
-from arbo.training.config import TrainingConfig
-from arbo.training.losses import LOSSES  # noqa: E402
-from arbo.training.loop import train
-torch.set_num_threads(1)
-documents, kb = arbo.load_sample()
-encoder = arbo.DualEncoder.from_pretrained({str(bert_folder)!r}, device="cpu")
-config = TrainingConfig(positives="entity", negatives="in-batch", epochs=4, batch_size=16, learning_rate=1e-3)
-train(encoder, documents[:40], kb, out=sys.argv[1], config=config, checkpoint_every=3)
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_training_loop import train_from_folder
+train_from_folder({str(bert_folder)!r}, sys.argv[1])
 """
-    command = [sys.executable, "-c", code]
-    subprocess.run([*command, tmp_path / "whole"], check=True, capture_output=True)
-    process = subprocess.Popen([*command, tmp_path / "parts"], stderr=subprocess.DEVNULL)
+    train_from_folder(str(bert_folder), str(tmp_path / "whole"))
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "parts"], stderr=subprocess.DEVNULL)
     log = tmp_path / "parts.training" / "log.jsonl"
     deadline = time.monotonic() + 120
     while not (log.is_file() and log.read_text("utf-8").count("\n") >= 8):
@@ -173,8 +308,16 @@ train(encoder, documents[:40], kb, out=sys.argv[1], config=config, checkpoint_ev
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    subprocess.run([*command, tmp_path / "parts"], check=True, capture_output=True)
+    train_from_folder(str(bert_folder), str(tmp_path / "parts"))
     assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+
+
+def train_from_folder(folder: str, out: str) -> None:
+    torch.set_num_threads(1)
+    documents, kb = arbo.load_sample()
+    config = TrainingConfig(positives="entity", negatives="in-batch", epochs=4, batch_size=16, learning_rate=1e-3)
+    start = arbo.DualEncoder.from_pretrained(folder, device="cpu")
+    train(start, documents[:20], kb, out=out, config=config, checkpoint_every=3)
 
 
 def test_another_training_is_not_continued(bert: Tower, tmp_path: Path, sample: Any) -> None:
@@ -192,8 +335,21 @@ def test_another_training_is_not_continued(bert: Tower, tmp_path: Path, sample: 
 def test_nothing_else_is_taken_for_a_training(bert: Tower, tmp_path: Path, sample: Any) -> None:
     documents, _, kb = sample
     (tmp_path / "model.training").mkdir()
-    with pytest.raises(UsageError, match="is in the way"):
+    (tmp_path / "model.training" / "own").touch()
+    with pytest.raises(UsageError, match=r"model\.training is in the way"):
         train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK)
+
+
+def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, _, kb = sample
+    (tmp_path / "model.log.jsonl").touch()
+    with pytest.raises(UsageError, match=r"model\.log\.jsonl is in the way"):
+        train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "own").touch()
+    with pytest.raises(UsageError, match="not a model that arbo saved"):
+        train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK)
+    assert not (tmp_path / "model.training").exists()
 
 
 def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_model(
@@ -208,7 +364,8 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_model(
     monkeypatch.setitem(LOSSES, "arborescence", spoilt)  # type: ignore[arg-type]
     with pytest.raises(TrainingError, match="step 8: the loss is nan"):
         train(encoder(bert), documents, kb, dev=dev, out=tmp_path / "model", config=replace(QUICK, epochs=5))
-    kept = arbo.DualEncoder.from_pretrained(tmp_path / "model.training" / "best")
+    (best,) = (tmp_path / "model.training").glob("best-*")
+    kept = arbo.DualEncoder.from_pretrained(best)
     assert all(value.isfinite().all() for value in weights(kept))
 
 
@@ -217,6 +374,129 @@ def test_no_gold_id_in_the_knowledge_base(bert: Tower, tmp_path: Path, sample: A
     kb = arbo.KnowledgeBase([arbo.Entity("Z1", "nothing of the kind")])
     with pytest.raises(DataError, match="nothing to train on"):
         train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK)
+
+
+def test_no_gold_id_of_the_development_documents(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, dev, kb = sample
+    with pytest.raises(DataError, match="nothing to choose the best model by"):
+        train(encoder(bert), documents, kb, dev=in_domain(dev, "elsewhere"), out=tmp_path / "model", config=QUICK)
+
+
+def in_domain(documents: Iterable[arbo.Document], domain: str) -> list[arbo.Document]:
+    return [replace(document, domain=domain) for document in documents]
+
+
+def test_domains_keep_to_themselves(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, _, kb = sample
+    two = arbo.KnowledgeBase(
+        [replace(entity, id=f"{domain}{entity.id}", domain=domain) for domain in "ab" for entity in kb]
+    )
+
+    def of(documents: Iterable[arbo.Document], domain: str, ids: str) -> list[arbo.Document]:
+        return [
+            replace(
+                document,
+                id=f"{domain}{ids}{document.id}",
+                domain=domain,
+                mentions=tuple(
+                    replace(
+                        mention,
+                        id=f"{domain}{ids}{mention.id}",
+                        document_id=f"{domain}{ids}{document.id}",
+                        gold=None if mention.gold is None else tuple(f"{ids}{id_}" for id_ in mention.gold),
+                    )
+                    for mention in document.mentions
+                ),
+            )
+            for document in documents
+        ]
+
+    alone = TrainingSet.of(arbo.Corpus.of(of(documents, "a", "a")), two)
+    data = TrainingSet.of(
+        arbo.Corpus.of([*of(documents, "a", "a"), *of(documents, "b", "b"), *of(documents, "a", "b")]), two
+    )
+    n = len(alone.inputs)
+    assert (data.entity[:n] == alone.entity).all()
+    assert (data.entity[n : 2 * n] == np.where(alone.entity < 0, -1, alone.entity + len(kb))).all()
+    assert (data.entity[2 * n :] == -1).all()  # what they are of is in another domain
+    scores = [development_scores(some, some.snapshot(encoder(bert))) for some in (alone, data)]
+    in_one = TrainingSet.of(arbo.Corpus.of(documents), kb)
+    assert scores[0] == development_scores(in_one, in_one.snapshot(encoder(bert)))
+    for k in (1, 64):
+        assert scores[1][f"recall@{k}"] == pytest.approx(scores[0][f"recall@{k}"] * 2 / 3)
+    config = replace(QUICK, positives="arborescence", negatives="knn", steps=2)
+    train(encoder(bert), of(documents, "b", "b"), two, out=tmp_path / "model", config=config)
+
+
+def test_a_negative_that_reads_as_the_positive_or_the_mention_is_none(bert: Tower) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("A", "fever"), arbo.Entity("B", "fever"), arbo.Entity("C", "kidney")])
+    text = "marsh marsh kidney"
+    spans = {"m1": (0, 5, "A"), "m2": (6, 11, "C"), "m3": (12, 18, "C")}
+    mentions = [arbo.Mention(id_, "d", ((a, b),), text[a:b], gold=(gold,)) for id_, (a, b, gold) in spans.items()]
+    data = TrainingSet.of(arbo.Corpus.of([arbo.Document("d", text, tuple(mentions))]), kb)
+    # of the first mention: its entity, the one of the same name, the third, the mentions that read "marsh", "kidney"
+    nodes = np.array([[0, 1, 2, 4, 5, -1]])
+    _, exists = Reader.of(encoder(bert), data).scores(np.array([0]), nodes)
+    assert exists.tolist() == [[True, False, True, False, True, False]]
+
+
+def test_scores_are_not_rounded_in_bfloat16(bert: Tower, sample: Any) -> None:
+    documents, _, kb = sample
+    reader = Reader.of(encoder(bert, metric="dot"), TrainingSet.of(arbo.Corpus.of(documents), kb))
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        scores, _ = reader.scores(np.arange(4), np.arange(20).reshape(4, 5))
+    assert scores.dtype == torch.float32
+    assert not torch.equal(scores, scores.bfloat16().float())
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float32"])
+def test_each_precision_in_one_process_from_weights_of_any(
+    bert: Tower, bert_folder: Path, tmp_path: Path, sample: Any, precision: Any
+) -> None:
+    documents, _, kb = sample
+    coarse = arbo.DualEncoder.from_pretrained(bert_folder, device="cpu", precision="bfloat16")
+    config = replace(QUICK, steps=2, precision=precision)
+    trained = train(coarse, documents, kb, out=tmp_path / "model", config=config)
+    assert {value.dtype for value in trained.module.parameters()} == {torch.float32}
+    figures = log_of(tmp_path / "model")
+    train(encoder(bert), documents, kb, out=tmp_path / "fine", config=replace(config, precision="float32"))
+    losses = [[line["loss"] for line in lines] for lines in (figures, log_of(tmp_path / "fine"))]
+    assert losses[0] == pytest.approx(losses[1], rel=0.05)
+
+
+def test_the_thresholds_are_those_that_linking_does_best_with(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, dev, kb = sample
+    trained = train(encoder(bert), documents, kb, dev=dev, out=tmp_path / "model", config=replace(QUICK, steps=2))
+    tuning = arbo.Linker(kb, trained).tune(dev).tuning
+    assert tuning is not None
+    own = arbo.LinkerConfig()
+    best = max(trial.score for trial in tuning.trials if (trial.method, trial.k) == (own.method, own.k))
+    assert arbo.Linker(kb, trained).link(dev).evaluate().accuracy_with_nil == pytest.approx(best)
+
+
+def test_tensorboard(bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, _, kb = sample
+    config, shown = replace(QUICK, steps=2), []
+
+    class Writer:
+        def __init__(self, folder: Path, purge_step: int) -> None:
+            shown.append((folder, purge_step))
+
+        def add_scalar(self, name: str, value: float, step: int) -> None:
+            shown.append((name, value, step))
+
+        def flush(self) -> None:
+            pass
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UsageError, match="pip install tensorboard"):
+        train(encoder(bert), documents, kb, out=tmp_path / "model", config=config, tensorboard=tmp_path / "board")
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
+    train(encoder(bert), documents, kb, out=tmp_path / "model", config=config, tensorboard=tmp_path / "board")
+    assert shown[0] == (tmp_path / "board", 1)
+    assert [entry for entry in shown if entry[0] == "loss"] == [
+        ("loss", line["loss"], line["step"]) for line in log_of(tmp_path / "model")
+    ]
 
 
 def test_one_entity_with_one_mention(bert: Tower, tmp_path: Path) -> None:

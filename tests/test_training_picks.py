@@ -19,7 +19,7 @@ seeds = st.integers(0, 2**32)
 class Case:
     """A small training set: entities with one to three texts, mentions with one gold id or two, or one outside."""
 
-    def __init__(self, seed: int, *, several: bool = True) -> None:
+    def __init__(self, seed: int, *, several: bool = True, in_domains: bool = False) -> None:
         rng = np.random.default_rng(seed)
         self.n_entities, n_mentions, dim = int(rng.integers(2, 6)), int(rng.integers(1, 14)), 4
         owner = np.sort(np.r_[np.arange(self.n_entities), rng.integers(self.n_entities, size=4 if several else 0)])
@@ -33,7 +33,9 @@ class Case:
             if rng.random() < 0.2:
                 row[:] = [self.n_entities + int(rng.integers(2))]  # an id that the knowledge base lacks
         self.rows = rows
-        self.gold = Gold.of(rows)
+        self.domains = [str(rng.integers(2)) if in_domains else None for _ in rows]
+        self.entity_domains = [str(rng.integers(2)) if in_domains else None for _ in range(self.n_entities)]
+        self.gold = Gold.of(rows, self.domains, self.entity_domains)
         primary = np.array([row[0] if row[0] < self.n_entities else -1 for row in rows])
         self.metric = ["dot", "cosine"][seed % 2]
         self.snapshot = Snapshot(
@@ -49,6 +51,16 @@ class Case:
 
     def node(self, mention: int) -> int:
         return len(self.texts) + mention
+
+    def wrong(self, mention: int) -> list[int]:
+        """Entities that can be its negatives."""
+        own = self.domains[mention]
+        return [e for e, domain in enumerate(self.entity_domains) if domain == own and e not in self.rows[mention]]
+
+    def others(self, mention: int) -> list[int]:
+        """Mentions that can be its negatives."""
+        own, gold = self.domains[mention], set(self.rows[mention])
+        return [o for o, domain in enumerate(self.domains) if domain == own and not gold & set(self.rows[o])]
 
     def text(self, mention: int, entity: int) -> int:
         return min(np.flatnonzero(self.owner == entity), key=lambda text: self.weight(text, self.node(mention)))
@@ -124,30 +136,28 @@ def test_every_other_mention_of_the_cluster_can_be_the_random_one():
     assert drawn == {(1, -1), (3, -1), (5, -1)} | {(m, other) for m in (0, 2, 4) for other in (0, 2, 4) if m != other}
 
 
-@given(seeds, st.integers(0, 6), st.integers(0, 6))
+@given(seeds, st.integers(0, 6), st.integers(0, 6), st.booleans())
 @settings(deadline=None)
-def test_near_negatives(seed, n_entities, n_mentions):
-    case = Case(seed)
+def test_near_negatives(seed, n_entities, n_mentions, in_domains):
+    case = Case(seed, in_domains=in_domains)
     chosen = np.arange(0, len(case.rows), 2)
     found = near(case.snapshot, case.gold, chosen, n_entities=n_entities, n_mentions=n_mentions)
     assert found.shape == (len(chosen), n_entities + n_mentions)
     for m, row in zip(chosen.tolist(), found.tolist(), strict=True):
-        wrong = [e for e in range(case.n_entities) if e not in case.rows[m]]
-        texts = sorted((case.text(m, e) for e in wrong), key=lambda t: case.weight(t, case.node(m)))
-        others = [o for o in range(len(case.rows)) if o != m and not set(case.rows[o]) & set(case.rows[m])]
-        others.sort(key=lambda o: case.weight(case.node(o), case.node(m)))
+        texts = sorted((case.text(m, e) for e in case.wrong(m)), key=lambda t: case.weight(t, case.node(m)))
+        others = sorted(case.others(m), key=lambda o: case.weight(case.node(o), case.node(m)))
         assert [node for node in row[:n_entities] if node >= 0] == texts[:n_entities]
         assert [node for node in row[n_entities:] if node >= 0] == [case.node(o) for o in others[:n_mentions]]
 
 
-@given(seeds, st.integers(0, 6))
+@given(seeds, st.integers(0, 6), st.booleans())
 @settings(deadline=None)
-def test_random_negatives_are_wrong_and_differ(seed, n):
-    case = Case(seed)
+def test_random_negatives_are_wrong_and_differ(seed, n, in_domains):
+    case = Case(seed, in_domains=in_domains)
     mentions = np.arange(len(case.rows))
     drawn = random(case.snapshot, case.gold, mentions, n, np.random.default_rng(seed))
     for m, row in zip(mentions.tolist(), drawn.tolist(), strict=True):
-        wrong = {e for e in range(case.n_entities) if e not in case.rows[m]}
+        wrong = set(case.wrong(m))
         entities = [case.owner[text] for text in row if text >= 0]
         assert set(entities) <= wrong
         assert len(set(entities)) == len(entities) == min(n, len(wrong))
@@ -157,25 +167,32 @@ def test_random_negatives_are_wrong_and_differ(seed, n):
 def test_random_negatives_are_uniform_over_entities_not_texts():
     owner = np.r_[np.zeros(20, int), 1, 2, 3]
     snapshot = Snapshot(Vectors.of(np.eye(23), owner), Vectors.of(np.ones((4000, 23))), np.full(4000, 3), "dot")
-    drawn = random(snapshot, Gold.of([[3]] * 4000), np.arange(4000), 1, np.random.default_rng(0))
+    gold = Gold.of([[3]] * 4000, [None] * 4000, [None] * 4)
+    drawn = random(snapshot, gold, np.arange(4000), 1, np.random.default_rng(0))
     assert np.bincount(owner[drawn[:, 0]]).tolist() == pytest.approx([4000 / 3] * 3, rel=0.1)
 
 
-@given(seeds)
+def test_random_negatives_can_be_all_there_are():
+    snapshot = Snapshot(Vectors.of(np.eye(60)), Vectors.of(np.ones((40, 60))), np.full(40, 7), "dot")
+    gold = Gold.of([[7, 9, 7]] * 40, [None] * 40, [None] * 60)
+    drawn = random(snapshot, gold, np.arange(40), 60, np.random.default_rng(0))
+    assert (np.sort(drawn[:, :58], axis=1) == np.setdiff1d(np.arange(60), [7, 9])).all()
+    assert (drawn[:, 58:] == -1).all()
+
+
+@given(seeds, st.booleans())
 @settings(deadline=None)
-def test_in_batch_negatives(seed):
-    case = Case(seed)
+def test_in_batch_negatives(seed, in_domains):
+    case = Case(seed, in_domains=in_domains)
     batch = np.flatnonzero(case.snapshot.gold >= 0)
     if not len(batch):
         return
     positive = pick_positives(case.snapshot, "arborescence", case.rng)[batch]
     found = in_batch(case.owner, case.gold, batch, positive)
     for m, row in zip(batch.tolist(), found.tolist(), strict=True):
-        expected = set()
-        for node in positive.tolist():
-            ids = {case.owner[node]} if node < len(case.texts) else set(case.rows[node - len(case.texts)])
-            if not ids & set(case.rows[m]):
-                expected.add(node)
+        allowed = {node for e in case.wrong(m) for node in np.flatnonzero(case.owner == e)}
+        allowed |= {case.node(o) for o in case.others(m)}
+        expected = allowed & set(positive.tolist())
         assert {node for node in row if node >= 0} == expected
 
 

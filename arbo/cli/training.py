@@ -99,6 +99,10 @@ def train(
     batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="[default: 128]")] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="[default: 3e-5]")] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="[default: 0]")] = None,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option("--tensorboard", metavar="FOLDER", help="Keep the figures there for TensorBoard too."),
+    ] = None,
     on_error: OnErrorOption = OnError.fail,
     as_json: Json = False,
 ) -> None:
@@ -137,6 +141,7 @@ def train(
         dev=None if dev is None else read_documents(dev, format_, types, on_error),
         out=out,
         config=settings,
+        tensorboard=tensorboard,
         announce=bars,
     )
     if as_json:

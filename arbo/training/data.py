@@ -27,15 +27,17 @@ class TrainingSet:
     kb: KnowledgeBase
     gold: Gold
     entity: Ids
-    """(mentions,) the first of its gold ids that the knowledge base holds, -1 where it holds none. These mentions are
-    trained on; the others can be negatives."""
+    """(mentions,) the first of its gold ids that the knowledge base holds in the mention's domain, -1 where it holds
+    none. Mentions that have one are trained on; the others can be negatives."""
 
     @classmethod
-    def of(cls, corpus: Corpus, kb: KnowledgeBase, *, expand_abbreviations: bool = True) -> Self:
-        """Take the annotated mentions of documents.
+    def of(
+        cls, corpus: Corpus, kb: KnowledgeBase, *, expand_abbreviations: bool = True, purpose: str = "train on"
+    ) -> Self:
+        """Take the annotated mentions of documents; ``purpose`` names in the error what they are for.
 
         Raises:
-            DataError: no mention has a gold id that the knowledge base holds.
+            DataError: no mention has a gold id that the knowledge base holds in its domain.
 
         """
         inputs = [
@@ -43,19 +45,20 @@ class TrainingSet:
         ]
         outside: dict[str, int] = {}
         rows: list[list[int]] = []
-        for item in inputs:
-            own: dict[int, None] = {}
+        entity = np.full(len(inputs), -1)
+        for place, item in enumerate(inputs):
+            rows.append([])
             for id_ in item.mention.gold or ():
-                found = kb.rows(id_) or (len(kb) + outside.setdefault(id_, len(outside)),)
-                own |= dict.fromkeys(found)
-            rows.append(list(own))
-        entity = np.array([next((row for row in own if row < len(kb)), -1) for own in rows], np.int64)
+                rows[-1].extend(kb.rows(id_) or (len(kb) + outside.setdefault(id_, len(outside)),))
+            inside = (row for row in rows[-1] if row < len(kb) and kb.entities[row].domain == item.document.domain)
+            entity[place] = next(inside, -1)
         if not (entity >= 0).any():
             raise DataError(
-                f"nothing to train on: none of {len(inputs):,} mentions with gold ids has one that the knowledge base "
-                "holds; do the ids match?"
+                f"nothing to {purpose}: none of {len(inputs):,} mentions with gold ids has one that the knowledge base "
+                "holds in the domain of its document; do the ids match, and the domains?"
             )
-        return cls(inputs, kb, Gold.of(rows), entity)
+        domains = [item.document.domain for item in inputs]
+        return cls(inputs, kb, Gold.of(rows, domains, [entity.domain for entity in kb]), entity)
 
     @property
     def queries(self) -> Ids:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from arbo.torch_search import best_scanner
+from arbo.domains import entity_parts, mention_parts, nearest_within
 from arbo.training.data import TrainingSet
 from arbo.training.positives import Snapshot
 from clustering import Graph, merge_tree
 from clustering.arrays import Ids
-from clustering.knn import nearest
+from clustering.knn import silent
 from eval import all_cuts, linking_scores
 
 RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
@@ -19,24 +21,18 @@ _NEIGHBOURS = 8
 def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float]:
     """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (paper, section 3.5)."""
     mentions, entities = snapshot.mentions, snapshot.entities
-    found = nearest(
-        mentions, entities, min(RECALL_AT[-1], len(entities)), metric=snapshot.metric, scanner=best_scanner()
-    )
+    domains = [item.document.domain for item in data.inputs]
+    search: dict[str, Any] = {"metric": snapshot.metric, "search": "exact", "progress": silent}
+    parts = entity_parts(domains, [entity.domain for entity in data.kb])
+    found = nearest_within(parts, mentions, entities, RECALL_AT[-1], **search).ids
     scores = linking_scores(
         data.gold.indptr,
         np.where(data.gold.id < len(entities), data.gold.id, -1),
-        found.ids[:, 0],
-        candidates=found.ids,
-        k=[k for k in RECALL_AT if k <= found.ids.shape[1]],
+        found[:, 0],
+        candidates=found,
+        k=RECALL_AT,
     )
-    near = nearest(
-        mentions,
-        mentions,
-        min(_NEIGHBOURS, len(mentions) - 1),
-        metric=snapshot.metric,
-        scanner=best_scanner(),
-        self_ids=np.arange(len(mentions)),
-    )
+    near = nearest_within(mention_parts(domains), mentions, mentions, _NEIGHBOURS, **search)
     tree = merge_tree(Graph.from_neighbors(near))
     cuts = all_cuts(_classes(data), tree.left, tree.right, tree.height)
     return {f"recall@{k}": value for k, value in scores.recall.items()} | {"ari": cuts.best("ari").value}

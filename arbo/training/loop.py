@@ -2,7 +2,8 @@
 
 What is kept while a training runs stands in a folder beside the model's, ``OUT.training``: checkpoints, the best model
 so far, and ``log.jsonl``, one line a step. A training that was killed goes on from its last checkpoint with the same
-losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``.
+losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``. Of several processes, each with a GPU
+of its own, the first one writes.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.state import AcceleratorState
 from torch import Tensor
 
+from arbo.config import LinkerConfig
 from arbo.documents import Corpus
 from arbo.encoders import DualEncoder
+from arbo.encoders.model_folder import check_replaceable
 from arbo.errors import ArboError, UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
 from arbo.progress import Announce, quiet
-from arbo.store import check_writable, write_json
-from arbo.training.checkpoints import State, checkpoints, load_optimizer, load_state, save_checkpoint
+from arbo.store import _beside, json_ready, write_json
+from arbo.training.checkpoints import State, best_model, checkpoints, load_optimizer, load_state, save_checkpoint
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
 from arbo.training.development import development_scores
@@ -69,14 +73,12 @@ class Trainer:
     dev: TrainingSet | None
     config: TrainingConfig
     folder: Path
+    accelerator: Accelerator
     announce: Announce
     checkpoint_every: int
+    tensorboard: Path | None
 
     def __post_init__(self) -> None:
-        self.accelerator = Accelerator(
-            mixed_precision=_MIXED[self.config.precision],
-            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
-        )
         self.steps_an_epoch = math.ceil(len(self.data.queries) / self.config.batch_size)
         self.n_steps = min(self.config.epochs * self.steps_an_epoch, self.config.steps or 10**12)
         self.state, self.plan = State(), Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
@@ -85,6 +87,7 @@ class Trainer:
             self.state, self.plan = load_state(saved[-1])
             self.encoder = replace(DualEncoder.from_pretrained(saved[-1] / "model"), config=self.encoder.config)
         self.encoder = self.encoder.copy()
+        self.encoder.module.float()
         self.reader = Reader.of(self.encoder, self.data)
         parameters = [weight for weight in self.encoder.module.parameters() if weight.requires_grad]
         self.model, self.optimizer = self.accelerator.prepare(
@@ -94,6 +97,8 @@ class Trainer:
             load_optimizer(saved[-1], self.optimizer.optimizer)
             if self.state.scaler and self.accelerator.scaler:
                 self.accelerator.scaler.load_state_dict(self.state.scaler)
+        is_shown = self.tensorboard is not None and self.accelerator.is_main_process
+        self.writer = _summary_writer(self.tensorboard, self.state.step) if is_shown else None
 
     def run(self) -> None:
         """Train to the end."""
@@ -123,15 +128,24 @@ class Trainer:
         nodes = self.plan.nodes(self.data, self.reader.owner, batch)
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         rows = np.arange(len(batch))[rank::world]
+        share = 1 / len(batch)
+        if not len(rows):  # a process without a mention compares one that counts for nothing: the others wait for it
+            rows, share = np.arange(1), 0.0
         parts = [rows[i : i + self.config.micro_batch] for i in range(0, len(rows), self.config.micro_batch)]
         self.model.train()
         self.optimizer.zero_grad()
         total = 0.0
         for i, part in enumerate(parts):
             with self.accelerator.no_sync(self.model) if i + 1 < len(parts) else nullcontext():
-                scores, exists = self.model(batch[part], nodes[part])
-                loss = LOSSES[self.config.loss](self.config.scale * scores, exists).sum() / len(batch)
-                self.accelerator.backward(loss * world)
+                try:
+                    scores, exists = self.model(batch[part], nodes[part])
+                    loss = share * LOSSES[self.config.loss](self.config.scale * scores, exists).sum()
+                    self.accelerator.backward(loss * world)
+                except torch.OutOfMemoryError as error:
+                    raise ArboError(
+                        f"not enough memory for micro_batch={self.config.micro_batch}: choose a smaller one; the "
+                        "training then goes on from its last checkpoint"
+                    ) from error
             total += float(loss.detach())
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
         limit = math.inf if self.config.clip is None else self.config.clip
@@ -150,11 +164,10 @@ class Trainer:
         if self.dev is None:
             return {}
         scores = development_scores(self.dev, self.dev.snapshot(self.encoder, self.announce))
-        value = scores.get(self.config.best, scores["recall@1"])
-        if self.state.best is None or value > self.state.best:
-            self.state = replace(self.state, best=value, best_step=self.state.step)
+        if self.state.best is None or scores[self.config.best] > self.state.best:
+            self.state = replace(self.state, best=scores[self.config.best], best_step=self.state.step)
             if self.accelerator.is_main_process:
-                self.encoder.save_pretrained(self.folder / "best")
+                self.encoder.save_pretrained(best_model(self.folder, self.state))
         return scores
 
     def keep(self) -> None:
@@ -169,7 +182,11 @@ class Trainer:
         """Add a line to the log."""
         if self.accelerator.is_main_process:
             with open(self.folder / LOG, "a", encoding="utf-8") as stream:
-                stream.write(json.dumps(figures) + "\n")
+                stream.write(json.dumps(json_ready(figures)) + "\n")
+        if self.writer is not None:
+            for name, value in figures.items():
+                self.writer.add_scalar(name, value, figures["step"])
+            self.writer.flush()
 
 
 def train(
@@ -182,6 +199,7 @@ def train(
     config: TrainingConfig | None = None,
     expand_abbreviations: bool = True,
     checkpoint_every: int = 500,
+    tensorboard: str | PathLike[str] | None = None,
     announce: Announce = quiet,
 ) -> DualEncoder:
     """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
@@ -196,41 +214,67 @@ def train(
         config: what is trained on what, and how.
         expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
         checkpoint_every: steps between two checkpoints.
+        tensorboard: a folder for the log in the format of TensorBoard too.
         announce: shows progress.
 
     Raises:
-        DataError: no mention has a gold id that the knowledge base holds.
+        DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
-        UsageError: the folder cannot be written, or ``OUT.training`` is of another training.
+        UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is
+            of another training; the device does not compute in that precision; TensorBoard is not installed.
 
     """
     config, target = config or TrainingConfig(), Path(out).resolve()
-    check_writable(target)
+    check_replaceable(target)
+    if checkpoint_every < 1:
+        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    accelerator = _accelerator(config)
+    announce = announce if accelerator.is_main_process else quiet
     corpus, dev_corpus = Corpus.of(documents), None if dev is None else Corpus.of(dev)
     data = TrainingSet.of(corpus, kb, expand_abbreviations=expand_abbreviations)
-    dev_data = None if dev_corpus is None else TrainingSet.of(dev_corpus, kb, expand_abbreviations=expand_abbreviations)
+    dev_data = None
+    if dev_corpus is not None:
+        dev_data = TrainingSet.of(
+            dev_corpus, kb, expand_abbreviations=expand_abbreviations, purpose="choose the best model by"
+        )
     encoder = replace(encoder, cache=None)
     folder = target.with_name(f"{target.name}.training")
     job = {
-        "config": config.as_dict(),
+        "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
         "encoder": encoder.settings,
         "documents": corpus.fingerprint,
         "dev": None if dev_corpus is None else dev_corpus.fingerprint,
         "knowledge_base": kb.fingerprint,
         "expand_abbreviations": expand_abbreviations,
     }
-    _begin(folder, job)
-    trainer = Trainer(encoder, data, dev_data, config, folder, announce, checkpoint_every)
-    _shorten(folder / LOG, trainer.state.step)
+    if accelerator.is_main_process:
+        _begin(folder, target, job)
+    accelerator.wait_for_everyone()
+    shown = None if tensorboard is None else Path(tensorboard)
+    trainer = Trainer(encoder, data, dev_data, config, folder, accelerator, announce, checkpoint_every, shown)
     trainer.run()
-    trained = trainer.encoder.copy() if dev_data is None else DualEncoder.from_pretrained(folder / "best")
-    if dev_corpus is not None:
-        trained = _with_thresholds(trained, kb, dev_corpus, announce)
-    if trainer.accelerator.is_main_process:
+    if accelerator.is_main_process:
+        trained = trainer.encoder
+        if dev_corpus is not None:
+            trained = DualEncoder.from_pretrained(best_model(folder, trainer.state))
+            linker = Linker(kb, trained, LinkerConfig(expand_abbreviations=expand_abbreviations), announce)
+            trained = _with_thresholds(trained, linker.tune(dev_corpus))
         trained.save_pretrained(target)
-        shutil.move(folder / LOG, target.with_name(f"{target.name}.{LOG}"))
-        shutil.rmtree(folder)
-    return replace(trained, name=str(target))
+        _finish(folder, target)
+    accelerator.wait_for_everyone()
+    return DualEncoder.from_pretrained(target)
+
+
+def _accelerator(config: TrainingConfig) -> Accelerator:
+    """Find out about devices and processes."""
+    AcceleratorState._reset_state()  # an earlier training of this process may have had another precision
+    try:
+        return Accelerator(
+            mixed_precision=_MIXED[config.precision],
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        )
+    except ValueError as error:
+        raise UsageError(f"precision {config.precision!r} cannot be had here: {error}") from error
 
 
 def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
@@ -239,18 +283,33 @@ def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> 
     return torch.optim.Adam(parameters, lr=config.learning_rate)
 
 
-def _begin(folder: Path, job: dict[str, Any]) -> None:
+def _summary_writer(folder: Path | None, step: int) -> Any:
+    """Write for TensorBoard, what stands there of later steps being forgotten."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise UsageError("TensorBoard is not installed; run: pip install tensorboard") from error
+    return SummaryWriter(folder, purge_step=step + 1)
+
+
+def _begin(folder: Path, target: Path, job: dict[str, Any]) -> None:
     """Make the folder of a training, or find that of the same training."""
-    file = folder / "job.json"
+    file, log = folder / "job.json", _log_of(target)
     own = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
     if file.is_file():
         if json.loads(file.read_text("utf-8")).get("hash") != own:
             raise UsageError(
                 f"{folder} is of another training (see {file.name} in it); delete it, or name another --out"
             )
+        for left in folder.glob(".*-*"):  # by whoever was killed while writing
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        saved = checkpoints(folder)
+        _shorten(folder / LOG, load_state(saved[-1])[0].step if saved else 0)
         return
-    if folder.exists():
+    if folder.is_dir() and any(not name.name.startswith(".arbo-partial-") for name in folder.iterdir()):
         raise UsageError(f"{folder} is in the way: trainings are kept there, and it is none; move it")
+    if log.exists() and not target.exists():
+        raise UsageError(f"{log} is in the way: the log will be kept there, and its model is gone; move it")
     write_json({"hash": own, **job}, file)
 
 
@@ -259,21 +318,32 @@ def _shorten(log: Path, step: int) -> None:
     if log.is_file():
         lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
         kept = [line for line in lines if json.loads(line)["step"] <= step]
-        log.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+        partial = _beside(log, "partial")
+        partial.write_text("".join(f"{line}\n" for line in kept), "utf-8")
+        partial.replace(log)
 
 
-def _with_thresholds(encoder: DualEncoder, kb: KnowledgeBase, dev: Corpus, announce: Announce) -> DualEncoder:
-    """Give the model the thresholds that are best on the development documents as its default ones."""
-    config = Linker(kb, encoder, announce=announce).tune(dev).config
-    entity, mention = (
-        None if limit in (None, "default") else float(limit)
-        for limit in (config.entity_threshold, config.mention_threshold)
-    )
+def _finish(folder: Path, target: Path) -> None:
+    """Put the log beside the model, and remove the folder of the training: at once, so that no half of one is left."""
+    partial, old = _beside(target, "partial"), _beside(target, "old")
+    shutil.copyfile(folder / LOG, partial)
+    partial.replace(_log_of(target))
+    folder.rename(old)
+    shutil.rmtree(old)
+
+
+def _log_of(target: Path) -> Path:
+    """Return where the log of a finished training is kept."""
+    return target.with_name(f"{target.name}.{LOG}")
+
+
+def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
+    """Give the model the best thresholds that tuning found for the method and the k that linking has by default."""
+    own = LinkerConfig()
+    assert linker.tuning is not None
+    tried = [trial for trial in linker.tuning.trials if (trial.method, trial.k) == (own.method, own.k)]
+    best = max(tried, key=lambda trial: trial.score)
     # No limit is a number too: one that nothing reaches.
     far = 1e6 if encoder.metric == "dot" else 2.0
-    own = replace(
-        encoder.config,
-        entity_threshold=far if entity is None else entity,
-        mention_threshold=encoder.config.mention_threshold if mention is None else mention,
-    )
-    return replace(encoder, config=own)
+    entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
+    return replace(encoder, config=replace(encoder.config, entity_threshold=entity, mention_threshold=mention))

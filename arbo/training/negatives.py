@@ -1,5 +1,7 @@
 """Negatives: what each mention is pushed away from; never one of its gold entities, nor another mention of them.
 
+All are of the mention's own domain (see `arbo.domains`), as are the things that it will be compared with.
+
 ==============  ========================================================================================
 ``in-batch``    the positives of the other mentions of the batch (`in_batch`)
 ``random``      entities drawn uniformly from the knowledge base, as in the proxy paper
@@ -13,11 +15,12 @@ Nodes are numbered as in `Snapshot`; a row that has fewer negatives than asked f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from arbo.domains import taken
 from arbo.torch_search import best_scanner
 from arbo.training.positives import Snapshot, nearest_text
 from clustering.arrays import Bools, Ids
@@ -26,68 +29,97 @@ from clustering.vectors import Vectors
 
 
 class Gold(NamedTuple):
-    """All gold ids of each mention, as numbers: entities of the knowledge base, then ids that it lacks."""
+    """All gold ids of each mention, as numbers: entities of the knowledge base, then ids that it lacks; and domains."""
 
     indptr: Ids
     """(mentions + 1,)"""
     id: Ids
-    """(gold ids,) those of mention ``m`` from ``indptr[m]`` on."""
+    """(gold ids,) those of mention ``m`` from ``indptr[m]`` on, none twice."""
+    domain: Ids
+    """(mentions,) a number for the domain of each."""
+    entity_domain: Ids
+    """(entities,)"""
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> Self:
-        """Make one of the ids of each mention."""
-        return cls(np.cumsum([0, *map(len, rows)]), np.array([id_ for row in rows for id_ in row], np.int64))
+    def of(
+        cls, rows: Sequence[Iterable[int]], domains: Sequence[str | None], entity_domains: Sequence[str | None]
+    ) -> Self:
+        """Make one of the ids of each mention, and the domains of mentions and entities."""
+        distinct = [list(dict.fromkeys(row)) for row in rows]
+        number = {name: place for place, name in enumerate(dict.fromkeys([*domains, *entity_domains]))}
+        return cls(
+            np.cumsum([0, *map(len, distinct)]),
+            np.array([id_ for row in distinct for id_ in row], np.int64),
+            np.array([number[name] for name in domains], np.int64),
+            np.array([number[name] for name in entity_domains], np.int64),
+        )
 
-    def accepts(self, mention: Ids, entity: Ids) -> Bools:
-        """Say whether an entity is right for a mention; (pairs,)."""
-        width = np.int64(1 + max(self.id.max(initial=0), entity.max(initial=0)))
-        own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
-        return np.isin(mention * width + entity, own)
+    def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
+        """Say whether an entity of a mention's domain is none of its gold ids; (pairs,)."""
+        inside: Bools = self.domain[mention] == self.entity_domain[entity]
+        return inside & ~self._holds(mention, entity)
 
-    def corefer(self, a: Ids, b: Ids) -> Bools:
-        """Say whether two mentions have a gold id in common; (pairs,)."""
+    def are_apart(self, a: Ids, b: Ids) -> Bools:
+        """Say whether two mentions of one domain have no gold id in common; (pairs,)."""
         count = np.diff(self.indptr)[b]
         pair = np.repeat(np.arange(len(b)), count)
         place = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(self.indptr[b], count)
-        right = self.accepts(a[pair], self.id[place])
-        return np.bincount(pair[right], minlength=len(b)) > 0
+        shared = self._holds(a[pair], self.id[place])
+        n_shared = np.bincount(pair[shared], minlength=len(b))
+        apart: Bools = (n_shared == 0) & (a != b) & (self.domain[a] == self.domain[b])
+        return apart
+
+    def _holds(self, mention: Ids, id_: Ids) -> Bools:
+        """Say whether an id is one of a mention's; (pairs,)."""
+        width = np.int64(1 + max(self.id.max(initial=0), id_.max(initial=0)))
+        own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
+        return np.isin(mention * width + id_, own)
 
 
 def near(snapshot: Snapshot, gold: Gold, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
     """Find the nearest wrong entities, then the nearest mentions of others; (mentions, n_entities + n_mentions).
 
-    The search is exact, over all entities and all mentions of the training data. An entity stands as its nearest text.
+    The search is exact, over all entities and all mentions of the training data that are in the mention's domain. An
+    entity stands as its nearest text.
     """
-    entity = _nearest_allowed(
-        snapshot, mentions, snapshot.entities, n_entities, lambda m, e: ~gold.accepts(m, e), itself=False
-    )
-    found = np.flatnonzero(entity.ravel() >= 0)
-    entity.ravel()[found] = nearest_text(snapshot, np.repeat(mentions, n_entities)[found], entity.ravel()[found])[0]
-    mention = _nearest_allowed(
-        snapshot, mentions, snapshot.mentions, n_mentions, lambda m, other: ~gold.corefer(m, other), itself=True
-    )
+    entity = np.full((len(mentions), n_entities), -1)
+    mention = np.full((len(mentions), n_mentions), -1)
+    domain = gold.domain[mentions]
+    for part in np.unique(domain):
+        rows = np.flatnonzero(domain == part)
+        own, inside = mentions[rows], np.flatnonzero(gold.entity_domain == part)
+        entity[rows] = _nearest_allowed(snapshot, own, snapshot.entities, inside, n_entities, gold.is_wrong)
+        inside = np.flatnonzero(gold.domain == part)
+        mention[rows] = _nearest_allowed(snapshot, own, snapshot.mentions, inside, n_mentions, gold.are_apart)
+    row, place = np.nonzero(entity >= 0)
+    entity[row, place] = nearest_text(snapshot, mentions[row], entity[row, place])[0]
     mention[mention >= 0] += snapshot.n_texts
     return np.hstack([entity, mention])
 
 
 def random(snapshot: Snapshot, gold: Gold, mentions: Ids, n: int, rng: np.random.Generator) -> Ids:
     """Draw wrong entities uniformly, none twice for a mention; of several texts of an entity one; (mentions, n)."""
-    n_entities = len(snapshot.entities)
+    by_domain = np.argsort(gold.entity_domain, kind="stable")
+    first, end = (
+        np.searchsorted(gold.entity_domain[by_domain], gold.domain[mentions], side) for side in ("left", "right")
+    )
+    owner = np.repeat(np.arange(len(gold.domain)), np.diff(gold.indptr))
+    inside = gold.id < len(by_domain)
+    inside[inside] = gold.entity_domain[gold.id[inside]] == gold.domain[owner[inside]]
+    n_wrong = end - first - np.bincount(owner[inside], minlength=len(gold.domain))[mentions]
     drawn = np.full((len(mentions), n), -1)
     for column in range(n):
-        todo = np.arange(len(mentions))
-        for _ in range(100):
-            entity = rng.integers(n_entities, size=len(todo))
-            taken = gold.accepts(mentions[todo], entity) | (drawn[todo, :column] == entity[:, None]).any(axis=1)
-            drawn[todo[~taken], column] = entity[~taken]
-            todo = todo[taken]
-            if not len(todo):
-                break
+        todo = np.flatnonzero(n_wrong > column)
+        while len(todo):
+            entity = by_domain[rng.integers(first[todo], end[todo])]
+            fits = gold.is_wrong(mentions[todo], entity) & (drawn[todo, :column] != entity[:, None]).all(axis=1)
+            drawn[todo[fits], column] = entity[fits]
+            todo = todo[~fits]
     entities = drawn[drawn >= 0]
     begin = np.searchsorted(snapshot.entities.owner, entities)
     count = np.searchsorted(snapshot.entities.owner, entities, side="right") - begin
     drawn[drawn >= 0] = begin + rng.integers(count)
-    return np.take_along_axis(drawn, np.argsort(drawn < 0, axis=1, kind="stable"), axis=1)
+    return drawn
 
 
 def in_batch(owner: Ids, gold: Gold, mentions: Ids, positive: Ids) -> Ids:
@@ -105,34 +137,29 @@ def in_batch(owner: Ids, gold: Gold, mentions: Ids, positive: Ids) -> Ids:
     node = np.tile(nodes, len(mentions))
     wrong = np.zeros(len(node), np.bool_)
     is_text = node < len(owner)
-    wrong[is_text] = ~gold.accepts(mention[is_text], owner[node[is_text]])
-    wrong[~is_text] = ~gold.corefer(mention[~is_text], node[~is_text] - len(owner))
+    wrong[is_text] = gold.is_wrong(mention[is_text], owner[node[is_text]])
+    wrong[~is_text] = gold.are_apart(mention[~is_text], node[~is_text] - len(owner))
     return np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
 
 
 def _nearest_allowed(
-    snapshot: Snapshot, mentions: Ids, corpus: Vectors, n: int, allowed: Callable[[Ids, Ids], Bools], *, itself: bool
+    snapshot: Snapshot, mentions: Ids, vectors: Vectors, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
 ) -> Ids:
-    """Find the nearest things that are allowed, fetching as many as it takes; (mentions, n), -1 at the end."""
+    """Find the nearest of some things that are allowed, fetching as many as it takes; (mentions, n), -1 at the end."""
     found = np.full((len(mentions), n), -1)
-    todo, width = np.arange(len(mentions)), n + 8
-    while n and len(todo):
+    corpus = taken(vectors, things)
+    todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8
+    while len(todo):
+        width = min(width, len(things))
         own = mentions[todo]
         queries = Vectors(
             snapshot.mentions.matrix, snapshot.mentions.row[own], np.arange(len(own), dtype=np.int32), len(own)
         )
-        ids = nearest(
-            queries,
-            corpus,
-            width,
-            metric=snapshot.metric,
-            scanner=best_scanner(),
-            self_ids=own if itself else None,
-        ).ids
-        fits = ids >= 0
+        ids = nearest(queries, corpus, width, metric=snapshot.metric, scanner=best_scanner()).ids
+        ids, fits = things[ids], ids >= 0
         fits[fits] = allowed(np.repeat(own, width)[fits.ravel()], ids[fits])
         order = np.argsort(~fits, axis=1, kind="stable")[:, :n]
-        found[todo] = np.where(np.take_along_axis(fits, order, axis=1), np.take_along_axis(ids, order, axis=1), -1)
-        todo = todo[(fits.sum(axis=1) < n) & (width < len(corpus))]
+        found[todo, : order.shape[1]] = np.take_along_axis(np.where(fits, ids, -1), order, axis=1)
+        todo = todo[(fits.sum(axis=1) < n) & (width < len(things))]
         width *= 4
     return found

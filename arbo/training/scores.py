@@ -37,7 +37,11 @@ class Reader:
         return np.asarray(self.entities.owner, np.int64)
 
     def scores(self, mentions: Ids, nodes: Ids) -> tuple[Tensor, Tensor]:
-        """Compare each mention with its nodes, -1 for none: similarities and which exist, (mentions, nodes) each."""
+        """Compare each mention with its nodes, -1 for none: similarities and which exist, (mentions, nodes) each.
+
+        A negative that reads as its mention does, or as the positive, counts as none: the model cannot tell them
+        apart, and what pulls the text of the one pushes that of the other.
+        """
         n_texts = len(self.entities.owner)
         exists = nodes >= 0
         is_mention = nodes >= n_texts
@@ -48,13 +52,15 @@ class Reader:
         vectors = torch.cat([self._encode(self.mentions, read), self._encode(self.entities, entity_read)])
         if self.encoder.metric == "cosine":
             vectors = normalize(vectors, dim=1)
+        own = place[: len(mentions), None]
         index = np.zeros(nodes.shape, np.int64)
         index[is_mention] = place[len(mentions) :]
         index[is_entity] = len(read) + entity_place
+        exists[:, 1:] &= (index[:, 1:] != index[:, :1]) & (index[:, 1:] != own)
         device = vectors.device
-        query = vectors[torch.from_numpy(place[: len(mentions)]).to(device)]
-        scores = torch.einsum("md,mnd->mn", query, vectors[torch.from_numpy(index).to(device)])
-        return scores, torch.from_numpy(exists).to(device)
+        query, compared = (vectors[torch.from_numpy(rows).to(device)] for rows in (own, index))
+        # Not a matrix product: autocast would round it to bfloat16, which is coarser than what the loss learns from.
+        return (query * compared).sum(dim=2), torch.from_numpy(exists).to(device)
 
     def _encode(self, texts: Texts, chosen: Ids) -> Tensor:
         """Encode distinct texts, those of like length together; (chosen, dim)."""
