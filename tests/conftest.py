@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -109,6 +112,51 @@ def batches() -> Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]
             hook.remove()
 
     return watch
+
+
+class Outcome(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        value = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+        assert isinstance(value, dict)
+        return value
+
+    @property
+    def told(self) -> str:
+        """What stderr says, on one line."""
+        return " ".join(self.err.split())
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Run the command line in this process."""
+    from arbo.cli import main
+
+    handler = signal.getsignal(signal.SIGINT)
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["arbo", *map(str, arguments)])
+        capsys.readouterr()
+        code: object = 0
+        try:
+            main()
+        except SystemExit as done:
+            code = done.code
+        printed = capsys.readouterr()
+        assert code is None or isinstance(code, int)
+        return Outcome(code or 0, printed.out, printed.err)
+
+    yield run
+    signal.signal(signal.SIGINT, handler)
 
 
 _TINY = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 128}

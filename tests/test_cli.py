@@ -8,52 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import typer
+from conftest import Run
 
 import arbo
-from arbo.cli import app, main
+from arbo.cli import app
 from arbo.readers.jsonl import write_jsonl
-
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, object]:
-        value = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-        assert isinstance(value, dict)
-        return value
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
-    """Run the command line in this process."""
-    handler = signal.getsignal(signal.SIGINT)
-
-    def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["arbo", *map(str, arguments)])
-        capsys.readouterr()
-        code: object = 0
-        try:
-            main()
-        except SystemExit as done:
-            code = done.code
-        printed = capsys.readouterr()
-        assert code is None or isinstance(code, int)
-        return Outcome(code or 0, printed.out, printed.err)
-
-    yield run
-    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.fixture(scope="module")

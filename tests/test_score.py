@@ -4,60 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
+from conftest import Run
 
 from arbo import UsageError
-from arbo.cli import main
 from arbo.cli.reporting import check_outputs, name_systems
 from eval import coreference_scores, read_conll
 
-
-class Outcome(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        value = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-        assert isinstance(value, dict)
-        return value
-
-    @property
-    def told(self) -> str:
-        return " ".join(self.err.split())
-
-
-Score = Callable[..., Outcome]
 Write = Callable[..., Path]
 
 
 @pytest.fixture
-def score(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Score]:
+def score(run: Run) -> Run:
     """Run `arbo score` in this process."""
-    handler = signal.getsignal(signal.SIGINT)
-
-    def score(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["arbo", "score", *map(str, arguments)])
-        capsys.readouterr()
-        code: object = 0
-        try:
-            main()
-        except SystemExit as done:
-            code = done.code
-        printed = capsys.readouterr()
-        assert code is None or isinstance(code, int)
-        return Outcome(code or 0, printed.out, printed.err)
-
-    yield score
-    signal.signal(signal.SIGINT, handler)
+    return lambda *arguments: run("score", *arguments)
 
 
 @pytest.fixture
@@ -91,7 +56,7 @@ def lines(text: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for cells in map(str.split, text.splitlines()) if cells}
 
 
-def test_the_contract_on_the_golden_files(score: Score, shared: Callable[[str], Path]) -> None:
+def test_the_contract_on_the_golden_files(score: Run, shared: Callable[[str], Path]) -> None:
     folder = shared("golden/conll")
     for line in (folder / "expected.jsonl").read_text("utf-8").splitlines():
         case = json.loads(line)
@@ -110,7 +75,7 @@ def test_the_contract_on_the_golden_files(score: Score, shared: Callable[[str], 
         assert name == response.name
 
 
-def test_one_document_is_coreference_scores(score: Score, write: Write) -> None:
+def test_one_document_is_coreference_scores(score: Run, write: Write) -> None:
     key = write("key.conll", d=["(1", "1)", "(2)", "(1)"])
     response = write("response.conll", d=["(1", "1)", "(1)", "(2)"])
     scored = score(key, response, "--json")
@@ -120,7 +85,7 @@ def test_one_document_is_coreference_scores(score: Score, write: Write) -> None:
     assert "intervals and significance tests need two or more" in scored.told
 
 
-def test_what_people_see(score: Score, many: tuple[Path, Path, Path]) -> None:
+def test_what_people_see(score: Run, many: tuple[Path, Path, Path]) -> None:
     key, good, _ = many
     shown = score(key, good)
     assert (shown.code, shown.err) == (0, "")
@@ -136,7 +101,7 @@ def test_what_people_see(score: Score, many: tuple[Path, Path, Path]) -> None:
     assert {"CEAF-m", "CEAF-e", "B-cubed", "BLANC"} < set(rows)
 
 
-def test_several_systems_are_compared_with_the_first(score: Score, many: tuple[Path, Path, Path]) -> None:
+def test_several_systems_are_compared_with_the_first(score: Run, many: tuple[Path, Path, Path]) -> None:
     key, good, bad = many
     shown = score(key, good, bad, "--seed", 5)
     rows = lines(shown.out)
@@ -158,14 +123,14 @@ def test_several_systems_are_compared_with_the_first(score: Score, many: tuple[P
     assert found["report"]["systems"]["good.conll"]["MUC"]["against_first"] is None
 
 
-def test_the_seed_decides_the_samples(score: Score, many: tuple[Path, Path, Path]) -> None:
+def test_the_seed_decides_the_samples(score: Run, many: tuple[Path, Path, Path]) -> None:
     key, good, bad = many
     same, again, other = (score(key, bad, good, "--json", "--seed", seed).out for seed in (3, 3, 4))
     assert same == again
     assert same != other
 
 
-def test_per_document(score: Score, write: Write) -> None:
+def test_per_document(score: Run, write: Write) -> None:
     documents = {"d1": ["(1)", "(1)"], "d2": ["(1)", "(1)", "(2)"], "d3": ["-"]}
     key, good = (write(name, **documents) for name in ("key", "good"))
     bad = write("bad", **(documents | {"d2": ["(1)", "(2)", "(2)"]}))
@@ -187,7 +152,7 @@ def test_per_document(score: Score, write: Write) -> None:
     assert "documents" not in score(key, bad, "--json").json
 
 
-def test_save_as_the_ending_says(score: Score, many: tuple[Path, Path, Path], tmp_path: Path) -> None:
+def test_save_as_the_ending_says(score: Run, many: tuple[Path, Path, Path], tmp_path: Path) -> None:
     key, good, bad = many
     files = [tmp_path / f"table.{ending}" for ending in ("md", "tex", "txt", "json")]
     saves = [argument for file in files for argument in ("--save", file)]
@@ -200,7 +165,7 @@ def test_save_as_the_ending_says(score: Score, many: tuple[Path, Path, Path], tm
     assert json.loads(data) == score(key, good, bad, "--json").json["report"]
 
 
-def test_formats_by_name_by_option_and_mixed(score: Score, write: Write, tmp_path: Path) -> None:
+def test_formats_by_name_by_option_and_mixed(score: Run, write: Write, tmp_path: Path) -> None:
     conll = write("key.conll", d=["(1", "1)", "(2)", "(1)"])
     clusters = '{"document": "d", "mentions": [[0, 1], [3, 3]]}\n{"document": "d", "mentions": [[2, 2]]}\n'
     plain, packed, odd = tmp_path / "a.jsonl", tmp_path / "a.jsonl.gz", tmp_path / "a.txt"
@@ -220,7 +185,7 @@ def test_formats_by_name_by_option_and_mixed(score: Score, write: Write, tmp_pat
     assert "is this JSON?" in refused.told
 
 
-def test_what_has_no_partner_is_told(score: Score, write: Write) -> None:
+def test_what_has_no_partner_is_told(score: Run, write: Write) -> None:
     key = write("key", **{"(a) ": ["(1)"], "(b)": ["(1)"], "(c)": ["(1)", "(1)|(2)"]})
     response = write("response", **{"(a)": ["(1)"], "(c)": ["(1)", "(2)", "# note"], "(x)": ["(1)"]})
     response.write_text(response.read_text().replace("(c)\t2\tw\t# note", "# note"))
@@ -237,7 +202,7 @@ def test_what_has_no_partner_is_told(score: Score, write: Write) -> None:
         assert note in scored.told
 
 
-def test_files_about_different_things_are_told(score: Score, write: Write) -> None:
+def test_files_about_different_things_are_told(score: Run, write: Write) -> None:
     key = write("key", d=["(1)", "-", "(1)"])
     assert "warning: shifted: no mention is in the key" in score(key, write("shifted", d=["-", "(1)", "-"])).told
     scored = score(key, write("other", e=["-", "-", "-"]))
@@ -245,7 +210,7 @@ def test_files_about_different_things_are_told(score: Score, write: Write) -> No
     assert "warning: other: no document of the key is in it; do the names of the documents agree?" in scored.told
 
 
-def test_a_file_without_any_mention_is_told(score: Score, write: Write, tmp_path: Path) -> None:
+def test_a_file_without_any_mention_is_told(score: Run, write: Write, tmp_path: Path) -> None:
     key, empty = write("key", d=["(1)", "-"]), write("empty", d=["-", "-"])
     none = tmp_path / "none.jsonl"
     none.write_text('{"document": "d", "mentions": []}\n')
@@ -263,7 +228,7 @@ def test_a_file_without_any_mention_is_told(score: Score, write: Write, tmp_path
     assert "last column" not in score(key, none).told
 
 
-def test_documents_of_other_lengths_are_told(score: Score, write: Write) -> None:
+def test_documents_of_other_lengths_are_told(score: Run, write: Write) -> None:
     key = write("key", **{f"d{i}": ["-", "(1)", "(1)"] for i in range(6)})
     shifted = {f"d{i}": ["(1)", "(1)"] for i in range(4)} | {"d4": ["-", "(1)", "(1)"], "d6": ["-"]}
     told = score(key, write("response", **shifted)).told
@@ -278,7 +243,7 @@ def test_documents_of_other_lengths_are_told(score: Score, write: Write) -> None
     assert "..." not in one
 
 
-def test_lengths_are_compared_only_where_both_files_have_words(score: Score, write: Write, tmp_path: Path) -> None:
+def test_lengths_are_compared_only_where_both_files_have_words(score: Run, write: Write, tmp_path: Path) -> None:
     key, response = write("key", d=["(1)", "-"]), tmp_path / "response.jsonl"
     response.write_text('{"document": "d", "mentions": [[0, 0]]}\n')
     for sides in ((key, response), (response, key)):
@@ -286,7 +251,7 @@ def test_lengths_are_compared_only_where_both_files_have_words(score: Score, wri
 
 
 def test_scoring_many_documents_shows_progress(
-    score: Score, many: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+    score: Run, many: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arbo.progress._BETWEEN_LINES", -1.0)
     key, good, bad = many
@@ -295,7 +260,7 @@ def test_scoring_many_documents_shows_progress(
     assert told.count("scoring: 95%") == 2
 
 
-def test_one_is_not_called_many(score: Score, write: Write) -> None:
+def test_one_is_not_called_many(score: Run, write: Write) -> None:
     shown = score(write("key", d=["(1)"]), write("response", e=["(1)"]))
     assert "response against key, 1 document\n" in shown.out
     assert "response: lacks 1 of the 1 document of the key" in shown.told
@@ -310,7 +275,7 @@ def test_a_plot_without_matplotlib_is_refused_before_the_work(tmp_path: Path, mo
         check_outputs([], None, tmp_path / "plot.png")
 
 
-def test_systems_of_one_file_name_are_told_apart(score: Score, write: Write) -> None:
+def test_systems_of_one_file_name_are_told_apart(score: Run, write: Write) -> None:
     key = write("key", d=["(1)"])
     responses = [write(f"{folder}/out.conll", d=["(1)"]) for folder in ("a", "b")]
     assert list(score(key, *responses, "--json").json["systems"]) == [str(path) for path in responses]
@@ -320,7 +285,7 @@ def test_a_folder_without_a_name_is_named_by_its_path() -> None:
     assert list(name_systems([Path("."), Path("../other")])) == [".", "other"]
 
 
-def test_names_cannot_steer_the_terminal(score: Score, write: Write) -> None:
+def test_names_cannot_steer_the_terminal(score: Run, write: Write) -> None:
     name = "[b]x[/b]\x1b[2J\x9b31m:smile:"
     key = write("key", **{name: ["(1)"], f"{name}2": ["(1)"]})
     for arguments in ((key, key), (key, write("other", d=["(1)"]))):
@@ -330,7 +295,7 @@ def test_names_cannot_steer_the_terminal(score: Score, write: Write) -> None:
         assert not {"\x1b", "\x9b"} & set(shown.out + shown.err)
 
 
-def test_bad_data_is_3_and_names_the_place(score: Score, write: Write, tmp_path: Path) -> None:
+def test_bad_data_is_3_and_names_the_place(score: Run, write: Write, tmp_path: Path) -> None:
     key = write("key.conll", d=["(1)"])
     bad = write("bad.conll", d=["(1)", "(1)|2)"])
     broken = tmp_path / "broken.jsonl"
@@ -349,7 +314,7 @@ def test_bad_data_is_3_and_names_the_place(score: Score, write: Write, tmp_path:
         assert told in outcome.told
 
 
-def test_wrong_usage_is_2(score: Score, write: Write, tmp_path: Path) -> None:
+def test_wrong_usage_is_2(score: Run, write: Write, tmp_path: Path) -> None:
     key, response = write("key.conll", d=["(1)"]), write("response.conll", d=["(1)"])
     for arguments, told in (
         ((), "KEY"),
