@@ -119,7 +119,7 @@ class Tuning:
                 shown.setdefault(curve.best.method, curve)
         threshold = np.unique(np.concatenate([curve.threshold for curve in shown.values()]))
         limit = top.best.entity_threshold if top.varies == "entity" else top.best.mention_threshold
-        name = self.objective.replace("_", " ")
+        name = {"accuracy_with_nil": "accuracy with NIL", "ari": "ARI"}[self.objective]
         plot_thresholds(
             threshold,
             {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
