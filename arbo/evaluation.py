@@ -163,7 +163,7 @@ def evaluate_together(
             if result.mention_table[column] != first.mention_table[column]:
                 raise UsageError(f"{name} and {other} differ in {column}; only results of the same documents compare")
     with_kb = (result for result in results.values() if result.manifest["knowledge_base"] is not None)
-    classes = gold_of(next(with_kb, first)).classes
+    classes = gold_of(next(with_kb, first)).classes if len(results) > 1 else None
     documents = None if train is None else list(train)
     return {name: evaluate(result, train=documents, classes=classes) for name, result in results.items()}
 

@@ -38,7 +38,7 @@ def save_run(result: Result, folder: str | PathLike[str]) -> None:
     """
     target = Path(folder).resolve()
     check_replaceable(target)
-    partial = _beside(target, "partial")
+    partial = beside(target, "partial")
     try:
         partial.mkdir(parents=True)
     except OSError as error:
@@ -49,11 +49,11 @@ def save_run(result: Result, folder: str | PathLike[str]) -> None:
         for name, table in zip(TABLES, tables, strict=True):
             file = partial / f"{name}.parquet"
             pq.write_table(table, file)
-            hashes[file.name] = _sha256(file)
+            hashes[file.name] = sha256_of(file)
         manifest = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "versions": {name: _version(name) for name in _VERSIONS} | {"python": platform.python_version()},
+            "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
             **result.manifest,
             "files": hashes,
         }
@@ -78,7 +78,7 @@ def load_run(folder: str | PathLike[str]) -> tuple[pa.Table, pa.Table, pa.Table,
     for name in TABLES:
         file = path / f"{name}.parquet"
         try:
-            if _sha256(file) != manifest["files"].get(file.name):
+            if sha256_of(file) != manifest["files"].get(file.name):
                 raise DataError("the file is not the one that was written; run the job again", file=str(file))
             tables.append(pq.read_table(file, partitioning=None))
         except (OSError, pa.ArrowException) as error:
@@ -154,7 +154,7 @@ def _move_into_place(partial: Path, target: Path) -> None:
     for file in partial.iterdir():
         with open(file, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
             os.fsync(stream.fileno())
-    aside = _beside(target, "old")
+    aside = beside(target, "old")
     try:
         while partial.exists():
             with suppress(FileNotFoundError):  # nothing there, or another process has just moved it
@@ -176,19 +176,21 @@ def _place(partial: Path, target: Path) -> None:
             raise
 
 
-def _beside(target: Path, kind: str) -> Path:
+def beside(target: Path, kind: str) -> Path:
     """Return a hidden path of its own in the folder of `target`: moving from there is one step."""
     return target.with_name(f".arbo-{kind}-{uuid4().hex}")
 
 
-def _version(distribution: str) -> str | None:
+def version_of(distribution: str) -> str | None:
+    """Return the installed version of a package, None where it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:
         return None
 
 
-def _sha256(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file's content."""
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -196,7 +198,7 @@ def _sha256(file: Path) -> str:
 def write_json(value: dict[str, Any], file: str | PathLike[str]) -> None:
     """Write a JSON file, complete or not at all."""
     target = Path(file).resolve()
-    partial = _beside(target, "partial")
+    partial = beside(target, "partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # One line a top-level key: what people edit stays in sight, what machines read stays small.

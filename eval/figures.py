@@ -65,11 +65,29 @@ class Figure(Protocol):
         """Say how interval and comparison are found."""
 
 
+class _Scored:
+    """A figure whose score is NaN where there is nothing to divide by."""
+
+    @cached_property
+    def _score(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def value(self) -> float:
+        """The score of all documents together; 0 where it is not defined."""
+        return self._score if self.is_defined else 0.0
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether there was anything to divide by."""
+        return not math.isnan(self._score)
+
+
 # Scores whose counts add over documents ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Summed:
+class Summed(_Scored):
     """A score of counts that add over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is that of the percentile bootstrap over documents, the comparison approximate randomisation; see
@@ -113,16 +131,6 @@ class Summed:
     @cached_property
     def _score(self) -> float:
         return float(self.ratio(self.counts.sum(axis=0)))
-
-    @property
-    def value(self) -> float:
-        """The score of all documents together; 0 where it is not defined."""
-        return self._score if self.is_defined else 0.0
-
-    @property
-    def is_defined(self) -> bool:
-        """Whether there was anything to divide by."""
-        return not math.isnan(self._score)
 
     @property
     def n_documents(self) -> int:
@@ -230,7 +238,7 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class OfClusters:
+class OfClusters(_Scored):
     """A score of clusters that reach across documents, so that no counts of documents add.
 
     A bootstrap sample would hold some documents twice, and the copies of a mention would corefer with themselves:
@@ -285,16 +293,6 @@ class OfClusters:
     @cached_property
     def _score(self) -> float:
         return self.score(Contingency.from_labels(self.labels_true, self.labels_pred))
-
-    @property
-    def value(self) -> float:
-        """The score of all mentions; 0 where it is not defined."""
-        return self._score if self.is_defined else 0.0
-
-    @property
-    def is_defined(self) -> bool:
-        """Whether there was anything to divide by."""
-        return not math.isnan(self._score)
 
     @property
     def n_documents(self) -> int:

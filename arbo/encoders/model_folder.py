@@ -23,7 +23,7 @@ from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import DataError, UsageError
 from arbo.settings import read_json
-from arbo.store import _beside, _sha256, _version, check_writable
+from arbo.store import beside, check_writable, sha256_of, version_of
 
 FORMAT = "arbo-model"
 FORMAT_VERSION = 1
@@ -60,7 +60,7 @@ def save_model(mention: Tower, entity: Tower, config: EncoderConfig, folder: str
     """
     target = Path(folder).resolve()
     check_replaceable(target)
-    partial = _beside(target, "partial")
+    partial = beside(target, "partial")
     shared = mention is entity
     try:
         for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
@@ -68,10 +68,10 @@ def save_model(mention: Tower, entity: Tower, config: EncoderConfig, folder: str
         manifest = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
-            "versions": {name: _version(name) for name in _VERSIONS} | {"python": platform.python_version()},
+            "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
             "config": asdict(config),
             "shared": shared,
-            "files": {name: _sha256(partial / name) for name in _files(partial)},
+            "files": {name: sha256_of(partial / name) for name in _files(partial)},
         }
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
         _move_into_place(partial, target)
@@ -165,7 +165,7 @@ def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
         try:
             if name not in found:  # which also keeps names such as /dev/zero from being opened
                 raise DataError(f"the file is missing; {_MEND}", file=file)
-            if _sha256(folder / name) != digest:
+            if sha256_of(folder / name) != digest:
                 raise DataError(f"the file is not the one that was saved; {_MEND}", file=file)
         except OSError as error:
             raise DataError(f"the file cannot be read ({error.strerror}); {_MEND}", file=file) from None
@@ -179,7 +179,7 @@ def _move_into_place(partial: Path, target: Path) -> None:
     for name in _files(partial):
         with open(partial / name, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
             os.fsync(stream.fileno())
-    aside = _beside(target, "old")
+    aside = beside(target, "old")
     try:
         with suppress(FileNotFoundError):
             os.replace(target, aside)

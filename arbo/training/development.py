@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from arbo.domains import entity_parts, mention_parts, nearest_within
+from arbo.evaluation import RECALL_AT
 from arbo.training.data import TrainingSet
 from arbo.training.positives import Snapshot
 from clustering import Graph, merge_tree
@@ -14,7 +15,6 @@ from clustering.arrays import Ids
 from clustering.knn import silent
 from eval import all_cuts, linking_scores
 
-RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
 _NEIGHBOURS = 8
 
 

@@ -33,7 +33,7 @@ from arbo.errors import ArboError, UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
 from arbo.progress import Announce, quiet
-from arbo.store import _beside, json_ready, write_json
+from arbo.store import beside, json_ready, write_json
 from arbo.training.checkpoints import State, best_model, checkpoints, load_optimizer, load_state, save_checkpoint
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
@@ -318,14 +318,14 @@ def _shorten(log: Path, step: int) -> None:
     if log.is_file():
         lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
         kept = [line for line in lines if json.loads(line)["step"] <= step]
-        partial = _beside(log, "partial")
+        partial = beside(log, "partial")
         partial.write_text("".join(f"{line}\n" for line in kept), "utf-8")
         partial.replace(log)
 
 
 def _finish(folder: Path, target: Path) -> None:
     """Put the log beside the model, and remove the folder of the training: at once, so that no half of one is left."""
-    partial, old = _beside(target, "partial"), _beside(target, "old")
+    partial, old = beside(target, "partial"), beside(target, "old")
     shutil.copyfile(folder / LOG, partial)
     partial.replace(_log_of(target))
     folder.rename(old)

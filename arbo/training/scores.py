@@ -12,6 +12,7 @@ from torch.nn.functional import normalize
 
 from arbo.encoders import DualEncoder
 from arbo.encoders.texts import Texts
+from arbo.encoders.tower import batch_end
 from arbo.training.data import TrainingSet
 from clustering.arrays import Ids
 
@@ -66,11 +67,10 @@ class Reader:
         """Encode distinct texts, those of like length together; (chosen, dim)."""
         rows = texts.spell(chosen)
         order = np.argsort([len(row.ids) for row in rows], kind="stable")
+        lengths = [len(rows[i].ids) for i in order]
         tower, parts, begin = texts.tower, [], 0
         while begin < len(order):
-            end = begin + 1
-            while end < len(order) and (end + 1 - begin) * len(rows[order[end]].ids) <= _TOKENS_A_BATCH:
-                end += 1
+            end = batch_end(lengths, begin, _TOKENS_A_BATCH)
             parts.append(tower.encode([rows[i] for i in order[begin:end]], self.encoder.config.pooling))
             begin = end
         vectors = torch.cat(parts) if parts else tower.encode([], self.encoder.config.pooling)
