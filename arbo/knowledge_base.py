@@ -155,6 +155,13 @@ class KnowledgeBase:
 
         return through_xrefs(self, *prefixes)
 
+    def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
+        """Return the same entities, also called what annotated documents call them; see `arbo.annotated_names`."""
+        from arbo.annotated_names import with_names_of
+        from arbo.documents import Corpus
+
+        return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
+
     def names(self) -> Names:
         """Return each entity's distinct names, its name first, then its aliases."""
         pairs = [

@@ -1,4 +1,4 @@
-"""The verbs on a knowledge base alone: stats and validate."""
+"""The verbs on a knowledge base: stats, validate and add-names."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Annotated
 
 import typer
 
-from arbo.cli.options import Json, KbFormat, KbXrefs
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.options import Documents, Format, Json, KbFormat, KbXrefs, OnError, OnErrorOption, Types
+from arbo.cli.reporting import check_kb_output
 
-app = typer.Typer(help="Look into a knowledge base: figures, and what is wrong with it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Look into a knowledge base, or add the names that annotated documents use.", no_args_is_help=True
+)
 
 KnowledgeBaseFile = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file or a folder.")]
 
@@ -68,3 +72,38 @@ def validate(
         console.print_problems(found)
     if errors:
         raise typer.Exit(3)
+
+
+@app.command("add-names")
+def add_names(
+    kb: KnowledgeBaseFile,
+    docs: Documents,
+    kb_format: KbFormat,
+    format_: Format,
+    out: Annotated[Path, typer.Option("--out", help="JSON lines to write the knowledge base to.")],
+    kb_xrefs: KbXrefs = None,
+    types: Types = None,
+    on_error: OnErrorOption = OnError.fail,
+    as_json: Json = False,
+) -> None:
+    """Call entities what annotated DOCS call them.
+
+    `arbo kb add-names medic.txt train.txt --kb-format medic --format pubtator --out kb.jsonl`, then
+    `arbo link test.txt --format pubtator --kb kb.jsonl --kb-format jsonl`.
+
+    A name goes to the entity that it was annotated with most often, and is no alias of any other then. Never take the
+    names from the documents that you evaluate on.
+    """
+    from arbo import console
+
+    check_kb_output(out, kb, docs)
+    base = read_kb(kb, kb_format, kb_xrefs)
+    named = base.with_names_of(read_documents(docs, format_, types, on_error))
+    named.to_jsonl(out)
+    before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
+    changes = {"added": len(after - before), "taken_away": len(before - after)}
+    if as_json:
+        console.print_json({"kb": str(out), **changes})
+    else:
+        said = f"{changes['added']:,} names added, {changes['taken_away']:,} taken away as another entity's"
+        console.out.print(console.plain(f"{said}; written to {out}"))

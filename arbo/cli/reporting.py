@@ -1,4 +1,4 @@
-"""What the verbs that score have in common: names of systems, and where a report goes."""
+"""What verbs have in common: names of systems, and where a report or a knowledge base goes."""
 
 from __future__ import annotations
 
@@ -58,6 +58,19 @@ def check_outputs(inputs: Iterable[Path], save: Sequence[Path] | None, plot: Pat
         check_writable(file)
     if plot is not None and find_spec("matplotlib") is None:
         raise UsageError("--plot needs matplotlib: pip install 'arbo[plot]'")
+
+
+def check_kb_output(out: Path, *inputs: Path) -> None:
+    """Make the folder of a knowledge base to be written; raise where it could not be, or would replace an input."""
+    from arbo import UsageError
+    from arbo.store import check_writable
+
+    if not out.name.lower().endswith((".jsonl", ".jsonl.gz")):
+        raise UsageError(f"--out {out}: the file's ending must be .jsonl or .jsonl.gz")
+    if {path.resolve() for path in inputs} & {out.resolve(), *out.resolve().parents}:
+        raise UsageError(f"--out {out} would overwrite an input; name another file")
+    check_writable(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
 
 
 def save_report(report: Report, files: Sequence[Path] | None) -> None:

@@ -1,0 +1,53 @@
+"""A knowledge base that calls its entities what annotated documents call them.
+
+Annotators meet names that no dictionary lists, and names that a dictionary gives to another entity. A name belongs to
+the entity that it was annotated with most often, the first of equals, and to no other: as a name of two it would not
+tell them apart. Only an entity's own name, the first, stays whatever the documents say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+from arbo.documents import Corpus
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.retrieval import mention_inputs
+
+
+def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
+    """Return the same entities with the names of their mentions as aliases, and without those of others' mentions.
+
+    Args:
+        kb: the entities.
+        documents: annotated ones. Of several gold ids of a mention the first that the knowledge base holds counts.
+        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
+
+    >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
+    >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
+    >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
+    >>> [entity.aliases for entity in with_names_of(kb, Corpus.of([document]))]
+    [('Grippe',), ('Rhinitis',)]
+
+    """
+    names: dict[tuple[str | None, str], str] = {}
+    entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
+    for item in mention_inputs(documents, expand_abbreviations=expand_abbreviations):
+        rows = (row for id_ in item.mention.gold or () for row in kb.rows(id_))
+        entity = next((row for row in rows if kb.entities[row].domain == item.document.domain), None)
+        if entity is not None:
+            key = item.document.domain, item.name.casefold()
+            names.setdefault(key, item.name)
+            entities[key][entity] += 1
+    holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
+    added: defaultdict[int, list[str]] = defaultdict(list)
+    for key, entity in holder.items():
+        added[entity].append(names[key])
+
+    def named(row: int, entity: Entity) -> Entity:
+        kept = [alias for alias in entity.aliases if holder.get((entity.domain, alias.casefold()), row) == row]
+        known = set(map(str.casefold, (entity.name, *kept)))
+        new = (name for name in added[row] if name.casefold() not in known)
+        return replace(entity, aliases=(*kept, *new))
+
+    return KnowledgeBase((named(row, entity) for row, entity in enumerate(kb)), kb.notes)

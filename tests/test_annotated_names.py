@@ -1,0 +1,106 @@
+"""Names that annotated documents give to entities."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from conftest import Run
+
+import arbo
+from arbo import Entity, KnowledgeBase
+
+
+def document(id_: str, *mentions: tuple[str, Sequence[str] | None], domain: str | None = None) -> dict[str, Any]:
+    """One that says the mentions in a row."""
+    text, spans = "", []
+    for name, _ in mentions:
+        spans.append([len(text), len(text) + len(name)])
+        text += f"{name}. "
+    marked: list[dict[str, Any]] = [{"spans": [span]} for span in spans]
+    for mention, (_, gold) in zip(marked, mentions, strict=True):
+        if gold is not None:
+            mention["entities"] = list(gold)
+    return {"id": id_, "text": text, "mentions": marked} | ({} if domain is None else {"domain": domain})
+
+
+def aliases(kb: KnowledgeBase, *documents: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {entity.id: entity.aliases for entity in kb.with_names_of(documents)}
+
+
+FLU, COLD = Entity("D1", "Flu", aliases=("Influenza",)), Entity("D2", "Cold", alternative_ids=("X2",))
+
+
+def test_an_entity_is_also_called_what_its_mentions_say() -> None:
+    found = aliases(
+        KnowledgeBase([FLU, COLD]),
+        document("1", ("Grippe", ["D1"]), ("influenza", ["D1"]), ("grippe", ["D1"]), ("sniffles", ["X2"])),
+    )
+    assert found == {"D1": ("Influenza", "Grippe"), "D2": ("sniffles",)}
+
+
+def test_a_name_of_several_entities_goes_to_the_most_frequent_then_to_the_first() -> None:
+    kb = KnowledgeBase([FLU, COLD])
+    often = document("1", ("Bug", ["D2"]), ("bug", ["D1"]), ("BUG", ["D2"]), ("virus", ["D2"]), ("virus", ["D1"]))
+    assert aliases(kb, often) == {"D1": ("Influenza", "virus"), "D2": ("Bug",)}
+
+
+def test_what_documents_call_one_entity_is_no_alias_of_another() -> None:
+    kb = KnowledgeBase([FLU, Entity("D2", "Cold", aliases=("FLU", "influenza", "Rhinitis"))])
+    found = aliases(kb, document("1", ("flu", ["D1"]), ("Influenza", ["D2"]), ("cold", ["D1"])))
+    assert found == {"D1": ("cold",), "D2": ("influenza", "Rhinitis")}
+    assert [entity.name for entity in kb.with_names_of([document("1", ("cold", ["D1"]))])] == ["Flu", "Cold"]
+
+
+def test_what_has_no_entity_gives_no_name() -> None:
+    kb = KnowledgeBase([FLU, COLD])
+    assert aliases(kb, document("1", ("plague", ["D9"]), ("ache", []), ("rash", None))) == {
+        "D1": ("Influenza",),
+        "D2": (),
+    }
+    assert aliases(kb, document("1", ("plague", ["D9", "X2", "D1"])))["D2"] == ("plague",)
+
+
+def test_domains_are_apart() -> None:
+    kb = KnowledgeBase([Entity("A", "flu", domain="a"), Entity("B", "flu", domain="b")])
+    in_a, in_b = (document(name, ("bug", ["A", "B"]), domain=name) for name in "ab")
+    assert aliases(kb, in_a, in_b, in_b) == {"A": ("bug",), "B": ("bug",)}
+
+
+def test_abbreviations_are_written_out_as_in_linking() -> None:
+    text = "Tick borne encephalitis (TBE) is rare. TBE is a disease."
+    begin = text.index("TBE is")
+    marked = {"id": "1", "text": text, "mentions": [{"spans": [[begin, begin + 3]], "entities": ["D1"]}]}
+    kb = KnowledgeBase([FLU])
+    assert kb.with_names_of([marked])["D1"].aliases == ("Influenza", "Tick borne encephalitis")
+    assert kb.with_names_of([marked], expand_abbreviations=False)["D1"].aliases == ("Influenza", "TBE")
+
+
+def test_the_sample_is_linked_better_with_names_of_its_own_documents() -> None:
+    documents, kb = arbo.load_sample()
+    config = arbo.LinkerConfig("independent", 1, None, None)
+    before, after = (
+        arbo.Linker(base, config=config).link(documents).evaluate().linking
+        for base in (kb, kb.with_names_of(documents))
+    )
+    assert before is not None
+    assert after is not None
+    assert after.accuracy > before.accuracy
+    assert kb.with_names_of(documents).fingerprint == kb.with_names_of(documents).fingerprint != kb.fingerprint
+
+
+def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
+    kb, documents, out = tmp_path / "kb.jsonl", tmp_path / "d.jsonl", tmp_path / "new" / "kb.jsonl"
+    KnowledgeBase([FLU, COLD]).to_jsonl(kb)
+    documents.write_text(json.dumps(document("1", ("Grippe", ["D1"]), ("flu", ["D1"]))) + "\n", "utf-8")
+    command = ["kb", "add-names", str(kb), str(documents), "--kb-format", "jsonl", "--format", "jsonl", "--out"]
+    done = run(*command, str(out))
+    assert done.code == 0, done.err
+    assert "1 names added, 0 taken away" in done.out
+    assert KnowledgeBase.from_jsonl(out)["D1"].aliases == ("Influenza", "Grippe")
+    before = kb.read_bytes()
+    for wrong in (kb, tmp_path / "kb.obo"):
+        refused = run(*command, str(wrong))
+        assert refused.code == 2
+        assert "--out" in refused.err
+    assert kb.read_bytes() == before
