@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from arbo.sample import load_sample
     from arbo.training.config import TrainingConfig
     from arbo.training.loop import train
+    from arbo.withholding import nil_split
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
 _HOME = {
@@ -51,6 +52,7 @@ _HOME = {
     "VectorEncoder": "encoders",
     "compare": "evaluation",
     "load_sample": "sample",
+    "nil_split": "withholding",
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
@@ -79,6 +81,7 @@ __all__ = [
     "VectorEncoder",
     "compare",
     "load_sample",
+    "nil_split",
     "read_documents",
     "read_jsonl",
     "read_pubtator",

@@ -18,6 +18,7 @@ from eval import (
     Contingency,
     CoreferenceScores,
     Line,
+    LinkingCounts,
     LinkingOutcomes,
     LinkingScores,
     NilCurve,
@@ -30,6 +31,7 @@ from eval import (
     counts_from_contingency,
     gold_is_nil,
     linking_outcomes,
+    nil_as_class,
     nil_curve,
     nil_scores,
     proportion,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
 _RECALL_SHOWN = (4, 16, 64)
+_RECALL_WITH_NIL_SHOWN = (1, 64)
 _USUAL = Resampling()
 MOST_WITH_INTERVALS = 50_000
 """Mentions above which the scores of clusters have no intervals: each is hundreds of passes over half of them."""
@@ -79,12 +82,17 @@ class Evaluation:
     clustering_unseen: ClusteringScores | None
     """The same over the mentions whose gold ids training did not have (ALL/UNSEEN of the ArboEL paper, section 3.5)."""
     coreference: CoreferenceScores | None
-    accuracy_with_nil: float | None
-    """Share of the annotated mentions that are linked to a gold entity, or are NIL and called so."""
+    with_nil: LinkingCounts | None
+    """Links and NIL decisions together, over all annotated mentions: NIL is a class beside the entities."""
     clustered: int
     """Mentions that clustering and coreference are over."""
     lines: tuple[Line, ...]
     """The headline figures; each knows how uncertain it is."""
+
+    @property
+    def accuracy_with_nil(self) -> float | None:
+        """Share of the annotated mentions that are linked to a gold entity, or are NIL and called so."""
+        return self.with_nil.accuracy if self.with_nil else None
 
     def report(self, name: str = "", how: Resampling | None = _USUAL) -> Report:
         """Return the headline figures as a table, under a name, with intervals unless ``how`` is None."""
@@ -96,6 +104,7 @@ class Evaluation:
         return {
             "mentions": self.mentions,
             "accuracy_with_nil": self.accuracy_with_nil,
+            "recall_with_nil": self.with_nil.recall if self.with_nil else None,
             "linking": self.linking.as_dict() if self.linking else None,
             "nil": self.nil.as_dict() if self.nil else None,
             "nil_by_threshold": {"average_precision": curve.average_precision, "best": curve.best._asdict()}
@@ -139,7 +148,7 @@ def evaluate(result: Result, *, train: Iterable[Document] | None = None, classes
         clustering=clusters.clustering,
         clustering_unseen=clusters.unseen,
         coreference=clusters.coreference,
-        accuracy_with_nil=links.accuracy_with_nil,
+        with_nil=links.with_nil,
         clustered=int(known.sum()),
         lines=links.lines + clusters.lines,
     )
@@ -197,7 +206,7 @@ class _Links(NamedTuple):
     linking: LinkingScores | None = None
     nil: NilScores | None = None
     nil_curve: NilCurve | None = None
-    accuracy_with_nil: float | None = None
+    with_nil: LinkingCounts | None = None
     lines: tuple[Line, ...] = ()
 
 
@@ -210,16 +219,16 @@ def _score_links(result: Result, gold: Gold, document: Ints, seen: Bools | None)
     ks = [k for k in RECALL_AT if k <= candidates.shape[1]]
     linking = LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups)
     is_nil = gold_is_nil(gold.indptr, gold.indices, annotated=gold.annotated)
-    nil = nil_scores(is_nil, predicted < 0, annotated=gold.annotated)
     curve = nil_curve(is_nil, _best_scores(result), annotated=gold.annotated)
+    with_nil = nil_as_class(outcomes, predicted < 0)
     return _Links(
         linking,
-        nil,
+        nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
         curve,
-        (linking.overall.correct + nil.correct) / nil.mentions,
+        with_nil.count(k=ks),
         (
             *_linking_lines(outcomes, document, groups, seen),
-            *_nil_lines(outcomes, is_nil, predicted < 0, document, curve),
+            *_nil_lines(with_nil, is_nil, predicted < 0, document, curve),
         ),
     )
 
@@ -288,17 +297,17 @@ def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bo
     )
 
 
-def _nil_lines(outcomes: LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: NilCurve) -> list[Line]:
-    annotated = outcomes.annotated
+def _nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: NilCurve) -> list[Line]:
+    assert with_nil.rank is not None
+    annotated = with_nil.annotated
+    ks = [k for k in _RECALL_WITH_NIL_SHOWN if k <= with_nil.width]
     right = is_nil & called & annotated
     counts = np.column_stack([right, is_nil & annotated, right, called & annotated])
     over = f"{int(counts[:, 3].sum()):,} called NIL, {int(counts[:, 1].sum()):,} are"
+    decisions = f"of {int(annotated.sum()):,} links and NIL decisions"
     return [
-        Line(
-            "accuracy with NIL",
-            _share(outcomes.correct | right, annotated, document),
-            over=f"of {int(annotated.sum()):,} links and NIL decisions",
-        ),
+        Line("accuracy with NIL", _share(with_nil.correct, annotated, document), over=decisions),
+        *(Line(f"recall@{k} with NIL", _share(with_nil.rank < k, annotated, document), over=decisions) for k in ks),
         Line.of_counts(
             "NIL", _per_document(counts, document), over=f"{over}; area by threshold {curve.average_precision:.3f}"
         ),

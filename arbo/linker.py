@@ -21,7 +21,7 @@ from clustering.vectors import Vectors
 
 if TYPE_CHECKING:
     from arbo.estimate import Estimate
-    from arbo.tuning import Tuning
+    from arbo.tuning import Objective, Tuning
 
 
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
@@ -69,15 +69,21 @@ class Linker:
         """Cluster the mentions without a knowledge base: every cluster is a discovered entity."""
         return self._decide(Corpus.of(documents), discover=True)
 
-    def tune(self, documents: Iterable[Any]) -> Linker:
+    def tune(self, documents: Iterable[Any], *, objective: Objective | None = None) -> Linker:
         """Return a linker whose k, method and thresholds are the best on documents with gold annotations.
 
         With a knowledge base they are chosen for `link`; without one k and the mention threshold are, for `discover`,
         and the rest stays. The figures of every choice that was tried, and the exact curves, are in `tuning`.
+
+        Args:
+            documents: see `link`.
+            objective: what is best. With a knowledge base ``accuracy_with_nil``, the share of right links and NIL
+                decisions (the default), or ``nil_f1``, F1 of the NIL decisions; without one ``ari``.
+
         """
         from arbo.tuning import tune
 
-        return tune(self, Corpus.of(documents))
+        return tune(self, Corpus.of(documents), objective)
 
     def estimate(self, documents: Iterable[Any], *, discover: bool | None = None) -> Estimate:
         """Tell how much memory and time `link` will take, or `discover` (the default without a knowledge base).

@@ -1,5 +1,7 @@
 """Choosing k, method and thresholds on documents with gold annotations: one search, then many cheap partitions.
 
+What is sought is an `Objective`. Links and NIL decisions are counted once for all of them.
+
 Where the results at different thresholds are nested, one partition holds them all, and the score is known at every
 threshold exactly. Discovery is nested in the mention threshold: one merge tree. `independent`, `minimax` and
 `undirected` are nested in the larger of the two thresholds: they take edges from the lightest to the heaviest, so that
@@ -18,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.documents import Corpus
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import Retrieval
 from arbo.tables import gold_entities
@@ -32,6 +34,10 @@ _K = (1, 2, 4, 8)
 _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
 _POINTS_WRITTEN = 200
+
+Objective = Literal["accuracy_with_nil", "nil_f1", "ari"]
+"""What is sought: the share of right links and NIL decisions, F1 of NIL decisions, or ARI of discovered clusters."""
+_OBJECTIVES: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1", "ari": "ARI"}
 
 Kind = Literal["entity", "mention"]
 """A kind of edges, by where they come from."""
@@ -89,8 +95,8 @@ class Curve:
 class Tuning:
     """How a configuration was chosen."""
 
-    objective: str
-    """What ``score`` is: ``accuracy_with_nil`` over links and NIL decisions, or ``ari`` of discovered clusters."""
+    objective: Objective
+    """What ``score`` is."""
     best: Trial
     trials: tuple[Trial, ...]
     """All that was tried; of a curve its best point."""
@@ -119,7 +125,7 @@ class Tuning:
                 shown.setdefault(curve.best.method, curve)
         threshold = np.unique(np.concatenate([curve.threshold for curve in shown.values()]))
         limit = top.best.entity_threshold if top.varies == "entity" else top.best.mention_threshold
-        name = {"accuracy_with_nil": "accuracy with NIL", "ari": "ARI"}[self.objective]
+        name = _OBJECTIVES[self.objective]
         plot_thresholds(
             threshold,
             {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
@@ -129,18 +135,16 @@ class Tuning:
         )
 
 
-def tune(linker: Linker, corpus: Corpus) -> Linker:
+def tune(linker: Linker, corpus: Corpus, objective: Objective | None = None) -> Linker:
     """Return the linker with the best configuration on a corpus; see `Linker.tune`."""
+    objective = _checked(objective, discovers=linker.kb is None)
     ks = sorted({*_K, linker.config.k})
     retrieval = linker.retrieve(corpus, k=max(ks), discover=linker.kb is None)
     own = linker.config.limits(retrieval.encoder.threshold)
     if linker.kb is None:
-        objective, plan = "ari", _discovery_plan(retrieval, _gold_classes(corpus), ks, own[1])
+        plan = _discovery_plan(retrieval, _gold_classes(corpus), ks, own[1])
     else:
-        objective, plan = (
-            "accuracy_with_nil",
-            _linking_plan(retrieval, _Gold.of(corpus, linker.kb), ks, linker.config.k, own),
-        )
+        plan = _linking_plan(retrieval, _Gold.of(corpus, linker.kb, objective), ks, linker.config.k, own)
     trials: list[Trial] = []
     curves: dict[tuple[Method, int], Curve] = {}
     for tried in linker.announce("tuning")(*plan):
@@ -154,6 +158,17 @@ def tune(linker: Linker, corpus: Corpus) -> Linker:
         chosen |= {"method": best.method, "entity_threshold": best.entity_threshold}
     config = replace(linker.config, **chosen)
     return linker.configured(config=config, tuning=Tuning(objective, best, tuple(trials), tuple(curves.values())))
+
+
+def _checked(objective: Objective | None, *, discovers: bool) -> Objective:
+    """Return what is sought, by default what the linker is for."""
+    possible: tuple[Objective, ...] = ("ari",) if discovers else ("accuracy_with_nil", "nil_f1")
+    if objective is None:
+        return possible[0]
+    if objective not in possible:
+        kind = "without" if discovers else "with"
+        raise UsageError(f"objective {objective!r}: {kind} a knowledge base it must be {' or '.join(possible)}")
+    return objective
 
 
 class _Plan(NamedTuple):
@@ -227,16 +242,17 @@ def _gold_classes(corpus: Corpus) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Gold:
-    """What is right: the share of the annotated mentions linked to a gold entity, or NIL and called so."""
+    """What is right of each mention, and how good that makes links and NIL decisions."""
 
-    n_annotated: int
+    objective: Objective
+    annotated: npt.NDArray[np.bool_]
     is_nil: npt.NDArray[np.bool_]
     mention: npt.NDArray[np.int64]
     """(pairs,) a mention and an entity that is right for it."""
     entity: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, corpus: Corpus, kb: KnowledgeBase) -> Self:
+    def of(cls, corpus: Corpus, kb: KnowledgeBase, objective: Objective) -> Self:
         annotated = np.array([m.gold is not None for m in corpus.mentions], np.bool_)
         if not annotated.any():
             raise DataError("tuning needs mentions with gold annotations, and these documents have none")
@@ -244,17 +260,16 @@ class _Gold:
         mention, entity = np.array(accepted, np.int64).reshape(-1, 2).T
         is_nil = annotated.copy()
         is_nil[mention] = False
-        return cls(int(annotated.sum()), is_nil, mention, entity)
-
-    def is_linked_rightly(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
-        """Mark the mentions whose entity in ``linked`` is right."""
-        right = np.zeros(len(linked), np.bool_)
-        right[self.mention[linked[self.mention] == self.entity]] = True
-        return right
+        if objective == "nil_f1" and not is_nil.any():
+            raise DataError(
+                "tuning for NIL needs mentions that are NIL, and the knowledge base holds an entity for each of these; "
+                "arbo.nil_split withholds some"
+            )
+        return cls(objective, annotated, is_nil, mention, entity)
 
     def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:
-        right = self.is_linked_rightly(linked) | (self.is_nil & (linked < 0))
-        return float(right.sum() / self.n_annotated)
+        """Score the entities in ``linked``, -1 being NIL."""
+        return float(self._score(self._flags(linked).sum(axis=0)))
 
     def steps(self, clusters: Partition, *, least: float) -> _Steps:
         """Score all thresholds from ``least`` on of a partition whose links up to a threshold are those at it."""
@@ -262,11 +277,29 @@ class _Gold:
         bottleneck = clusters.bottleneck[clusters.n_entities :][reached]
         start = bottleneck.dtype.type(least)
         threshold, place = np.unique(np.maximum(bottleneck, start), return_inverse=True)
-        gain = self.is_linked_rightly(clusters.entity).astype(np.int64) - self.is_nil
-        right = self.is_nil.sum() + np.cumsum(np.bincount(place, gain[reached], minlength=len(threshold)))
+        flags = self._flags(clusters.entity)[reached]
+        counts = [np.cumsum(np.bincount(place, flag, minlength=len(threshold))) for flag in flags.T]
+        score = self._score(np.column_stack(counts))
         if not len(threshold) or threshold[0] > start:
-            threshold, right = np.append(start, threshold), np.append(self.is_nil.sum(), right)
-        return _Steps.of(threshold, right / self.n_annotated)
+            threshold, score = np.append(start, threshold), np.append(self._score(np.zeros(3)), score)
+        return _Steps.of(threshold, score)
+
+    def _flags(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+        """Mark the mentions that are linked rightly, though they are NIL, and at all if annotated; (mentions, 3)."""
+        rightly = np.zeros(len(linked), np.bool_)
+        rightly[self.mention[linked[self.mention] == self.entity]] = True
+        return np.column_stack([rightly, self.is_nil, self.annotated]) & (linked >= 0)[:, None]
+
+    def _score(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Score sums of flags; (..., 3) to (...)."""
+        rightly, wrongly, linked = np.moveaxis(counts, -1, 0)
+        n_annotated, n_nil = self.annotated.sum(), self.is_nil.sum()
+        nil_rightly = n_nil - wrongly
+        if self.objective == "nil_f1":
+            f1: npt.NDArray[np.float64] = 2 * nil_rightly / (n_nil + n_annotated - linked)
+            return f1
+        accuracy: npt.NDArray[np.float64] = (rightly + nil_rightly) / n_annotated
+        return accuracy
 
 
 class _Steps(NamedTuple):

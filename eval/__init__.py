@@ -55,7 +55,7 @@ from eval.documents import ClusteredDocuments, DocumentCounts, PairedCounts, cor
 from eval.figures import Figure, Line, OfClusters, Summed, cluster_lines, coreference_lines, f_measure, proportion
 from eval.linking import LinkingOutcomes, LinkingScores, linking_outcomes, linking_scores
 from eval.linking_counts import LinkingCounts, MacroScores
-from eval.nil import BestThreshold, NilCurve, NilScores, gold_is_nil, nil_curve, nil_scores
+from eval.nil import BestThreshold, NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
 from eval.plots import plot_precision_recall, plot_thresholds
 from eval.report import Report
 from eval.spans import SpanCounts, SpanRatios, SpanScores, span_scores
@@ -123,6 +123,7 @@ __all__ = [
     "linking_outcomes",
     "linking_scores",
     "muc",
+    "nil_as_class",
     "nil_curve",
     "nil_scores",
     "normalized_mutual_information",

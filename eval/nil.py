@@ -1,6 +1,6 @@
 """NIL: finding the mentions whose concept the knowledge base does not hold."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from eval.arrays import BoolArray, FloatArray, boolean_array
 from eval.gold import Gold
 from eval.labels import IntArray
+from eval.linking import LinkingOutcomes
 from eval.ratio import f1, ratio
 
 
@@ -257,3 +258,47 @@ def gold_is_nil(
     """
     gold = Gold.from_arrays(gold_indptr, gold_indices, annotated=annotated)
     return gold.annotated & ~gold.in_kb
+
+
+def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> LinkingOutcomes:
+    """Return the outcomes over all classes: the entities, and NIL as one more.
+
+    Each annotated mention then has a concept, NIL if no gold id is inside the knowledge base. A mention called NIL has
+    NIL for its link and its only candidate, any other keeps its own. With ``A`` the annotated mentions, ``G`` the NIL
+    ones among them and ``P`` those called NIL, recall@k is
+    ``|{m in A : m in G & P, or m not in P and one of its first k candidates is a gold id}| / |A|``: a linkable mention
+    called NIL misses at every k, as does a NIL mention that is not. The accuracy is that of links and NIL decisions
+    together.
+
+    Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all
+    classes incl. NIL".
+
+    Parameters
+    ----------
+    outcomes
+        What `linking_outcomes` returns, of which the mentions annotated as NIL without an id have to be `annotated`.
+    predicted_nil
+        Shape (mentions,), boolean.
+
+    Raises
+    ------
+    ValueError
+        Lengths that differ.
+    TypeError
+        Flags that are no booleans.
+
+    Examples
+    --------
+    Gold 7, found second; gold 4, called NIL; gold outside the KB, called NIL:
+
+    >>> from eval import linking_outcomes
+    >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, -1], [1, -1, -1], candidates=[[1, 7], [4, 2], [2, 4]])
+    >>> nil_as_class(outcomes, [False, True, True]).count(k=[1, 2]).recall
+    {1: 0.3333333333333333, 2: 0.6666666666666666}
+
+    """
+    called = boolean_array(predicted_nil, name="predicted_nil", length=len(outcomes))
+    right = outcomes.annotated & ~outcomes.in_kb & called
+    rank = None if outcomes.rank is None else np.where(right, 0, np.where(called, outcomes.width, outcomes.rank))
+    correct = right | (outcomes.correct & ~called)
+    return replace(outcomes, concept=outcomes.annotated, in_kb=outcomes.annotated, correct=correct, rank=rank)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
-from eval import BestThreshold, NilScores, gold_is_nil, nil_curve, nil_scores
+from eval import BestThreshold, NilScores, gold_is_nil, linking_outcomes, nil_as_class, nil_curve, nil_scores
 
 flags = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans())).map(
     lambda rows: [*rows, (False, False, True)]  # scikit-learn needs a mention
@@ -201,3 +201,44 @@ def test_a_score_that_is_not_annotated_is_checked_too():
         nil_curve([True, True], [float("nan"), 0.5], annotated=[False, True])
     with pytest.raises(ValueError, match="annotated has 1 values for 2 mentions"):
         nil_curve([True, True], [0.1, 0.5], annotated=[True])
+
+
+@st.composite
+def linked(draw):
+    """Gold ids of mentions, what is predicted, whether NIL, and three candidates each, among few entities."""
+    gold = draw(st.lists(st.one_of(st.none(), st.lists(st.integers(-1, 4), max_size=3)), max_size=8))
+    each = {"min_size": len(gold), "max_size": len(gold)}
+    predicted = draw(st.lists(st.integers(-1, 4), **each))
+    called = draw(st.lists(st.booleans(), **each))
+    candidates = draw(st.lists(st.permutations(range(5)).map(lambda order: order[:3]), **each))
+    return gold, predicted, called, candidates
+
+
+@given(linked())
+def test_all_classes_mention_by_mention(case):
+    gold, predicted, called, candidates = case
+    indptr = np.cumsum([0, *(len(ids or ()) for ids in gold)])
+    indices = np.array([id_ for ids in gold for id_ in ids or ()], int)
+    annotated = np.array([ids is not None for ids in gold], bool)
+    outcomes = linking_outcomes(
+        indptr, indices, np.array(predicted, int), annotated=annotated, candidates=np.array(candidates).reshape(-1, 3)
+    )
+    found = nil_as_class(outcomes, np.array(called, bool)).count(k=[1, 2, 3])
+    hits = {1: 0, 2: 0, 3: 0}
+    correct = 0
+    for ids, entity, is_called, listed in zip(gold, predicted, called, candidates, strict=True):
+        if ids is None:
+            continue
+        classes = {id_ for id_ in ids if id_ >= 0} or {"NIL"}
+        correct += ("NIL" if is_called else entity) in classes
+        for k in hits:
+            hits[k] += not classes.isdisjoint(["NIL"] if is_called else listed[:k])
+    assert (found.mentions, found.in_kb, found.correct) == (annotated.sum(), annotated.sum(), correct)
+    assert dict(zip(found.k, found.found, strict=True)) == hits
+
+
+def test_all_classes_without_candidates():
+    outcomes = linking_outcomes([0, 1, 1], [3], [3, -1], annotated=[True, True])
+    assert nil_as_class(outcomes, [False, True]).count().accuracy == 1
+    with pytest.raises(ValueError, match="predicted_nil has 1 values for 2 mentions"):
+        nil_as_class(outcomes, [True])

@@ -37,6 +37,9 @@ def test_every_figure() -> None:
     assert (linking.no_concept, linking.not_annotated) == (1, 1)
     assert linking.recall[2] == 4 / 5
     assert (nil.gold, nil.predicted, nil.correct) == (2, 2, 1)
+    assert evaluation.with_nil is not None
+    assert (evaluation.with_nil.mentions, evaluation.with_nil.correct) == (6, 3)
+    assert evaluation.accuracy_with_nil == 3 / 6
     # Classes E1: 0, 4; E2: 1, 2; N1: 3. Clusters E1: 0, 1; E2: 2; new: 3, 4.
     assert evaluation.clustered == 5
     assert evaluation.coreference is not None
@@ -95,6 +98,7 @@ def test_all_figures_are_json() -> None:
         assert set(figures) == {
             "mentions",
             "accuracy_with_nil",
+            "recall_with_nil",
             "linking",
             "nil",
             "nil_by_threshold",
@@ -150,6 +154,7 @@ def test_the_lines_are_the_scores() -> None:
         "accuracy, unseen": linking.unseen.accuracy if linking.unseen else None,
         "accuracy by type": linking.macro["type"].accuracy,
         "accuracy with NIL": evaluation.accuracy_with_nil,
+        "recall@1 with NIL": evaluation.with_nil.recall[1] if evaluation.with_nil else None,
         "NIL": nil.f1,
         "ARI": evaluation.clustering["ari"],
         "B-cubed": coreference["b3"]["f1"],

@@ -107,6 +107,9 @@ def tune(
     kb_format: Annotated[KnowledgeBaseFormat | None, typer.Option("--kb-format", help="Its format.")] = None,
     kb_xrefs: KbXrefs = None,
     types: Types = None,
+    nil: Annotated[
+        bool, typer.Option("--nil", help="Seek the best F1 of NIL decisions, whatever other mentions are linked to.")
+    ] = False,
     encoder: EncoderModel = None,
     encoder_config: EncoderConfigFile = None,
     cache: Cache = None,
@@ -119,7 +122,8 @@ def tune(
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
 
-    With a knowledge base the best accuracy is sought, NIL decisions included; without one the best ARI.
+    With a knowledge base the best accuracy is sought, NIL decisions included, or with `--nil` their F1 alone; without
+    one the best ARI.
     """
     from arbo import Linker, LinkerConfig, UsageError, console
     from arbo.progress import bars
@@ -127,6 +131,8 @@ def tune(
 
     if (kb is None) != (kb_format is None):
         raise UsageError("--kb and --kb-format go together")
+    if nil and kb is None:
+        raise UsageError("--nil needs --kb: without a knowledge base no mention is NIL")
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file")
     if out.exists():
@@ -135,7 +141,8 @@ def tune(
     check_outputs([docs], None, plot)
     reader = load_encoder(encoder, encoder_config, cache, None)
     base = None if kb is None or kb_format is None else read_kb(kb, kb_format, kb_xrefs)
-    linker = Linker(base, reader, announce=bars).tune(read_documents(docs, format_, types, on_error))
+    documents = read_documents(docs, format_, types, on_error)
+    linker = Linker(base, reader, announce=bars).tune(documents, objective="nil_f1" if nil else None)
     assert linker.tuning is not None
     content = {"config": linker.config.as_dict(), "encoder": reader.settings, "tuning": linker.tuning.as_dict()}
     write_json(content, out)

@@ -9,7 +9,7 @@ r"""OBO, the flat format of ontologies: one entity a live term.
 
 Runs of white space count as one blank, `\` escapes are resolved. A term that comes twice with equal content
 is kept once; with different content it is an error, as is a second `id`, `name` or `def` in one term.
-Only names, ids and definitions are read: `is_a` and other relations play no part.
+Only names, ids and definitions make an entity. Of the relations `is_a` alone is read, by `read_obo_parents`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUFFIXES = (".obo",)
 _HEADER, _TERM = "", "[Term"
 _SINGLE = ("id", "name", "def", "namespace", "is_obsolete")
 _SYNONYM_TAGS = ("synonym", "exact_synonym", "narrow_synonym", "broad_synonym", "related_synonym")
-_TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "replaced_by", "xref"}
+_TAGS = {*_SINGLE, *_SYNONYM_TAGS, "alt_id", "default-namespace", "is_a", "replaced_by", "xref"}
 _QUOTED = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
 _TRAILER = re.compile(r"(?:(?:^| )\{[^{}]*+\})?(?:(?:^| )!.*)?\Z")
 _ESCAPE = re.compile(r"\\(.)")
@@ -61,6 +61,19 @@ def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
             raise DataError("holds no [Term]; is it OBO?", file=str(file))
     entities = _with_replaced(list(records), obsolete, records.notes)
     return KnowledgeBase(entities, records.notes)
+
+
+def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
+    """Return for each term of an OBO file, or of all of a folder, what it is: the ids that it names by `is_a`."""
+    parents: dict[str, tuple[str, ...]] = {}
+    records: Records[Entity] = Records("terms")
+    for file in data_files(path, SUFFIXES):
+        for begin, kind, lines in _stanzas(file):
+            if kind == _TERM:
+                with records.record(file, begin):
+                    term = _tags(lines)
+                parents[_value(term, "id")] = _ids(term.get("is_a", ()))
+    return parents
 
 
 def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:

@@ -1,0 +1,149 @@
+"""Tuning for NIL: the F1 of the NIL decisions, as `eval` computes it, at every threshold."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Run
+
+import arbo
+from arbo.readers.jsonl import write_jsonl
+from arbo.tuning import _Gold
+from clustering import partition
+from eval import nil_curve, nil_scores
+
+
+@pytest.fixture(scope="module")
+def dev() -> arbo.Corpus:
+    return arbo.load_sample()[0][:30]
+
+
+@pytest.fixture(scope="module")
+def kb() -> arbo.KnowledgeBase:
+    return arbo.load_sample()[1]
+
+
+@pytest.fixture(scope="module")
+def tuned(dev: arbo.Corpus, kb: arbo.KnowledgeBase) -> arbo.Linker:
+    return arbo.Linker(kb).tune(dev, objective="nil_f1")
+
+
+def nil_f1(result: arbo.Result) -> float:
+    nil = result.evaluate().nil
+    assert nil is not None
+    return nil.f1
+
+
+def test_the_objective_is_what_linking_then_reaches(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
+    assert tuned.tuning is not None
+    assert tuned.tuning.objective == "nil_f1"
+    assert 0 < tuned.tuning.best.score == max(trial.score for trial in tuned.tuning.trials)
+    assert nil_f1(tuned.link(dev)) == pytest.approx(tuned.tuning.best.score)
+
+
+def test_each_trial_is_what_linking_gives(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
+    assert tuned.tuning is not None
+    for trial in tuned.tuning.trials[:: len(tuned.tuning.trials) // 10]:
+        config = arbo.LinkerConfig(trial.method, trial.k, trial.entity_threshold, trial.mention_threshold)
+        assert nil_f1(tuned.configured(config=config).link(dev)) == pytest.approx(trial.score)
+
+
+def test_never_worse_than_what_it_began_with(dev: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
+    for config in (arbo.LinkerConfig(), arbo.LinkerConfig("minimax", 3, 0.23456, 0.1)):
+        before = arbo.Linker(kb, config=config)
+        assert nil_f1(before.tune(dev[8:20], objective="nil_f1").link(dev[8:20])) >= nil_f1(before.link(dev[8:20]))
+
+
+def test_independent_linking_is_the_threshold_on_the_best_entity(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
+    """Its curve is `nil_curve` over the similarities of the nearest entities, and it finds the same best."""
+    assert tuned.tuning is not None
+    assert tuned.kb is not None
+    retrieval = tuned.retrieve(dev, k=1, discover=False)
+    nearest = retrieval.entities.dissimilarity[:, 0]
+    annotated = np.array([mention.gold is not None for mention in dev.mentions])
+    is_nil = np.array([not any(id_ in tuned.kb for id_ in mention.gold or ()) for mention in dev.mentions])
+    truth = nil_curve(is_nil & annotated, -nearest.astype(np.float64), annotated=annotated)
+    (curve,) = (curve for curve in tuned.tuning.curves if curve.best.method == "independent")
+    assert curve.best.score == pytest.approx(truth.best.f1)
+    at = curve.at(np.nextafter(-truth.threshold[1:-1], -np.inf).astype(nearest.dtype))
+    np.testing.assert_allclose(at, truth.f1[1:-1])
+
+
+def test_curves_are_exact(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
+    assert tuned.tuning is not None
+    assert tuned.kb is not None
+    retrieval = tuned.retrieve(dev, k=8, discover=False)
+    gold = _Gold.of(dev, tuned.kb, "nil_f1")
+    annotated, is_nil = gold.annotated, gold.is_nil
+    for curve in tuned.tuning.curves:
+        best = curve.best
+        other = best.mention_threshold if curve.varies == "entity" else best.entity_threshold
+        fixed = float("inf") if other is None else other
+        ends = [*curve.threshold.tolist(), float("inf")]
+        for (begin, end), score in zip(pairwise(ends), curve.score.tolist(), strict=True):
+            for threshold in (begin, float(np.nextafter(np.float32(end), np.float32(-np.inf)))):
+                pair = (threshold, fixed) if curve.varies == "entity" else (fixed, threshold)
+                linked = partition(retrieval.graph(best.k), best.method, pair).entity
+                assert score == pytest.approx(nil_scores(is_nil, linked < 0, annotated=annotated).f1)
+
+
+def test_links_play_no_part(dev: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
+    """With another right entity for every mention the NIL decisions, and so the choice, stay the same."""
+    documents = [
+        arbo.Document(
+            document.id,
+            document.text,
+            tuple(
+                arbo.Mention(
+                    m.id,
+                    m.document_id,
+                    m.spans,
+                    m.text,
+                    m.type,
+                    None if m.gold is None else tuple(kb.entities[0].id if id_ in kb else id_ for id_ in m.gold),
+                )
+                for m in document.mentions
+            ),
+        )
+        for document in dev
+    ]
+    assert (
+        arbo.Linker(kb).tune(documents, objective="nil_f1").config
+        == arbo.Linker(kb).tune(dev, objective="nil_f1").config
+    )
+
+
+def test_without_nil_mentions_there_is_nothing_to_tune_on(dev: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
+    entity = kb.entities[0]
+    mention = arbo.Mention("m", "d", ((0, len(entity.name)),), entity.name, None, (entity.id,))
+    with pytest.raises(arbo.DataError, match=r"NIL.*nil_split"):
+        arbo.Linker(kb).tune([arbo.Document("d", entity.name, (mention,))], objective="nil_f1")
+
+
+@pytest.mark.parametrize(("with_kb", "objective"), [(True, "ari"), (False, "nil_f1"), (True, "f1")])
+def test_an_objective_that_does_not_fit(
+    dev: arbo.Corpus, kb: arbo.KnowledgeBase, with_kb: bool, objective: str
+) -> None:
+    with pytest.raises(arbo.UsageError, match=f"objective '{objective}': with"):
+        arbo.Linker(kb if with_kb else None).tune(dev, objective=objective)  # type: ignore[arg-type]
+
+
+def test_the_verb(run: Run, dev: arbo.Corpus, kb: arbo.KnowledgeBase, tuned: arbo.Linker, tmp_path: Path) -> None:
+    write_jsonl(dev, tmp_path / "dev.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    docs = [tmp_path / "dev.jsonl", "--format", "jsonl"]
+    base = ["--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
+    out, plot = tmp_path / "tuned.json", tmp_path / "tuned.svg"
+    found = run("tune", *docs, *base, "--nil", "--out", out, "--plot", plot, "--json")
+    assert found.code == 0
+    assert found.json["objective"] == "nil_f1"
+    assert found.json["config"] == tuned.config.as_dict()
+    assert json.loads(out.read_text("utf-8"))["tuning"]["objective"] == "nil_f1"
+    assert "NIL F1, " in plot.read_text("utf-8")
+    refused = run("tune", *docs, "--nil", "--out", tmp_path / "other.json")
+    assert refused.code == 2
+    assert "--nil needs --kb" in refused.told
