@@ -58,7 +58,7 @@ def save_run(result: Result, folder: str | PathLike[str]) -> None:
             "files": hashes,
         }
         (partial / MANIFEST).write_text(json.dumps(json_ready(manifest), indent=2) + "\n", "utf-8")
-        _move_into_place(partial, target)
+        move_into_place(partial, target)
     except OSError as error:
         raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
     finally:
@@ -92,23 +92,22 @@ def load_run(folder: str | PathLike[str]) -> tuple[pa.Table, pa.Table, pa.Table,
 def check_replaceable(target: Path) -> None:
     """Raise unless a run may be written here: nothing there, an empty folder, or an earlier run."""
     check_writable(target)
-    if (target / MANIFEST).is_file():
-        _read_format(target)
-        foreign = sorted({file.name for file in target.iterdir()} - {MANIFEST, *(f"{name}.parquet" for name in TABLES)})
-        if foreign:
-            raise UsageError(
-                f"{target} is a run folder that holds other files too ({', '.join(foreign[:3])}); "
-                "writing a run would delete them: move them, or name another folder"
-            )
-        return
     try:
-        content = os.listdir(target)
+        content = set(os.listdir(target))
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        content = [target.name]
-    if content and MANIFEST not in content:  # another process may have put a run there since
+        content = {target.name}
+    if MANIFEST not in content and content:
         raise UsageError(f"{target} exists and is not a run folder; name another, or remove it first")
+    if (target / MANIFEST).is_file():  # another process may have moved it away since
+        _read_format(target)
+    foreign = sorted(content - {MANIFEST, *(f"{name}.parquet" for name in TABLES)})
+    if foreign:
+        raise UsageError(
+            f"{target} is a run folder that holds other files too ({', '.join(foreign[:3])}); "
+            "writing a run would delete them: move them, or name another folder"
+        )
 
 
 def check_writable(target: Path) -> None:
@@ -150,10 +149,15 @@ def _read_format(path: Path) -> dict[str, Any]:
     return manifest
 
 
-def _move_into_place(partial: Path, target: Path) -> None:
-    for file in partial.iterdir():
-        with open(file, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
-            os.fsync(stream.fileno())
+def move_into_place(partial: Path, target: Path) -> None:
+    """Move a folder to its place; where that fails the earlier one is there as before.
+
+    Of two processes that do so the later wins.
+    """
+    for file in partial.rglob("*"):
+        if file.is_file():
+            with open(file, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
+                os.fsync(stream.fileno())
     aside = beside(target, "old")
     try:
         while partial.exists():
@@ -168,7 +172,7 @@ def _move_into_place(partial: Path, target: Path) -> None:
 
 
 def _place(partial: Path, target: Path) -> None:
-    """Move a run to its place; leave it where another process has put one meanwhile."""
+    """Move a folder to its place; leave it where another process has put one meanwhile."""
     try:
         os.replace(partial, target)
     except OSError as error:

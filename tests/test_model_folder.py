@@ -501,6 +501,24 @@ def arbo_says(*arguments: object) -> str:
 
 
 @pytest.mark.slow
+def test_two_processes_write_one_folder(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, other, target = shared(bert), apart(bert), tmp_path / "model"
+    model.save_pretrained(target)
+    move, moved = os.replace, []
+
+    def racing(source: Path, place: Path) -> None:
+        move(source, place)
+        moved.append(place)
+        if len(moved) == 1:  # the earlier model has just been moved out of the way: another process puts its own there
+            other.save_pretrained(target)
+
+    monkeypatch.setattr(os, "replace", racing)
+    model.save_pretrained(target)
+    monkeypatch.undo()
+    assert load(target).settings["weights"] == model.settings["weights"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_link_and_discover_with_a_model_folder(bert: Tower, tmp_path: Path) -> None:
     apart(bert).save_pretrained(tmp_path / "model")
     documents, kb = arbo.load_sample()

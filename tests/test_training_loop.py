@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -29,6 +30,8 @@ torch = pytest.importorskip("torch")
 from accelerate import Accelerator  # noqa: E402
 
 from arbo.encoders.tower import Tower  # noqa: E402
+from arbo.progress import quiet  # noqa: E402
+from arbo.retrieval import mention_inputs  # noqa: E402
 from arbo.training import loop  # noqa: E402
 from arbo.training.checkpoints import checkpoints  # noqa: E402
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig  # noqa: E402
@@ -36,7 +39,8 @@ from arbo.training.data import TrainingSet  # noqa: E402
 from arbo.training.development import development_scores  # noqa: E402
 from arbo.training.loop import TrainingError, train  # noqa: E402
 from arbo.training.losses import LOSSES  # noqa: E402
-from arbo.training.scores import Reader  # noqa: E402
+from arbo.training.plan import Plan  # noqa: E402
+from arbo.training.scores import Batch, Reader  # noqa: E402
 
 QUICK = TrainingConfig(
     positives="entity", negatives="random", n_negatives=4, epochs=1, batch_size=32, scale=20.0, learning_rate=1e-3
@@ -116,6 +120,77 @@ def test_parts_of_a_batch_give_the_same_gradients(bert: Tower, tmp_path: Path, s
         assert parts == pytest.approx(whole, rel=1e-3)
 
 
+def trainer_of(
+    start: arbo.DualEncoder, documents: Iterable[Any], kb: Any, folder: Path, **changes: Any
+) -> tuple[loop.Trainer, Batch]:
+    """Make a trainer in training mode, and a batch of all mentions."""
+    config = replace(QUICK, positives="1rand", **changes)
+    data = TrainingSet.of(arbo.Corpus.of(documents), kb)
+    accelerator = loop._accelerator(config)
+    trainer = loop.Trainer(start, data, None, config, folder, accelerator, quiet, 1, None)
+    plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
+    trainer.model.train()
+    return trainer, trainer.reader.batch(data.queries, plan.nodes(data, trainer.reader.owner, data.queries))
+
+
+def gradients(trainer: loop.Trainer) -> Any:
+    return torch.cat(
+        [weight.grad.flatten() for weight in trainer.encoder.module.parameters() if weight.grad is not None]
+    )
+
+
+@pytest.mark.parametrize("two_towers", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_gradients_through_their_cache(
+    bert: Tower, tmp_path: Path, sample: Any, two_towers: bool, precision: Any
+) -> None:
+    """With dropout: as if all parts were in memory at once, each with the dropout that it has."""
+    documents, _, kb = sample
+    start = encoder(bert).with_two_towers() if two_towers else encoder(bert)
+    n_parts = 3
+    micro_batch = -(-len(TrainingSet.of(arbo.Corpus.of(documents[:4]), kb).queries) // n_parts)
+    it, batch = trainer_of(start, documents[:4], kb, tmp_path, micro_batch=micro_batch, precision=precision)
+    loss = it.add_gradients(5, batch, 1.0)
+    cached = gradients(it)
+    it.optimizer.zero_grad()
+    parts = []
+    for i in range(n_parts):
+        torch.manual_seed(int(np.random.SeedSequence([it.config.seed, 5, i]).generate_state(1)[0]))
+        parts.append(it.model(batch, slice(i, None, n_parts)))
+    at_once = torch.stack([parts[i % n_parts][i // n_parts] for i in range(len(batch.texts))])
+    scores, exists = it.reader.scores(batch, at_once, slice(None))
+    whole = LOSSES["arborescence"](it.config.scale * scores, exists).sum()
+    whole.backward()
+    assert loss == pytest.approx(float(whole.detach()), rel=1e-5)
+    tolerance = 1e-5 if precision == "float32" else 1e-2
+    assert float((cached - gradients(it)).norm()) < tolerance * float(cached.norm())
+
+
+@pytest.mark.parametrize("micro_batch", [1, 7, 10**6])
+def test_a_text_of_a_batch_gets_its_gradient_once(
+    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, micro_batch: int
+) -> None:
+    documents, _, kb = sample
+    encode, read = Tower.encode, []
+
+    def watched(tower: Tower, rows: Any, pooling: Any) -> Any:
+        if torch.is_grad_enabled():
+            read.append([tuple(row.ids) for row in rows])
+        return encode(tower, rows, pooling)
+
+    for negatives in ("in-batch", "knn"):
+        changes = {"micro_batch": micro_batch, "negatives": negatives}
+        it, batch = trainer_of(encoder(bert), documents[:4], kb, tmp_path, **changes)
+        read.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Tower, "encode", watched)
+            it.add_gradients(0, batch, 1.0)
+        n_mentions, n_texts = len(batch.mention), len(batch.texts)
+        assert sorted(row for rows in read for row in rows) == sorted(tuple(text.row.ids) for text in batch.texts)
+        n_parts = min(-(-n_mentions // micro_batch), n_texts)
+        assert max(map(len, read)) <= -(-n_texts // n_parts)  # what is in memory at once
+
+
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_processes_share_a_batch(
     bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, batch_size: int
@@ -184,7 +259,7 @@ class Unbroken(NamedTuple):
 @pytest.fixture(scope="module")
 def unbroken(small: Any, tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
     out = tmp_path_factory.mktemp("unbroken") / "model"
-    with dead_after(10**6) as moves:
+    with dead_after(10**6, out.parent) as moves:
         return Unbroken(out, small(out), next(moves))
 
 
@@ -217,13 +292,13 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
 
 
 @contextmanager
-def dead_after(moves: int) -> Iterator[Iterator[int]]:
-    """From so many moves and removals of files on let none happen any more, as if the process had been killed."""
+def dead_after(moves: int, folder: Path) -> Iterator[Iterator[int]]:
+    """From so many moves and removals in a folder on let none happen any more, as if the process had been killed."""
     done = itertools.count()
 
     def dying(act: Any) -> Any:
         def call(*given: Any, **named: Any) -> Any:
-            if next(done) >= moves:
+            if Path(given[0]).is_relative_to(folder) and next(done) >= moves:
                 raise Killed
             return act(*given, **named)
 
@@ -238,7 +313,7 @@ def dead_after(moves: int) -> Iterator[Iterator[int]]:
 @pytest.mark.parametrize("place", [0, 2, 8, 20, -7, -4, -3, -2, -1])
 def test_killed_between_any_two_files(small: Any, unbroken: Unbroken, tmp_path: Path, place: int) -> None:
     out = tmp_path / "model"
-    with pytest.raises(Killed), dead_after(place % unbroken.moves):
+    with pytest.raises(Killed), dead_after(place % unbroken.moves, tmp_path):
         small(out)
     assert_as_unbroken(unbroken, out, small(out))
 
@@ -273,7 +348,7 @@ def test_the_best_model_that_the_checkpoint_speaks_of_is_kept(
 
 def test_a_training_that_needs_less_memory_goes_on(small: Any, unbroken: Unbroken, tmp_path: Path) -> None:
     out = tmp_path / "model"
-    with pytest.raises(Killed), dead_after(12):
+    with pytest.raises(Killed), dead_after(12, tmp_path):
         small(out)
     small(out, config=replace(SMALL, micro_batch=3))
     assert [line["step"] for line in log_of(out)] == [line["step"] for line in log_of(unbroken.out)]
@@ -281,7 +356,7 @@ def test_a_training_that_needs_less_memory_goes_on(small: Any, unbroken: Unbroke
 
 def test_a_damaged_checkpoint(small: Any, tmp_path: Path) -> None:
     out, folder = tmp_path / "model", tmp_path / "model.training"
-    with pytest.raises(Killed), dead_after(12):
+    with pytest.raises(Killed), dead_after(12, tmp_path):
         small(out)
     for name in ("optimizer.safetensors", "plan.safetensors", "state.json"):
         damaged = checkpoints(folder)[-1] / name
@@ -318,6 +393,94 @@ def train_from_folder(folder: str, out: str) -> None:
     config = TrainingConfig(positives="entity", negatives="in-batch", epochs=4, batch_size=16, learning_rate=1e-3)
     start = arbo.DualEncoder.from_pretrained(folder, device="cpu")
     train(start, documents[:20], kb, out=out, config=config, checkpoint_every=3)
+
+
+def test_two_processes_do_not_train_in_one_folder(small: Any, unbroken: Unbroken, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+
+    def killed_while_another_begins(what: str) -> Any:
+        if what.startswith("training"):
+            before = sorted(path.name for path in out.with_name("model.training").iterdir())
+            with pytest.raises(UsageError, match=r"another process is training in .* or name another --out"):
+                small(out)
+            with pytest.raises(UsageError, match="another process"):  # not: is of another training, delete it
+                small(out, config=replace(SMALL, seed=5))
+            assert sorted(path.name for path in out.with_name("model.training").iterdir()) == before
+            raise Killed
+        return quiet(what)
+
+    with pytest.raises(Killed):
+        small(out, announce=killed_while_another_begins)
+    assert_as_unbroken(unbroken, out, small(out))  # a lock is not left behind
+
+
+def test_a_file_system_without_locks(
+    small: Any, unbroken: Unbroken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def fail(*given: Any) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    assert_as_unbroken(unbroken, tmp_path / "model", small(tmp_path / "model"))
+    assert "cannot be locked (Function not implemented)" in caplog.text
+
+
+def test_what_a_look_embedded_is_not_embedded_again(
+    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, dev, kb = sample
+    embed, scores = Tower.embed, iter([0.1, 0.3, 0.2])
+    n_texts: list[int] = []  # since the last event
+    events: list[tuple[str, int]] = []
+
+    def watched(tower: Tower, rows: Any, *given: Any, **named: Any) -> Any:
+        n_texts.append(len(rows))
+        return embed(tower, rows, *given, **named)
+
+    def noted(owner: Any, name: str) -> None:
+        act = getattr(owner, name)
+
+        def call(*given: Any, **named: Any) -> Any:
+            result = act(*given, **named)
+            events.append((name, sum(n_texts)))
+            n_texts.clear()
+            return result
+
+        monkeypatch.setattr(owner, name, call)
+
+    kept = []
+    monkeypatch.setattr(Tower, "embed", watched)
+    monkeypatch.setattr(loop, "development_scores", lambda *_: {"recall@1": next(scores)})
+    for owner, name in ((TrainingSet, "snapshot"), (loop, "_with_thresholds")):
+        noted(owner, name)
+    save = loop.save_checkpoint
+
+    def saved(folder: Path, *given: Any) -> None:
+        save(folder, *given)
+        kept.append(sorted(int(path.name) for path in (folder / "embeddings").iterdir()))
+
+    monkeypatch.setattr(loop, "save_checkpoint", saved)
+    config = replace(QUICK, epochs=3, batch_size=10**6, negatives="knn")
+    train(encoder(bert), documents[:4], kb, dev=dev[:5], out=tmp_path / "model", config=config)
+    n_names = len({name.casefold() for name in kb.names().names})
+    assert [name for name, _ in events] == ["snapshot"] * 6 + ["_with_thresholds"]
+    numbers = [number for _, number in events]
+    for whole in (0, 1, 3, 5):  # the first plan, and each look
+        assert numbers[whole] > n_names / 2
+    for found in (2, 4):  # the other plans have mentions of their own to embed
+        assert numbers[found] <= len(TrainingSet.of(arbo.Corpus.of(documents[:4]), kb).inputs)
+    assert numbers[6] == 0
+    assert kept == [[1], [2], [2, 3]]
+
+
+def test_the_order_is_drawn_once_an_epoch(small: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, epochs = loop.order_of, []
+    monkeypatch.setattr(loop, "order_of", lambda *given: epochs.append(given[2]) or draw(*given))
+    small(tmp_path / "model")
+    assert epochs == [0, 1]
+    assert len(log_of(tmp_path / "model")) > 4
 
 
 def test_another_training_is_not_continued(bert: Tower, tmp_path: Path, sample: Any) -> None:
@@ -436,15 +599,16 @@ def test_a_negative_that_reads_as_the_positive_or_the_mention_is_none(bert: Towe
     data = TrainingSet.of(arbo.Corpus.of([arbo.Document("d", text, tuple(mentions))]), kb)
     # of the first mention: its entity, the one of the same name, the third, the mentions that read "marsh", "kidney"
     nodes = np.array([[0, 1, 2, 4, 5, -1]])
-    _, exists = Reader.of(encoder(bert), data).scores(np.array([0]), nodes)
-    assert exists.tolist() == [[True, False, True, False, True, False]]
+    batch = Reader.of(encoder(bert), data).batch(np.array([0]), nodes)
+    assert batch.exists.tolist() == [[True, False, True, False, True, False]]
 
 
 def test_scores_are_not_rounded_in_bfloat16(bert: Tower, sample: Any) -> None:
     documents, _, kb = sample
     reader = Reader.of(encoder(bert, metric="dot"), TrainingSet.of(arbo.Corpus.of(documents), kb))
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
-        scores, _ = reader.scores(np.arange(4), np.arange(20).reshape(4, 5))
+        batch = reader.batch(np.arange(4), np.arange(20).reshape(4, 5))
+        scores, _ = reader.scores(batch, reader.encode(batch.texts), slice(None))
     assert scores.dtype == torch.float32
     assert not torch.equal(scores, scores.bfloat16().float())
 
@@ -546,3 +710,20 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"epoch": 3}', "utf-8")
     with pytest.raises(DataError, match="unknown: 'epoch'"):
         TrainingConfig.from_json(tmp_path / "b.json")
+
+
+def test_what_the_start_embeds_comes_from_its_cache(
+    bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, kb = arbo.load_sample()
+    start = arbo.DualEncoder.from_pretrained(bert_folder, cache=tmp_path / "cache")
+    start.encode_entities(kb)
+    start.encode_mentions(mention_inputs(documents, expand_abbreviations=True))
+    embedded: list[int] = []
+    embed = Tower.embed
+    monkeypatch.setattr(
+        Tower, "embed", lambda self, rows, *more: embedded.append(len(rows)) or embed(self, rows, *more)
+    )
+    config = arbo.TrainingConfig(steps=1, batch_size=4, micro_batch=4, n_negatives=2)
+    arbo.train(start, documents, kb, config=config, out=tmp_path / "model")
+    assert not sum(embedded)

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arbo.training.config import PositiveStrategy
+import arbo
+from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
+from arbo.training.data import TrainingSet
 from arbo.training.negatives import Gold, in_batch, near, random
+from arbo.training.plan import Plan, asks_the_model
 from arbo.training.positives import Snapshot, _random_other, nearest_text, pick_positives
 from clustering.vectors import Vectors
 
@@ -200,3 +203,28 @@ def test_an_entity_without_text_is_an_error():
     snapshot = Snapshot(Vectors.of(np.eye(2), [0, 1], n=3), Vectors.of(np.eye(2)), np.array([2, 0]), "dot")
     with pytest.raises(ValueError, match="entity 2 has no text"):
         nearest_text(snapshot, np.array([0]), np.array([2]))
+
+
+@pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
+@pytest.mark.parametrize("positives", ["entity", "arborescence"])
+def test_what_does_not_ask_the_model_is_planned_without_it(
+    positives: PositiveStrategy, negatives: NegativeStrategy
+) -> None:
+    """One text an entity; a model that says something else changes the plan exactly where it is asked."""
+    documents, kb = arbo.load_sample()
+    data = TrainingSet.of(documents, kb)
+    owner, config = np.arange(len(kb)), TrainingConfig(positives=positives, negatives=negatives)
+
+    def plan(seed: int) -> list[list[int]]:
+        rng = np.random.default_rng(seed)
+        entities, mentions = (Vectors.of(rng.normal(size=(n, 4))) for n in (len(kb), len(data.inputs)))
+        return plan_of(Snapshot(entities, mentions, data.entity, "dot"))
+
+    def plan_of(snapshot: Snapshot) -> list[list[int]]:
+        return [column.tolist() for column in Plan.of(data, snapshot, config, 3)]
+
+    asks = asks_the_model(config, owner)
+    assert asks == (positives != "entity" or negatives in ("knn", "mixed"))
+    assert asks == (plan(0) != plan(1))
+    assert asks or plan(0) == plan_of(data.unread(owner, "dot"))
+    assert asks_the_model(config, np.array([0, 0, *owner[1:]]))  # which of two names is near

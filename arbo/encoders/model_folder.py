@@ -8,11 +8,9 @@ files.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
@@ -23,7 +21,7 @@ from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import DataError, UsageError
 from arbo.settings import read_json
-from arbo.store import beside, check_writable, sha256_of, version_of
+from arbo.store import beside, check_writable, move_into_place, sha256_of, version_of
 
 FORMAT = "arbo-model"
 FORMAT_VERSION = 1
@@ -74,7 +72,7 @@ def save_model(mention: Tower, entity: Tower, config: EncoderConfig, folder: str
             "files": {name: sha256_of(partial / name) for name in _files(partial)},
         }
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-        _move_into_place(partial, target)
+        move_into_place(partial, target)
     except Exception as error:  # transformers and safetensors raise whatever their parts raise
         raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
     finally:
@@ -172,20 +170,3 @@ def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
     for name in found:
         if name.endswith(".safetensors") and name not in digests:
             raise DataError(f"the file was not saved with the model; remove it, or {_MEND}", file=str(folder / name))
-
-
-def _move_into_place(partial: Path, target: Path) -> None:
-    """Move a folder to its place; where that fails the earlier one is there as before."""
-    for name in _files(partial):
-        with open(partial / name, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
-            os.fsync(stream.fileno())
-    aside = beside(target, "old")
-    try:
-        with suppress(FileNotFoundError):
-            os.replace(target, aside)
-        os.replace(partial, target)
-    except BaseException:
-        if aside.exists() and not target.exists():
-            os.replace(aside, target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)

@@ -1,14 +1,19 @@
 """Checkpoints: everything that a training needs to go on as if it had not been interrupted.
 
 A checkpoint is a folder named after its step, written beside its place and moved there in one step, so that the newest
-one is always whole. So is the best model; the one that a checkpoint speaks of is there as long as the checkpoint is.
-What is random in a step is seeded by the step's number: no generator has a state to keep.
+one is always whole. So is the best model; the one that a checkpoint speaks of is there as long as the checkpoint is,
+and so are its embeddings. One process at a time works in the folder. What is random in a step is seeded by the step's
+number: no generator has a state to keep.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +26,13 @@ from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
 from arbo.encoders import DualEncoder
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.training.plan import Plan
 
+LOCK = "lock"
 _PREFIX = "step-"
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,7 @@ class State:
 def save_checkpoint(
     folder: Path, state: State, encoder: DualEncoder, optimizer: torch.optim.Optimizer, plan: Plan
 ) -> None:
-    """Write a checkpoint, and remove those before it and the models that are the best no more."""
+    """Write a checkpoint, and remove those before it and what is of models that are neither the best nor the last."""
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:
@@ -58,6 +66,8 @@ def save_checkpoint(
         save_arrays(plan._asdict(), partial / "plan.safetensors")
         (partial / "state.json").write_text(json.dumps(asdict(state)) + "\n", "utf-8")
         earlier = checkpoints(folder) + [old for old in folder.glob("best-*") if old != best_model(folder, state)]
+        found_again = {embeddings(folder, state.best_step), embeddings(folder, state.step)}
+        earlier += [old for old in (folder / "embeddings").glob("*") if old not in found_again]
         partial.rename(folder / f"{_PREFIX}{state.step:09d}")
     finally:
         shutil.rmtree(partial, ignore_errors=True)
@@ -73,6 +83,41 @@ def checkpoints(folder: Path) -> list[Path]:
 def best_model(folder: Path, state: State) -> Path:
     """Return where the best model so far is kept."""
     return folder / f"best-{state.best_step}"
+
+
+def embeddings(folder: Path, step: int | None) -> Path:
+    """Return where the embeddings by the model of a step are kept."""
+    return folder / "embeddings" / str(step)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other processes from training in a folder, which is made if it is not there, until this one is done or dead.
+
+    Raises:
+        UsageError: another process does, or the folder cannot be written.
+
+    """
+    if sys.platform == "win32":  # where a folder that holds an open file cannot be moved
+        yield
+        return
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOCK).touch()
+    except OSError as error:
+        raise UsageError(f"cannot write the training's folder {folder}: {error.strerror}") from error
+    with open(folder / LOCK, "a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"another process is training in {folder}: wait until it is done, stop it, or name another --out"
+            ) from error
+        except OSError as error:  # not every file system of a cluster has locks
+            logger.warning("%s cannot be locked (%s): let no other process train there", folder, error.strerror)
+        yield
 
 
 def load_state(checkpoint: Path) -> tuple[State, Plan]:

@@ -16,6 +16,7 @@ from arbo.retrieval import mention_inputs
 from arbo.training.negatives import Gold
 from arbo.training.positives import Snapshot
 from clustering.arrays import Ids
+from clustering.vectors import Metric, Vectors
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,6 +65,11 @@ class TrainingSet:
     def queries(self) -> Ids:
         """The mentions that are trained on."""
         return np.flatnonzero(self.entity >= 0)
+
+    def unread(self, owner: Ids, metric: Metric) -> Snapshot:
+        """Return a snapshot that nothing was embedded for; ``owner``: (entity texts,) the entity of each."""
+        entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(self.kb))
+        return Snapshot(entities, Vectors.of(np.zeros((len(self.inputs), 1))), self.entity, metric)
 
     def snapshot(self, encoder: DualEncoder, announce: Announce = quiet) -> Snapshot:
         """Embed everything with the encoder as it is now, in evaluation mode."""

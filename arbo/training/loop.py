@@ -1,9 +1,9 @@
 """The loop: choose positives and negatives, compare, step; look at the development documents, keep the best.
 
 What is kept while a training runs stands in a folder beside the model's, ``OUT.training``: checkpoints, the best model
-so far, and ``log.jsonl``, one line a step. A training that was killed goes on from its last checkpoint with the same
-losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``. Of several processes, each with a GPU
-of its own, the first one writes.
+so far and what it embedded, and ``log.jsonl``, one line a step. A training that was killed goes on from its last
+checkpoint with the same losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``. Of several
+processes that train together, each with a GPU of its own, the first one writes; one that is started apart is refused.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -34,13 +34,23 @@ from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
 from arbo.progress import Announce, quiet
 from arbo.store import beside, json_ready, write_json
-from arbo.training.checkpoints import State, best_model, checkpoints, load_optimizer, load_state, save_checkpoint
+from arbo.training.checkpoints import (
+    LOCK,
+    State,
+    best_model,
+    checkpoints,
+    embeddings,
+    load_optimizer,
+    load_state,
+    locked,
+    save_checkpoint,
+)
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
 from arbo.training.development import development_scores
 from arbo.training.losses import LOSSES
-from arbo.training.plan import Plan, order_of
-from arbo.training.scores import Reader
+from arbo.training.plan import Plan, asks_the_model, order_of
+from arbo.training.scores import Batch, Reader
 from clustering.arrays import Ids
 
 LOG = "log.jsonl"
@@ -51,7 +61,7 @@ class TrainingError(ArboError):
     """The loss or a gradient is no number any more; what was good is kept."""
 
 
-class Comparer(torch.nn.Module):
+class Weights(torch.nn.Module):
     """The model as accelerate wants it: what has weights, and one forward pass."""
 
     def __init__(self, reader: Reader) -> None:
@@ -59,9 +69,9 @@ class Comparer(torch.nn.Module):
         self.parts = reader.encoder.module
         self.reader = reader
 
-    def forward(self, mentions: Ids, nodes: Ids) -> tuple[Tensor, Tensor]:
-        """See `Reader.scores`."""
-        return self.reader.scores(mentions, nodes)
+    def forward(self, batch: Batch, part: slice) -> Tensor:
+        """Encode some of a batch's texts; see `Reader.encode`."""
+        return self.reader.encode(batch.texts[part])
 
 
 @dataclass(eq=False)
@@ -82,6 +92,7 @@ class Trainer:
         self.steps_an_epoch = math.ceil(len(self.data.queries) / self.config.batch_size)
         self.n_steps = min(self.config.epochs * self.steps_an_epoch, self.config.steps or 10**12)
         self.state, self.plan = State(), Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
+        self.cache = self.encoder.cache
         saved = checkpoints(self.folder)
         if saved:
             self.state, self.plan = load_state(saved[-1])
@@ -90,9 +101,7 @@ class Trainer:
         self.encoder.module.float()
         self.reader = Reader.of(self.encoder, self.data)
         parameters = [weight for weight in self.encoder.module.parameters() if weight.requires_grad]
-        self.model, self.optimizer = self.accelerator.prepare(
-            Comparer(self.reader), _optimizer(parameters, self.config)
-        )
+        self.model, self.optimizer = self.accelerator.prepare(Weights(self.reader), _optimizer(parameters, self.config))
         if saved:
             load_optimizer(saved[-1], self.optimizer.optimizer)
             if self.state.scaler and self.accelerator.scaler:
@@ -103,14 +112,20 @@ class Trainer:
     def run(self) -> None:
         """Train to the end."""
         show = self.announce(f"training, {self.n_steps:,} steps")
+        order: Ids | None = None
         for step in show(range(self.state.step, self.n_steps), self.n_steps - self.state.step):
             epoch, place = divmod(step, self.steps_an_epoch)
+            if order is None or place == 0:
+                order = order_of(self.data, self.config, epoch)
             fresh = place == 0 or (self.config.refresh is not None and place % self.config.refresh == 0)
             if fresh:
-                self.plan = Plan.of(self.data, self.data.snapshot(self.encoder, self.announce), self.config, step)
+                if asks_the_model(self.config, self.reader.owner):
+                    snapshot = self.data.snapshot(self.as_it_is(), self.announce)
+                else:
+                    snapshot = self.data.unread(self.reader.owner, self.encoder.metric)
+                self.plan = Plan.of(self.data, snapshot, self.config, step)
             begin = place * self.config.batch_size
-            batch = order_of(self.data, self.config, epoch)[begin : begin + self.config.batch_size]
-            figures = self.step(step, batch)
+            figures = self.step(step, order[begin : begin + self.config.batch_size])
             self.state = replace(self.state, step=step + 1)
             ends = step + 1 == self.n_steps
             if ends or place + 1 == self.steps_an_epoch:
@@ -120,8 +135,7 @@ class Trainer:
                 self.keep()
 
     def step(self, step: int, batch: Ids) -> dict[str, float]:
-        """Make one step, in parts that fit into memory; what they come to does not depend on the parts."""
-        torch.manual_seed(self.config.seed * 1_000_003 + step)  # of dropout
+        """Make one step."""
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -131,22 +145,15 @@ class Trainer:
         share = 1 / len(batch)
         if not len(rows):  # a process without a mention compares one that counts for nothing: the others wait for it
             rows, share = np.arange(1), 0.0
-        parts = [rows[i : i + self.config.micro_batch] for i in range(0, len(rows), self.config.micro_batch)]
         self.model.train()
         self.optimizer.zero_grad()
-        total = 0.0
-        for i, part in enumerate(parts):
-            with self.accelerator.no_sync(self.model) if i + 1 < len(parts) else nullcontext():
-                try:
-                    scores, exists = self.model(batch[part], nodes[part])
-                    loss = share * LOSSES[self.config.loss](self.config.scale * scores, exists).sum()
-                    self.accelerator.backward(loss * world)
-                except torch.OutOfMemoryError as error:
-                    raise ArboError(
-                        f"not enough memory for micro_batch={self.config.micro_batch}: choose a smaller one; the "
-                        "training then goes on from its last checkpoint"
-                    ) from error
-            total += float(loss.detach())
+        try:
+            total = self.add_gradients(step, self.reader.batch(batch[rows], nodes[rows]), share)
+        except torch.OutOfMemoryError as error:
+            raise ArboError(
+                f"not enough memory for micro_batch={self.config.micro_batch}: choose a smaller one; the "
+                "training then goes on from its last checkpoint"
+            ) from error
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
         limit = math.inf if self.config.clip is None else self.config.clip
         norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), limit))
@@ -159,11 +166,69 @@ class Trainer:
         self.optimizer.step()
         return {"loss": total, "gradient": norm, "learning_rate": rate}
 
+    def add_gradients(self, step: int, batch: Batch, share: float) -> float:
+        """Add the gradients of a batch's loss, each mention counting for a share, and return the loss.
+
+        A batch of several micro-batches goes through gradient caching (Gao et al. 2021, "Scaling deep contrastive
+        learning batch size under memory limited setup"): its texts, each once, are encoded part by part without
+        gradients; the loss is differentiated with respect to their vectors; then each part is encoded again, with the
+        same dropout, to take that on to the weights. So one part is in memory at once, also where mentions share their
+        nodes, and the gradients are the same, to rounding, but for what dropout draws.
+        """
+        n_mentions, size = len(batch.mention), self.config.micro_batch
+        n_parts = min(math.ceil(n_mentions / size), len(batch.texts))
+        parts = [slice(i, None, n_parts) for i in range(n_parts)]
+        world = self.accelerator.num_processes
+
+        def encode(part: slice) -> Tensor:
+            seed = np.random.SeedSequence([self.config.seed, step, part.start])
+            torch.manual_seed(int(seed.generate_state(1)[0]))  # of dropout
+            vectors: Tensor = self.model(batch, part)
+            return vectors
+
+        def loss_of(vectors: Tensor, rows: slice) -> Tensor:
+            scores, exists = self.reader.scores(batch, vectors, rows)
+            return share * LOSSES[self.config.loss](self.config.scale * scores, exists).sum()
+
+        if n_parts == 1:
+            loss = loss_of(encode(parts[0]), slice(None))
+            self.accelerator.backward(loss * world)
+            return float(loss.detach())
+        with torch.no_grad():
+            encoded = [encode(part) for part in parts]
+        vectors = encoded[0].new_empty(len(batch.texts), encoded[0].shape[1])
+        for part, own in zip(parts, encoded, strict=True):
+            vectors[part] = own
+        vectors.requires_grad_()
+        total = 0.0
+        for begin in range(0, n_mentions, size):
+            loss = loss_of(vectors, slice(begin, begin + size))
+            (loss * world).backward()
+            total += float(loss.detach())
+        assert vectors.grad is not None
+        for part in parts:
+            with nullcontext() if part is parts[-1] else self.accelerator.no_sync(self.model):
+                self.accelerator.backward((encode(part) * vectors.grad[part]).sum())
+        return total
+
+    def as_it_is(self) -> DualEncoder:
+        """Return what embeds with the weights of now: from the cache it came with, or what the look embedded.
+
+        Of several processes the first one keeps what a look embeds.
+        """
+        cache = self.cache
+        if self.state.step:
+            kept = embeddings(self.folder, self.state.step)
+            cache = kept if self.accelerator.is_main_process and kept.is_dir() else None
+        return self.encoder if cache is None else replace(self.encoder.copy(), cache=cache)
+
     def look(self) -> dict[str, float]:
         """Score the development documents, and keep the model if it is the best so far."""
         if self.dev is None:
             return {}
-        scores = development_scores(self.dev, self.dev.snapshot(self.encoder, self.announce))
+        if self.accelerator.is_main_process:
+            embeddings(self.folder, self.state.step).mkdir(parents=True, exist_ok=True)
+        scores = development_scores(self.dev, self.dev.snapshot(self.as_it_is(), self.announce))
         if self.state.best is None or scores[self.config.best] > self.state.best:
             self.state = replace(self.state, best=scores[self.config.best], best_step=self.state.step)
             if self.accelerator.is_main_process:
@@ -221,7 +286,8 @@ def train(
         DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
         UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is
-            of another training; the device does not compute in that precision; TensorBoard is not installed.
+            of another training, or another process is at it; the device does not compute in that precision;
+            TensorBoard is not installed.
 
     """
     config, target = config or TrainingConfig(), Path(out).resolve()
@@ -237,7 +303,6 @@ def train(
         dev_data = TrainingSet.of(
             dev_corpus, kb, expand_abbreviations=expand_abbreviations, purpose="choose the best model by"
         )
-    encoder = replace(encoder, cache=None)
     folder = target.with_name(f"{target.name}.training")
     job = {
         "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
@@ -247,21 +312,21 @@ def train(
         "knowledge_base": kb.fingerprint,
         "expand_abbreviations": expand_abbreviations,
     }
-    if accelerator.is_main_process:
-        _begin(folder, target, job)
-    accelerator.wait_for_everyone()
     shown = None if tensorboard is None else Path(tensorboard)
-    trainer = Trainer(encoder, data, dev_data, config, folder, accelerator, announce, checkpoint_every, shown)
-    trainer.run()
-    if accelerator.is_main_process:
-        trained = trainer.encoder
-        if dev_corpus is not None:
-            trained = DualEncoder.from_pretrained(best_model(folder, trainer.state))
-            linker = Linker(kb, trained, LinkerConfig(expand_abbreviations=expand_abbreviations), announce)
-            trained = _with_thresholds(trained, linker.tune(dev_corpus))
-        trained.save_pretrained(target)
-        _finish(folder, target)
-    accelerator.wait_for_everyone()
+    with _begun(folder, target, job) if accelerator.is_main_process else nullcontext():
+        accelerator.wait_for_everyone()
+        trainer = Trainer(encoder, data, dev_data, config, folder, accelerator, announce, checkpoint_every, shown)
+        trainer.run()
+        if accelerator.is_main_process:
+            trained = trainer.encoder
+            if dev_corpus is not None:
+                best = trainer.state.best_step
+                trained = DualEncoder.from_pretrained(best_model(folder, trainer.state), cache=embeddings(folder, best))
+                linker = Linker(kb, trained, LinkerConfig(expand_abbreviations=expand_abbreviations), announce)
+                trained = _with_thresholds(trained, linker.tune(dev_corpus))
+            trained.save_pretrained(target)
+            _finish(folder, target)
+        accelerator.wait_for_everyone()
     return DualEncoder.from_pretrained(target)
 
 
@@ -279,8 +344,10 @@ def _accelerator(config: TrainingConfig) -> Accelerator:
 
 def _optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
     if config.optimizer == "adamw":
-        return torch.optim.AdamW(parameters, lr=config.learning_rate, eps=1e-6, weight_decay=config.weight_decay)
-    return torch.optim.Adam(parameters, lr=config.learning_rate)
+        return torch.optim.AdamW(
+            parameters, lr=config.learning_rate, eps=1e-6, weight_decay=config.weight_decay, fused=True
+        )
+    return torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
 
 
 def _summary_writer(folder: Path | None, step: int) -> Any:
@@ -292,12 +359,21 @@ def _summary_writer(folder: Path | None, step: int) -> Any:
     return SummaryWriter(folder, purge_step=step + 1)
 
 
-def _begin(folder: Path, target: Path, job: dict[str, Any]) -> None:
-    """Make the folder of a training, or find that of the same training."""
+@contextmanager
+def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
+    """Make the folder of a training, or find that of the same training; no other process is let in meanwhile."""
     file, log = folder / "job.json", _log_of(target)
     own = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
-    if file.is_file():
-        if json.loads(file.read_text("utf-8")).get("hash") != own:
+    if not file.is_file():
+        names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+        if any(name != LOCK and not name.startswith(".arbo-partial-") for name in names):
+            raise UsageError(f"{folder} is in the way: trainings are kept there, and it is none; move it")
+        if log.exists() and not target.exists():
+            raise UsageError(f"{log} is in the way: the log will be kept there, and its model is gone; move it")
+    with locked(folder):
+        if not file.is_file():
+            write_json({"hash": own, **job}, file)
+        elif json.loads(file.read_text("utf-8")).get("hash") != own:
             raise UsageError(
                 f"{folder} is of another training (see {file.name} in it); delete it, or name another --out"
             )
@@ -305,12 +381,7 @@ def _begin(folder: Path, target: Path, job: dict[str, Any]) -> None:
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         saved = checkpoints(folder)
         _shorten(folder / LOG, load_state(saved[-1])[0].step if saved else 0)
-        return
-    if folder.is_dir() and any(not name.name.startswith(".arbo-partial-") for name in folder.iterdir()):
-        raise UsageError(f"{folder} is in the way: trainings are kept there, and it is none; move it")
-    if log.exists() and not target.exists():
-        raise UsageError(f"{log} is in the way: the log will be kept there, and its model is gone; move it")
-    write_json({"hash": own, **job}, file)
+        yield
 
 
 def _shorten(log: Path, step: int) -> None:

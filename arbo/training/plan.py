@@ -20,6 +20,15 @@ def order_of(data: TrainingSet, config: TrainingConfig, epoch: int) -> Ids:
     return np.random.default_rng([config.seed, _ORDER, epoch]).permutation(data.queries)
 
 
+def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
+    """Say whether positives or negatives depend on vectors; ``owner``: (entity texts,) the entity of each.
+
+    Neither does where the gold entity is the positive and has one text, and negatives need not be near.
+    """
+    has_one_text = bool((np.diff(owner) > 0).all())
+    return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")
+
+
 class Plan(NamedTuple):
     """What each mention is to be compared with, chosen by one snapshot of the model; nodes as in `Snapshot`."""
 

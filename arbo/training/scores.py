@@ -1,9 +1,10 @@
-"""Scores of a batch: its texts encoded, each once, and its mentions compared with their nodes."""
+"""Scores of a batch: its texts, each once, their vectors, and its mentions compared with their nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -11,17 +12,39 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from arbo.encoders import DualEncoder
+from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import batch_end
+from arbo.encoders.tower import Tower, batch_end
 from arbo.training.data import TrainingSet
-from clustering.arrays import Ids
+from clustering.arrays import Bools, Ids
 
 _TOKENS_A_BATCH = 2048
 
 
+class Text(NamedTuple):
+    """What is read, and by what."""
+
+    tower: Tower
+    row: TokenRow
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """Mentions and what each is compared with, as places among the distinct texts of both."""
+
+    texts: list[Text]
+    """The shortest first: every n-th of them are a fair n-th of the work."""
+    mention: Ids
+    """(mentions,) the text of each."""
+    node: Ids
+    """(mentions, nodes) the text of each, the positive's first; 0 where there is none."""
+    exists: Bools
+    """(mentions, nodes) which nodes are compared with."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Reader:
-    """Turns mentions and nodes into scores with gradients."""
+    """Turns mentions and nodes into vectors and scores with gradients."""
 
     encoder: DualEncoder
     entities: Texts
@@ -37,41 +60,59 @@ class Reader:
         """(entity texts,) the entity of each."""
         return np.asarray(self.entities.owner, np.int64)
 
-    def scores(self, mentions: Ids, nodes: Ids) -> tuple[Tensor, Tensor]:
-        """Compare each mention with its nodes, -1 for none: similarities and which exist, (mentions, nodes) each.
+    def batch(self, mentions: Ids, nodes: Ids) -> Batch:
+        """Collect the texts of mentions, (mentions,), and of their nodes, (mentions, nodes), -1 for none.
 
         A negative that reads as its mention does, or as the positive, counts as none: the model cannot tell them
         apart, and what pulls the text of the one pushes that of the other.
         """
         n_texts = len(self.entities.owner)
-        exists = nodes >= 0
         is_mention = nodes >= n_texts
-        is_entity = exists & ~is_mention
-        texts = np.concatenate([self.mentions.row[mentions], self.mentions.row[nodes[is_mention] - n_texts]])
-        read, place = np.unique(texts, return_inverse=True)
+        is_entity = (nodes >= 0) & ~is_mention
+        rows = np.concatenate([self.mentions.row[mentions], self.mentions.row[nodes[is_mention] - n_texts]])
+        read, place = np.unique(rows, return_inverse=True)
         entity_read, entity_place = np.unique(self.entities.row[nodes[is_entity]], return_inverse=True)
-        vectors = torch.cat([self._encode(self.mentions, read), self._encode(self.entities, entity_read)])
+        texts = [Text(self.mentions.tower, row) for row in self.mentions.spell(read)]
+        texts += [Text(self.entities.tower, row) for row in self.entities.spell(entity_read)]
+        order = np.argsort([len(text.row.ids) for text in texts], kind="stable")
+        rank = np.argsort(order)
+        mention, node = rank[place[: len(mentions)]], np.zeros(nodes.shape, np.int64)
+        node[is_mention] = rank[place[len(mentions) :]]
+        node[is_entity] = rank[len(read) + entity_place]
+        exists = nodes >= 0
+        exists[:, 1:] &= (node[:, 1:] != node[:, :1]) & (node[:, 1:] != mention[:, None])
+        return Batch([texts[i] for i in order], mention, node, exists)
+
+    def encode(self, texts: Sequence[Text]) -> Tensor:
+        """Encode some of a batch's texts, those of like length together; (texts, dim)."""
+        places: list[int] = []
+        parts = []
+        for tower in dict.fromkeys(text.tower for text in texts):
+            own = [i for i, text in enumerate(texts) if text.tower is tower]
+            lengths = [len(texts[i].row.ids) for i in own]
+            begin = 0
+            while begin < len(own):
+                end = batch_end(lengths, begin, _TOKENS_A_BATCH)
+                parts.append(tower.encode([texts[i].row for i in own[begin:end]], self.encoder.config.pooling))
+                begin = end
+            places += own
+        vectors = torch.cat(parts)
+        return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
+
+    def scores(self, batch: Batch, vectors: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+        """Compare some mentions of a batch with their nodes: similarities and which exist, (mentions, nodes) each.
+
+        Args:
+            batch: the batch.
+            vectors: (texts, dim) of its texts.
+            rows: the mentions.
+
+        """
         if self.encoder.metric == "cosine":
             vectors = normalize(vectors, dim=1)
-        own = place[: len(mentions), None]
-        index = np.zeros(nodes.shape, np.int64)
-        index[is_mention] = place[len(mentions) :]
-        index[is_entity] = len(read) + entity_place
-        exists[:, 1:] &= (index[:, 1:] != index[:, :1]) & (index[:, 1:] != own)
-        device = vectors.device
-        query, compared = (vectors[torch.from_numpy(rows).to(device)] for rows in (own, index))
-        # Not a matrix product: autocast would round it to bfloat16, which is coarser than what the loss learns from.
-        return (query * compared).sum(dim=2), torch.from_numpy(exists).to(device)
-
-    def _encode(self, texts: Texts, chosen: Ids) -> Tensor:
-        """Encode distinct texts, those of like length together; (chosen, dim)."""
-        rows = texts.spell(chosen)
-        order = np.argsort([len(row.ids) for row in rows], kind="stable")
-        lengths = [len(rows[i].ids) for i in order]
-        tower, parts, begin = texts.tower, [], 0
-        while begin < len(order):
-            end = batch_end(lengths, begin, _TOKENS_A_BATCH)
-            parts.append(tower.encode([rows[i] for i in order[begin:end]], self.encoder.config.pooling))
-            begin = end
-        vectors = torch.cat(parts) if parts else tower.encode([], self.encoder.config.pooling)
-        return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
+        query, compared, exists = (
+            torch.from_numpy(array[rows]).to(vectors.device)
+            for array in (batch.mention[:, None], batch.node, batch.exists)
+        )
+        # Not a matrix product: autocast or TF32 would round it, which is coarser than what the loss learns from.
+        return (vectors[query] * vectors[compared]).sum(dim=2), exists
