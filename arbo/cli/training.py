@@ -134,6 +134,13 @@ def train(
     start = DualEncoder.from_pretrained(encoder, reads).with_markers()
     if two_towers:
         start = start.with_two_towers()
+
+    def tell(figures: dict[str, Any]) -> None:
+        if "recall@1" in figures:
+            place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}"
+            scores = ", ".join(f"{name} {figures[name]:.3f}" for name in ("recall@1", "recall@64", "ari"))
+            console.say(f"{place}: loss {figures['loss']:.3f}; on the development documents {scores}")
+
     trained = train_encoder(
         start,
         read_documents(docs, format_, types, on_error),
@@ -143,6 +150,7 @@ def train(
         config=settings,
         tensorboard=tensorboard,
         announce=bars,
+        on_log=tell,
     )
     if as_json:
         console.print_json({"model": str(out), "settings": trained.settings, "training": settings.as_dict()})

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -87,6 +87,7 @@ class Trainer:
     announce: Announce
     checkpoint_every: int
     tensorboard: Path | None
+    on_log: Callable[[dict[str, Any]], None]
 
     def __post_init__(self) -> None:
         self.steps_an_epoch = math.ceil(len(self.data.queries) / self.config.batch_size)
@@ -248,6 +249,7 @@ class Trainer:
         if self.accelerator.is_main_process:
             with open(self.folder / LOG, "a", encoding="utf-8") as stream:
                 stream.write(json.dumps(json_ready(figures)) + "\n")
+            self.on_log(figures)
         if self.writer is not None:
             for name, value in figures.items():
                 self.writer.add_scalar(name, value, figures["step"])
@@ -266,6 +268,7 @@ def train(
     checkpoint_every: int = 500,
     tensorboard: str | PathLike[str] | None = None,
     announce: Announce = quiet,
+    on_log: Callable[[dict[str, Any]], None] = lambda figures: None,
 ) -> DualEncoder:
     """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
 
@@ -281,6 +284,7 @@ def train(
         checkpoint_every: steps between two checkpoints.
         tensorboard: a folder for the log in the format of TensorBoard too.
         announce: shows progress.
+        on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
 
     Raises:
         DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
@@ -315,7 +319,9 @@ def train(
     shown = None if tensorboard is None else Path(tensorboard)
     with _begun(folder, target, job) if accelerator.is_main_process else nullcontext():
         accelerator.wait_for_everyone()
-        trainer = Trainer(encoder, data, dev_data, config, folder, accelerator, announce, checkpoint_every, shown)
+        trainer = Trainer(
+            encoder, data, dev_data, config, folder, accelerator, announce, checkpoint_every, shown, on_log
+        )
         trainer.run()
         if accelerator.is_main_process:
             trained = trainer.encoder

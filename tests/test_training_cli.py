@@ -1,0 +1,73 @@
+"""The verb `arbo train`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+import arbo
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run: Run) -> Path:
+    """Write the sample as files, in two parts."""
+    assert run("demo", "--files", tmp_path).code == 0
+    lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "train.jsonl").write_text("".join(lines[:60]), "utf-8")
+    (tmp_path / "dev.jsonl").write_text("".join(lines[60:]), "utf-8")
+    return tmp_path
+
+
+def linking(folder: Path, docs: str) -> list[object]:
+    return [folder / docs, "--format", "jsonl", "--kb", folder / "entities.jsonl", "--kb-format", "jsonl"]
+
+
+def test_train_then_link(folder: Path, bert_folder: Path, run: Run) -> None:
+    (folder / "config.json").write_text('{"batch_size": 40, "micro_batch": 40, "epochs": 1, "n_negatives": 2}', "utf-8")
+    out = folder / "model"
+    command = ["train", *linking(folder, "train.jsonl"), "--dev", folder / "dev.jsonl", "--encoder", bert_folder]
+    done = run(*command, "--config", folder / "config.json", "--steps", 2, "--epochs", 2, "--out", out, "--json")
+    assert done.code == 0, done.err
+    assert done.json["model"] == str(out)
+    assert done.json["training"]["batch_size"] == 40
+    assert done.json["training"]["steps"] == 2
+    last = json.loads((folder / "model.log.jsonl").read_text("utf-8").splitlines()[-1])
+    assert f"step 2: loss {last['loss']:.3f}" in done.err
+    assert f"recall@1 {last['recall@1']:.3f}" in done.err
+    assert not (folder / "model.training").exists()
+    linked = run("link", *linking(folder, "dev.jsonl"), "--encoder", out, "--out", folder / "run", "--json")
+    assert linked.code == 0, linked.err
+    weights = arbo.DualEncoder.from_pretrained(out).settings
+    assert arbo.Result.load(folder / "run").manifest["encoder"] == weights
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ('{"postives": "1nn"}', "postives"),
+        ('{"positives": "2nn"}', "2nn"),
+        ('{"batch_size": 0}', "batch_size"),
+        ("[1]", "config.json"),
+        ("{", "config.json"),
+    ],
+)
+def test_a_wrong_configuration_is_named(folder: Path, bert_folder: Path, run: Run, config: str, said: str) -> None:
+    (folder / "config.json").write_text(config, "utf-8")
+    command = ["train", *linking(folder, "train.jsonl"), "--encoder", bert_folder, "--out", folder / "model"]
+    refused = run(*command, "--config", folder / "config.json")
+    assert refused.code in (2, 3)
+    assert said in refused.err
+    assert not (folder / "model.training").exists()
+
+
+def test_a_folder_that_is_something_else_is_left_alone(folder: Path, bert_folder: Path, run: Run) -> None:
+    out = folder / "thesis"
+    out.mkdir()
+    (out / "chapter.txt").write_text("mine", "utf-8")
+    refused = run("train", *linking(folder, "train.jsonl"), "--encoder", bert_folder, "--out", out)
+    assert refused.code == 2
+    assert "not a model" in refused.err
+    assert (out / "chapter.txt").read_text("utf-8") == "mine"
