@@ -15,7 +15,7 @@ from clustering.forest import Forest
 from clustering.vectors import Metric, unit
 
 _WHOLE = 4096
-"""Up to so many nodes all products are made at once, in 8 * n^2 bytes; beyond, the rows one by one in O(n)."""
+"""Up to so many nodes all products are made at once, in 8 * n^2 bytes; beyond, those of one node with the others."""
 _BLOCK = 256
 
 
@@ -38,17 +38,19 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
         ValueError: the shapes do not fit, or a number is NaN or infinite.
 
     """
-    exact = _exact(vectors, metric)
+    rows = _checked(vectors, metric)
     weight = np.asarray(root, np.float32)
-    if weight.shape != (len(exact),) or not np.isfinite(weight).all():
-        raise ValueError(f"root must be ({len(exact)},) finite numbers, not {np.shape(root)}")
-    products = exact @ exact.T if len(exact) <= _WHOLE else np.empty((0, 0))
-    return Forest(*_grow(exact, products, weight, offset_of(metric)))
+    if weight.shape != (len(rows),) or not np.isfinite(weight).all():
+        raise ValueError(f"root must be ({len(rows)},) finite numbers, not {np.shape(root)}")
+    if len(rows) <= _WHOLE:
+        exact = rows.astype(np.float64)
+        return Forest(*_grow(exact @ exact.T, weight, offset_of(metric)))
+    return Forest(*_grow_large(_blocks(rows), weight, offset_of(metric)))
 
 
 def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
     """Find the nearest other node of each, of equally near ones the first; (n,), for n of 2 or more."""
-    exact = _exact(vectors, metric)
+    exact = _checked(vectors, metric).astype(np.float64)
     if len(exact) < 2:
         raise ValueError(f"{len(exact)} node has no other")
     nearest = np.empty(len(exact), np.int64)
@@ -58,37 +60,79 @@ def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
     return nearest
 
 
-def _exact(vectors: Floats, metric: Metric) -> Weights:
-    """Return the vectors in float64, in which products of float32 are exact and their sums hardly differ by order."""
+def _checked(vectors: Floats, metric: Metric) -> Floats:
+    """Return what to multiply, in float64: there products of float32 are exact, and their sums hardly differ."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")
-    return (unit(matrix) if metric == "cosine" else matrix).astype(np.float64)
+    return unit(matrix) if metric == "cosine" else matrix
+
+
+def _blocks(rows: Floats) -> Floats:
+    """Copy rows into (blocks, dim, rows of a block), zeros at the end: so a processor multiplies several at a time."""
+    n, dim = rows.shape
+    blocks = np.zeros((-(-n // _BLOCK), dim, _BLOCK), np.float32)
+    for block, begin in zip(blocks, range(0, n, _BLOCK), strict=True):
+        part = rows[begin : begin + _BLOCK]
+        block[:, : len(part)] = part.T
+    return blocks
 
 
 @numba.njit(cache=True, nogil=True)
-def _grow(vectors: Weights, products: Weights, root: Floats, offset: float) -> tuple[Ids, Floats]:
-    n = len(root)
-    parent = np.full(n, -1, np.int64)
-    weight = root.copy()
-    waiting = np.arange(n)
-    for n_waiting in range(n, 0, -1):
-        place = 0
-        for i in range(1, n_waiting):
-            a, b = waiting[i], waiting[place]
-            if weight[a] < weight[b] or (
-                weight[a] == weight[b] and (parent[a] < parent[b] or (parent[a] == parent[b] and a < b))
-            ):
-                place = i
+def _grow(products: Weights, root: Floats, offset: float) -> tuple[Ids, Floats]:
+    parent, weight, waiting = np.full(len(root), -1, np.int64), root.copy(), np.arange(len(root))
+    for last in range(len(root) - 1, -1, -1):
+        place = _lightest(waiting[: last + 1], parent, weight)
         u = waiting[place]
-        waiting[place] = waiting[n_waiting - 1]
-        row = products[u] if len(products) > 0 else np.dot(vectors, vectors[u])
-        for i in range(n_waiting - 1):
-            v = waiting[i]
-            w = dissimilarity(row[v], offset)
-            if w < weight[v] or (w == weight[v] and parent[v] > u):
-                weight[v], parent[v] = w, u
+        waiting[place] = waiting[last]
+        _offer(u, products[u][waiting[:last]], waiting[:last], parent, weight, offset)
     return parent, weight
+
+
+@numba.njit(cache=True, nogil=True)
+def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Floats]:
+    """Do the same in O(n) memory; the vectors of the nodes that wait are kept in front."""
+    parent, weight, waiting = np.full(len(root), -1, np.int64), root.copy(), np.arange(len(root))
+    width = blocks.shape[2]
+    products = np.empty(len(blocks) * width)
+    for last in range(len(root) - 1, -1, -1):
+        place = _lightest(waiting[: last + 1], parent, weight)
+        u = waiting[place]
+        vector = blocks[place // width, :, place % width].copy()
+        waiting[place] = waiting[last]
+        blocks[place // width, :, place % width] = blocks[last // width, :, last % width]
+        for block in range((last + width - 1) // width):
+            part = products[block * width : (block + 1) * width]
+            part[:] = 0
+            for j in range(len(vector)):
+                factor = np.float64(vector[j])
+                for i in range(width):
+                    part[i] += factor * np.float64(blocks[block, j, i])
+        _offer(u, products[:last], waiting[:last], parent, weight, offset)
+    return parent, weight
+
+
+@numba.njit(cache=True, nogil=True)
+def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
+    """Find the place of the node to attach next."""
+    place = 0
+    for i in range(1, len(waiting)):
+        a, b = waiting[i], waiting[place]
+        if weight[a] < weight[b] or (
+            weight[a] == weight[b] and (parent[a] < parent[b] or (parent[a] == parent[b] and a < b))
+        ):
+            place = i
+    return place
+
+
+@numba.njit(cache=True, nogil=True)
+def _offer(u: int, products: Weights, waiting: Ids, parent: Ids, weight: Floats, offset: float) -> None:
+    """Let the nodes that wait hang on ``u`` where that is lighter."""
+    for i in range(len(waiting)):
+        v = waiting[i]
+        w = dissimilarity(products[i], offset)
+        if w < weight[v] or (w == weight[v] and parent[v] > u):
+            weight[v], parent[v] = w, u
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,5 +1,7 @@
 """The spanning tree of a complete graph against `partition` on that graph, built edge by edge."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -31,6 +33,14 @@ def complete_graph(vectors, root, metric):
     )
 
 
+def grown(vectors, root, metric, whole):
+    """The tree, from all products at once or from those of one node after the other, in small blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clustering.dense, "_WHOLE", whole)
+        patch.setattr(clustering.dense, "_BLOCK", 3)
+        return spanning_tree(vectors, root, metric=metric)
+
+
 def drawn(seed, n, dim):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, dim)).astype(np.float32), rng.normal(size=n).astype(np.float32)
@@ -43,9 +53,7 @@ def drawn(seed, n, dim):
 def test_equal_to_both_methods_where_weights_are_distinct(metric, whole, seed, n, dim):
     vectors, root = drawn(seed, n, dim)
     graph = complete_graph(vectors, root, metric)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clustering.dense, "_WHOLE", whole)
-        tree = spanning_tree(vectors, root, metric=metric)
+    tree = grown(vectors, root, metric, whole)
     for method in ("minimax", "arborescence") if len(np.unique(graph.weight)) == n + n * (n - 1) // 2 else ("minimax",):
         expected = partition(graph, method)
         assert tree.parent.tolist() == (expected.parent[1:] - 1).tolist()
@@ -53,14 +61,15 @@ def test_equal_to_both_methods_where_weights_are_distinct(metric, whole, seed, n
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("whole", [0, 4096])
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32), n=st.integers(1, 9), dim=st.integers(1, 3))
-def test_ties_are_those_of_minimax(metric, seed, n, dim):
+def test_ties_are_those_of_minimax(metric, whole, seed, n, dim):
     rng = np.random.default_rng(seed)
     vectors = rng.integers(-1, 2, (n, dim)).astype(np.float32)
     root = rng.integers(-2, 2, n).astype(np.float32)
     expected = partition(complete_graph(vectors, root, metric), "minimax")
-    assert spanning_tree(vectors, root, metric=metric).parent.tolist() == (expected.parent[1:] - 1).tolist()
+    assert grown(vectors, root, metric, whole).parent.tolist() == (expected.parent[1:] - 1).tolist()
 
 
 def test_a_large_cluster_gets_its_rows_one_by_one(monkeypatch):
@@ -70,6 +79,17 @@ def test_a_large_cluster_gets_its_rows_one_by_one(monkeypatch):
     one_by_one = spanning_tree(vectors, root)
     assert at_once.parent.tolist() == one_by_one.parent.tolist()
     assert at_once.weight.tolist() == one_by_one.weight.tolist()
+
+
+def test_a_large_cluster_is_bounded_in_memory():
+    vectors, root = drawn(0, 5000, 4)
+    given = vectors.copy()
+    tracemalloc.start()
+    spanning_tree(vectors, root)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10e6, "5000 x 5000 products would be 200 MB"
+    assert np.array_equal(vectors, given)
 
 
 def test_no_node_and_one_node():

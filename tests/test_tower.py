@@ -56,6 +56,15 @@ def test_texts_of_like_length_go_together(bert: Tower, batches: Batches) -> None
     assert sum(n * longest for n, longest in shapes) < 1.1 * sum(lengths)
 
 
+def test_batches_leave_the_device_together(bert: Tower, batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched, cpu = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: fetched.append(tensor.shape) or cpu(tensor))
+    with batches(bert) as shapes:
+        bert.embed(rows(bert), "mean", tokens_a_batch=100)
+    assert len(shapes) > 5
+    assert fetched == [(24, 64)]
+
+
 def test_no_texts_and_texts_without_tokens(bert: Tower) -> None:
     assert bert.embed([], "mean").shape == (0, 64)
     empty = TokenRow([], 0, 0)

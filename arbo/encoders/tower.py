@@ -198,6 +198,8 @@ class Tower:
         attended[:, 0] = 1  # attention over nothing, in a row without tokens, is NaN
 
         def tensor(array: Ids) -> torch.Tensor:
+            if self.model.device.type == "cuda":  # from pinned memory, so as not to wait for the batch before
+                return torch.from_numpy(array).pin_memory().to(self.model.device, non_blocking=True)
             return torch.from_numpy(array).to(self.model.device)
 
         hidden = self.model(input_ids=tensor(ids), attention_mask=tensor(attended)).last_hidden_state
@@ -233,15 +235,17 @@ class Tower:
         import torch
 
         budget = tokens_a_batch or _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
-        vectors = np.zeros((len(rows), self.dim), np.float32)
-        order = sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids))
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         lengths = [len(rows[i].ids) for i in order]
-        begin = 0
+        # They leave the device together: to fetch those of each batch would be to wait for it.
+        embedded = torch.zeros((len(rows), self.dim), device=self.model.device)
+        begin = lengths.count(0)
         while begin < len(order):
             end = batch_end(lengths, begin, budget)
             longest = lengths[end - 1]
             try:
-                vectors[order[begin:end]] = self._embed_batch([rows[i] for i in order[begin:end]], pooling)
+                with torch.inference_mode(), _evaluating(self.modules):
+                    embedded[begin:end] = self.encode([rows[i] for i in order[begin:end]], pooling)
                 begin = end
                 continue
             except RuntimeError as error:
@@ -256,18 +260,13 @@ class Tower:
             budget = (end - begin) // 2 * longest
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
+        vectors = np.empty((len(rows), self.dim), np.float32)
+        vectors[order] = embedded.cpu().numpy()
         bad = int((~np.isfinite(vectors).all(axis=1)).sum())
         if bad:
             hint = "" if self.model.dtype == torch.float32 else "; use precision='float32'"
             raise DataError(f"the model gives NaN or infinity for {bad:,} of {len(rows):,} texts{hint}")
         return vectors
-
-    def _embed_batch(self, rows: Sequence[TokenRow], pooling: Pooling) -> Floats:
-        import torch
-
-        with torch.inference_mode(), _evaluating(self.modules):
-            result: Floats = self.encode(rows, pooling).cpu().numpy()
-        return result
 
 
 def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
