@@ -2,7 +2,8 @@
 
 Annotators meet names that no dictionary lists, and names that a dictionary gives to another entity. A name belongs to
 the entity that it was annotated with most often, the first of equals, and to no other: as a name of two it would not
-tell them apart. Only an entity's own name, the first, stays whatever the documents say.
+tell them apart. Names that differ in case or white space alone are one. Only an entity's own name, the first, stays
+whatever the documents say.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 from arbo.documents import Corpus
+from arbo.errors import DataError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.retrieval import mention_inputs
 
@@ -23,6 +25,9 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
         documents: annotated ones. Of several gold ids of a mention the first that the knowledge base holds counts.
         expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
 
+    Raises:
+        DataError: no mention has a gold id that the knowledge base holds in its domain.
+
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
     >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
@@ -32,22 +37,34 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     """
     names: dict[tuple[str | None, str], str] = {}
     entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
-    for item in mention_inputs(documents, expand_abbreviations=expand_abbreviations):
+    inputs = mention_inputs(documents, expand_abbreviations=expand_abbreviations)
+    for item in inputs:
         rows = (row for id_ in item.mention.gold or () for row in kb.rows(id_))
         entity = next((row for row in rows if kb.entities[row].domain == item.document.domain), None)
-        if entity is not None:
-            key = item.document.domain, item.name.casefold()
-            names.setdefault(key, item.name)
+        name = " ".join(item.name.split())
+        if entity is not None and name:
+            key = item.document.domain, _key(name)
+            names.setdefault(key, name)
             entities[key][entity] += 1
+    if not entities:
+        raise DataError(
+            f"no name to add: none of {len(inputs):,} mentions has a gold id that the knowledge base holds in the "
+            "domain of its document; are they annotated, do the ids match, and the domains?"
+        )
     holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
     added: defaultdict[int, list[str]] = defaultdict(list)
     for key, entity in holder.items():
         added[entity].append(names[key])
 
     def named(row: int, entity: Entity) -> Entity:
-        kept = [alias for alias in entity.aliases if holder.get((entity.domain, alias.casefold()), row) == row]
-        known = set(map(str.casefold, (entity.name, *kept)))
-        new = (name for name in added[row] if name.casefold() not in known)
+        kept = [alias for alias in entity.aliases if holder.get((entity.domain, _key(alias)), row) == row]
+        known = set(map(_key, (entity.name, *kept)))
+        new = (name for name in added[row] if _key(name) not in known)
         return replace(entity, aliases=(*kept, *new))
 
-    return KnowledgeBase((named(row, entity) for row, entity in enumerate(kb)), kb.notes)
+    return kb.changed(named(row, entity) for row, entity in enumerate(kb))
+
+
+def _key(name: str) -> str:
+    """Return what names have in common that differ in case and white space alone."""
+    return " ".join(name.casefold().split())

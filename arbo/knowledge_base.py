@@ -149,6 +149,12 @@ class KnowledgeBase:
             return self._shared[entity_id]
         return (self.row_of[entity_id],) if entity_id in self.row_of else ()
 
+    def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
+        """Return a knowledge base of other entities from the same source, with its notes."""
+        # What is counted about alternative ids is counted again.
+        notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
+        return KnowledgeBase(entities, notes)
+
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
         """Return the same entities, which also answer to their xrefs of these prefixes; see `arbo.xrefs`."""
         from arbo.xrefs import through_xrefs

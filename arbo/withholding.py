@@ -125,7 +125,8 @@ def nil_split(
         types: entities with one of these types are withheld.
         ids: those with one of these ids or alternative ids.
         branches: those with one of these ids, and all below them.
-        parents: what is directly above an id; for OBO files `arbo.readers.obo.read_obo_parents` reads it.
+        parents: what is directly above an id; for OBO files `arbo.readers.obo.read_obo_parents` reads it. An
+            alternative id stands for its entity.
 
     Raises:
         UsageError: a type or id that no entity has, ``branches`` without ``parents``, or no entity withheld, or all.
@@ -134,8 +135,7 @@ def nil_split(
     types, ids, branches = _set(types), _set(ids), _set(branches)
     if branches and parents is None:
         raise UsageError("branches need parents: what is directly above each id, e.g. of read_obo_parents(file)")
-    below = _below({kb.entities[row].id for row in _rows(kb, branches)} | branches, parents or {})
-    gone = {*_of_types(kb, types), *_rows(kb, ids), *(row for id_ in below for row in kb.rows(id_))}
+    gone = {*_of_types(kb, types), *_rows(kb, ids), *_below(kb, _rows(kb, branches), parents or {})}
     if not 0 < len(gone) < len(kb):
         raise UsageError(
             f"{len(gone):,} of {len(kb):,} entities would be withheld; some have to leave and some to stay"
@@ -168,18 +168,25 @@ def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:
     return {row for id_ in ids for row in kb.rows(id_)}
 
 
-def _below(tops: set[str], parents: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return these ids and all below them."""
-    children: defaultdict[str, list[str]] = defaultdict(list)
+def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str]]) -> set[int]:
+    """Rows of these entities and of all below them, be it through ids that no entity has."""
+    children: defaultdict[int | str, set[int | str]] = defaultdict(set)
     for id_, above in parents.items():
         for parent in above:
-            children[parent].append(id_)
-    found, waiting = set(tops), list(tops)
+            for node in _nodes(kb, parent):
+                children[node].update(_nodes(kb, id_))
+    found: set[int | str] = {*tops}
+    waiting = [*found]
     while waiting:
-        new = set(children[waiting.pop()]) - found  # a circle ends here
+        new = children[waiting.pop()] - found  # a circle ends here
         found |= new
         waiting += new
-    return found
+    return {node for node in found if isinstance(node, int)}
+
+
+def _nodes(kb: KnowledgeBase, id_: str) -> tuple[int | str, ...]:
+    """Rows of the entities with this id or alternative id; the id itself where there is none."""
+    return kb.rows(id_) or (id_,)
 
 
 def _answering_alike(kb: KnowledgeBase, row: int) -> Entity:

@@ -36,9 +36,7 @@ def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
         replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *_ids(entity, forms)))))
         for entity in kb
     ]
-    # What is counted about alternative ids is counted again, with the new ones.
-    notes = {note: count for note, count in kb.notes.items() if not note.startswith("alternative ids")}
-    return KnowledgeBase(entities, notes)
+    return kb.changed(entities)
 
 
 def _ids(entity: Entity, forms: dict[str, tuple[str, ...]]) -> Iterator[str]:

@@ -31,6 +31,7 @@ beside this script).
 """
 
 import argparse
+import hashlib
 import json
 import sys
 from collections import Counter
@@ -103,13 +104,26 @@ class Data:
         return cls(job.documents(path), job.documents(job.dev), test, job.knowledge_base())
 
 
-def trained(corpus: str, data: Data, training: str, seed: int, steps: int) -> dict[str, Any]:
+def made_with(cell: dict[str, Any]) -> str:
+    """Hash the settings of a cell: what was made with others is made again, and not recorded."""
+    parts: tuple[Any, ...] = (ONE_A_NAME,)
+    if "training" in cell:
+        config = TRAININGS.get(cell["training"])
+        parts = (ONE_AN_ENTITY, config and replace(config, steps=cell["steps"], seed=cell["seed"]))
+    elif cell["step"] == "aligned":
+        parts = (ONE_AN_ENTITY, MEDIC_STEPS["aligned"])
+    elif cell["step"] == "trained":
+        parts = (made_with({"step": "aligned"}), ONE_A_NAME, MEDIC_STEPS["trained"])
+    return hashlib.sha256(json.dumps(parts, default=asdict).encode()).hexdigest()[:8]
+
+
+def trained(data: Data, cell: dict[str, Any]) -> dict[str, Any]:
     """Train and score one cell of the trainings."""
     start = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", ONE_AN_ENTITY, cache=CACHE)
-    if training == UNTRAINED:
+    if cell["training"] == UNTRAINED:
         return scores(data, start)
-    config = replace(TRAININGS[training], steps=steps, seed=seed)
-    out = MODELS / key(corpus, training, steps, seed)
+    config = replace(TRAININGS[cell["training"]], steps=cell["steps"], seed=cell["seed"])
+    out = MODELS / key(*cell.values(), made_with(cell))
     arbo.train(start, data.train, data.kb, config=config, out=out, announce=bars)
     return scores(data, arbo.DualEncoder.from_pretrained(out, cache=CACHE))
 
@@ -118,7 +132,7 @@ def medic_model(step: str, jobs: list[Data]) -> Path | str:
     """Return the model of a step to MEDIC, made if it is not there; ``jobs``: NCBI disease and BC5CDR disease."""
     if step == UNTRAINED:
         return "all-MiniLM-L6-v2"
-    out, kb = MODELS / f"medic.{step}", jobs[0].kb
+    out, kb = MODELS / key("medic", step, made_with({"step": step})), jobs[0].kb
     if not out.is_dir() and step == "aligned":
         start = arbo.DualEncoder.from_pretrained(medic_model(UNTRAINED, jobs), ONE_AN_ENTITY)
         own_names = arbo.KnowledgeBase(replace(entity, aliases=()) for entity in kb)
@@ -193,18 +207,18 @@ def key(*parts: object) -> str:
     return ".".join(str(part).lower().replace(" ", "_").replace(",", "") for part in parts)
 
 
-def kept(cell: dict[str, Any], make: Callable[[], dict[str, Any]]) -> None:
+def keep(cell: dict[str, Any], make: Callable[[], dict[str, Any]]) -> None:
     """Make the scores of a cell and keep them, unless they are there."""
-    file = CELLS / f"{key(*cell.values())}.json"
+    file = CELLS / f"{key(*cell.values(), made_with(cell))}.json"
     if not file.exists():
-        file.write_text(json.dumps(cell | {"scores": make()}), "utf-8")
+        file.write_text(json.dumps(cell | {"made_with": made_with(cell), "scores": make()}), "utf-8")
         print(file.name, file=sys.stderr)
 
 
 def cells(column: str) -> list[dict[str, Any]]:
-    """Read the cells that have such a column."""
+    """Read the cells that have such a column and were made with the settings of today."""
     found = [json.loads(file.read_text("utf-8")) for file in sorted(CELLS.glob("*.json"))]
-    return [cell for cell in found if column in cell]
+    return [cell for cell in found if column in cell and cell.pop("made_with") == made_with(cell)]
 
 
 def groups(found: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -256,17 +270,18 @@ def _ratio(counts: FloatArray) -> FloatArray:
 def histogram(data: Data) -> dict[str, int]:
     """Count the gold clusters of the training part by size (figure 2 of the paper)."""
     sizes = Counter(Counter(id_ for m in data.train.mentions for id_ in m.gold or () if id_ in data.kb).values())
-    bounds = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    bounds = (1, 2, 4, 8, 16, 32, 64, 128, 256, 10**9)
+    names = ("1", "2-3", "4-7", "8-15", "16-31", "32-63", "64-127", "128-255", "256 and more")
     return {
-        f"{low}-{high - 1}" if high - low > 1 else str(low): sum(n for size, n in sizes.items() if low <= size < high)
-        for low, high in zip(bounds, (*bounds[1:], 10**9), strict=True)
+        name: sum(n for size, n in sizes.items() if low <= size < high)
+        for name, low, high in zip(names, bounds[:-1], bounds[1:], strict=True)
     }
 
 
 def columns(rows: list[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
     """Keep what says whose the scores are, and some of the scores."""
-    kept_ = set(names)
-    return [{name: v for name, v in row.items() if name in kept_ or name in WHOSE} for row in rows]
+    wanted = {*WHOSE, *names}
+    return [{name: value for name, value in row.items() if name in wanted} for row in rows]
 
 
 def record_all() -> None:
@@ -329,7 +344,7 @@ def fill_trainings(corpus: str, trainings: list[str], seeds: int, steps: int) ->
         for training in trainings:
             if training != UNTRAINED or not seed:
                 cell = {"corpus": corpus, "training": training, "steps": steps, "seed": seed}
-                kept(cell, partial(trained, corpus, data, training, seed, steps))
+                keep(cell, partial(trained, data, cell))
 
 
 def fill_medic() -> None:
@@ -341,7 +356,7 @@ def fill_medic() -> None:
         for corpus, own in data.items():
             for names, kb in (("KB", own.kb), ("KB and training", own.kb.with_names_of(own.train))):
                 cell = {"corpus": corpus, "step": step, "names": names}
-                kept(cell, partial(scores, replace(own, kb=kb), encoder, discover=False))
+                keep(cell, partial(scores, replace(own, kb=kb), encoder, discover=False))
 
 
 if __name__ == "__main__":

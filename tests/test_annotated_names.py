@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import Run
 
 import arbo
-from arbo import Entity, KnowledgeBase
+from arbo import DataError, Entity, KnowledgeBase
 
 
 def document(id_: str, *mentions: tuple[str, Sequence[str] | None], domain: str | None = None) -> dict[str, Any]:
@@ -54,11 +55,29 @@ def test_what_documents_call_one_entity_is_no_alias_of_another() -> None:
 
 def test_what_has_no_entity_gives_no_name() -> None:
     kb = KnowledgeBase([FLU, COLD])
-    assert aliases(kb, document("1", ("plague", ["D9"]), ("ache", []), ("rash", None))) == {
-        "D1": ("Influenza",),
-        "D2": (),
-    }
+    some = document("1", ("plague", ["D9"]), ("ache", []), ("rash", None), ("sniffles", ["D2"]))
+    assert aliases(kb, some) == {"D1": ("Influenza",), "D2": ("sniffles",)}
     assert aliases(kb, document("1", ("plague", ["D9", "X2", "D1"])))["D2"] == ("plague",)
+
+
+def test_case_and_white_space_make_no_other_name() -> None:
+    kb = KnowledgeBase([FLU, Entity("D2", "Cold", aliases=("marsh  fever", "STRASSE"))])
+    found = aliases(
+        kb, document("1", ("Marsh\nfever", ["D1"]), ("marsh fever", ["D1"]), ("straße", ["D1"]), (" ", ["D1"]))
+    )
+    assert found == {"D1": ("Influenza", "Marsh fever", "straße"), "D2": ()}
+
+
+def test_documents_without_a_known_entity_are_refused() -> None:
+    kb = KnowledgeBase([FLU])
+    for documents in ([], [document("1", ("plague", ["MESH:9"]))], [document("1", ("plague", None))]):
+        with pytest.raises(DataError, match="no name to add"):
+            kb.with_names_of(documents)
+
+
+def test_what_the_source_noted_is_counted_once() -> None:
+    kb = KnowledgeBase([FLU, Entity("D3", "Ache", alternative_ids=("X2", "D1")), COLD], {"something": 2})
+    assert kb.with_names_of([document("1", ("grippe", ["D1"]))]).notes == kb.notes
 
 
 def test_domains_are_apart() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 
 import networkx as nx
 import pytest
 from conftest import Run
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import arbo
@@ -48,6 +49,8 @@ def ids(kb: KnowledgeBase) -> str:
         ({"ids": ["OLD", "D"]}, "BD"),
         ({"branches": "A", "parents": {"B": ("A",), "A": ()}}, "AB"),
         ({"branches": "OLD", "parents": {"C": ("B", "X")}}, "BC"),
+        ({"branches": "B", "parents": {"C": ("OLD",), "D": ("X",), "X": ("C",)}}, "BCD"),
+        ({"branches": "A", "parents": {"OLD": ("A",), "D": ("B",)}}, "ABD"),
         ({"types": "T2", "ids": "D", "branches": "C", "parents": {}}, "BCD"),
     ],
 )
@@ -58,14 +61,15 @@ def test_what_is_named_leaves(what: dict[str, object], withheld: str) -> None:
     assert split.checks == {}
 
 
-@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 9))), st.sets(st.integers(0, 7), min_size=1))
+@example([(2, 10), (11, 2), (3, 1)], {0})
+@given(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11))), st.sets(st.integers(0, 7), min_size=1))
 def test_a_branch_is_all_from_which_a_top_is_reached(above: list[tuple[int, int]], tops: set[int]) -> None:
-    """Circles, terms above themselves, and terms that the knowledge base lacks (8 and 9, above others) included."""
-    kb = KnowledgeBase(Entity(str(i), f"entity {i}") for i in range(8))
+    """Circles, terms above themselves, terms that are no entities (8 and 9), alternative ids (10 of 0, 11 of 1)."""
+    kb = KnowledgeBase(Entity(str(i), f"entity {i}", alternative_ids=(str(i + 10),) if i < 2 else ()) for i in range(8))
     parents: dict[str, list[str]] = {}
     for child, parent in above:
         parents.setdefault(str(child), []).append(str(parent))
-    graph = nx.DiGraph(above)
+    graph = nx.DiGraph((child % 10, parent % 10) for child, parent in above)
     graph.add_nodes_from(tops)
     expected = {i for i in range(8) if i in graph and any(nx.has_path(graph, i, top) for top in tops)}
     if len(expected) == 8:
@@ -219,20 +223,60 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     assert not (tmp_path / "b.jsonl").exists()
 
 
+def test_a_repeated_term_is_all_that_its_stanzas_say(tmp_path: Path) -> None:
+    """Stanzas of equal content are one entity, wherever the `is_a` stands."""
+    (tmp_path / "a.obo").write_text(OBO, "utf-8")
+    (tmp_path / "b.obo").write_text("[Term]\nid: U:2\nname: kidney\n", "utf-8")
+    (tmp_path / "c.obo").write_text("[Term]\nid: U:2\nname: kidney\nis_a: U:3\nis_a: U:6\n", "utf-8")
+    parents = read_obo_parents(tmp_path)
+    assert parents["U:2"] == ("U:1", "U:3", "U:6")
+    assert ids(nil_split(KnowledgeBase.from_obo(tmp_path), {}, branches="U:1", parents=parents).withheld) == "U:1U:2"
+
+
+def test_an_obsolete_term_takes_nobody_into_a_branch(tmp_path: Path) -> None:
+    file = tmp_path / "kb.obo"
+    file.write_text(OBO + "\n[Term]\nid: U:9\nis_obsolete: true\nis_a: U:1\nreplaced_by: U:5\n", "utf-8")
+    kb, parents = KnowledgeBase.from_obo(file), read_obo_parents(file)
+    assert kb["U:9"].id == "U:5"
+    assert ids(nil_split(kb, {}, branches="U:1", parents=parents).withheld) == "U:1U:2"
+    assert ids(nil_split(kb, {}, branches="U:9", parents=parents).withheld) == "U:5"
+
+
+def test_a_part_given_twice_is_called_a_part(run: Run, tmp_path: Path) -> None:
+    refused = run(
+        "nil-split", *["train"] * 2, "--format", "brat", "--kb", "kb", "--kb-format", "obo", "--out", "x.jsonl"
+    )
+    assert refused.code == 2
+    assert "the part train is given twice; name each part once" in refused.told
+
+
 @pytest.mark.slow
-def test_a_branch_of_a_real_ontology(shared: Callable[[str], Path]) -> None:
-    """Organs of UBERON, in CRAFT: each entity that leaves is an organ by obonet's reading too."""
+def test_a_branch_of_a_real_ontology(shared: Callable[[str], Path], tmp_path: Path) -> None:
+    """Organs of UBERON, in CRAFT: each entity that leaves is an organ by obonet's reading too.
+
+    Added are a kind of testis by an alternative id of testis, and an obsolete organ, which is blood by now.
+    """
     import obonet
 
-    file = shared("data/craft/ontologies/UBERON.obo.gz")
+    file = tmp_path / "UBERON.obo"
+    added = (
+        "\n[Term]\nid: X:1\nname: kind of testis\nis_a: UBERON:0002117\n"
+        "\n[Term]\nid: X:2\nis_obsolete: true\nis_a: UBERON:0000062\nreplaced_by: UBERON:0000178\n"
+    )
+    file.write_bytes(gzip.decompress(shared("data/craft/ontologies/UBERON.obo.gz").read_bytes()) + added.encode())
     kb = KnowledgeBase.from_obo(file)
     parts = {
         part: arbo.read_documents(shared(f"data/craft/{part}"), "brat", types="UBERON") for part in ("train", "dev")
     }
     split = nil_split(kb, parts, branches="UBERON:0000062", parents=read_obo_parents(file))
     graph = obonet.read_obo(file)
-    is_a = nx.DiGraph((child, parent) for child, parent, kind in graph.edges(keys=True) if kind == "is_a")
+    own = {other: id_ for id_, term in graph.nodes(data="alt_id") for other in term or () if not graph.nodes.get(other)}
+    is_a = nx.DiGraph(
+        (child, own.get(parent, parent)) for child, parent, kind in graph.edges(keys=True) if kind == "is_a"
+    )
     expected = {"UBERON:0000062", *nx.ancestors(is_a, "UBERON:0000062")} & {entity.id for entity in kb}
+    assert "X:1" in expected
+    assert "UBERON:0000178" not in expected
     assert {entity.id for entity in split.withheld} == expected
     train, dev = split.checks["train"], split.checks["dev"]
     assert (train.all.mentions, dev.all.mentions) == (10_771, 1_498)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -54,6 +55,16 @@ def test_texts_of_like_length_go_together(bert: Tower, batches: Batches) -> None
     assert [longest for _, longest in shapes] == [lengths[i - 1] for i in np.cumsum([n for n, _ in shapes])]
     assert all(n * longest <= 200 for n, longest in shapes)
     assert sum(n * longest for n, longest in shapes) < 1.1 * sum(lengths)
+
+
+def test_how_many_tokens_fill_a_device(bert: Tower, batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bert.tokens_a_batch == 2048
+    elsewhere = replace(bert, model=SimpleNamespace(device=torch.device("cuda")))
+    assert elsewhere.tokens_a_batch > bert.tokens_a_batch
+    monkeypatch.setattr(Tower, "tokens_a_batch", 100)
+    with batches(bert) as shapes:
+        bert.embed(rows(bert), "mean")
+    assert len(shapes) > 5
 
 
 def test_batches_leave_the_device_together(bert: Tower, batches: Batches, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,8 @@ def test_train_then_link(folder: Path, bert_folder: Path, run: Run) -> None:
     last = json.loads((folder / "model.log.jsonl").read_text("utf-8").splitlines()[-1])
     assert f"step 2: loss {last['loss']:.3f}" in done.err
     assert f"recall@1 {last['recall@1']:.3f}" in done.err
+    assert "mentions with an id have it in the knowledge base" in done.err
+    assert "do the ids match" not in done.err
     assert not (folder / "model.training").exists()
     linked = run("link", *linking(folder, "dev.jsonl"), "--encoder", out, "--out", folder / "run", "--json")
     assert linked.code == 0, linked.err
@@ -71,3 +73,14 @@ def test_a_folder_that_is_something_else_is_left_alone(folder: Path, bert_folder
     assert refused.code == 2
     assert "not a model" in refused.err
     assert (out / "chapter.txt").read_text("utf-8") == "mine"
+
+
+def test_ids_that_mostly_do_not_match_are_told(folder: Path, bert_folder: Path, run: Run) -> None:
+    entities = [json.loads(line) for line in (folder / "entities.jsonl").read_text("utf-8").splitlines()]
+    renamed = [entity | {"id": f"X{entity['id']}" if place else entity["id"]} for place, entity in enumerate(entities)]
+    lines = "".join(json.dumps(entity | {"alternative_ids": []}) + "\n" for entity in renamed)
+    (folder / "entities.jsonl").write_text(lines, "utf-8")
+    command = ["train", *linking(folder, "train.jsonl"), "--encoder", bert_folder, "--out", folder / "model"]
+    done = run(*command, "--steps", 1, "--positives", "entity", "--negatives", "random")
+    assert "do the ids match?" in done.err
+    assert done.code in (0, 3)  # none at all is an error

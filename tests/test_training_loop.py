@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,12 +29,13 @@ from arbo.errors import DataError, UsageError
 torch = pytest.importorskip("torch")
 
 from accelerate import Accelerator  # noqa: E402
+from accelerate.utils import InitProcessGroupKwargs  # noqa: E402
 
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
 from arbo.retrieval import mention_inputs  # noqa: E402
 from arbo.training import loop  # noqa: E402
-from arbo.training.checkpoints import checkpoints  # noqa: E402
+from arbo.training.checkpoints import LOCK, checkpoints, locked  # noqa: E402
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig  # noqa: E402
 from arbo.training.data import TrainingSet  # noqa: E402
 from arbo.training.development import development_scores  # noqa: E402
@@ -127,10 +129,10 @@ def trainer_of(
     config = replace(QUICK, positives="1rand", **changes)
     data = TrainingSet.of(arbo.Corpus.of(documents), kb)
     accelerator = loop._accelerator(config)
-    trainer = loop.Trainer(start, data, None, config, folder, accelerator, quiet, 1, None)
-    plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
+    trainer = loop.Trainer(start, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
+    trainer.plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
     trainer.model.train()
-    return trainer, trainer.reader.batch(data.queries, plan.nodes(data, trainer.reader.owner, data.queries))
+    return trainer, trainer.reader.batch(data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries))
 
 
 def gradients(trainer: loop.Trainer) -> Any:
@@ -186,7 +188,9 @@ def test_a_text_of_a_batch_gets_its_gradient_once(
             patch.setattr(Tower, "encode", watched)
             it.add_gradients(0, batch, 1.0)
         n_mentions, n_texts = len(batch.mention), len(batch.texts)
-        assert sorted(row for rows in read for row in rows) == sorted(tuple(text.row.ids) for text in batch.texts)
+        distinct = [tuple(text.row.ids) for text in batch.texts]
+        assert len(set(distinct)) == n_texts
+        assert sorted(row for rows in read for row in rows) == sorted(distinct)
         n_parts = min(-(-n_mentions // micro_batch), n_texts)
         assert max(map(len, read)) <= -(-n_texts // n_parts)  # what is in memory at once
 
@@ -210,6 +214,28 @@ def test_processes_share_a_batch(
         shares.append(log_of(tmp_path / str(rank))[0]["loss"])
         assert n_backward  # without which the other process would wait for ever
     assert sum(shares) == pytest.approx(log_of(tmp_path / "whole")[0]["loss"], rel=1e-5)
+
+
+@pytest.mark.parametrize("micro_batch", [2, 10**6])
+def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
+    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, micro_batch: int
+) -> None:
+    """As they take the mean of their gradients before they step."""
+    documents, _, kb = sample
+
+    def of_a_step() -> Any:
+        changes = {"micro_batch": micro_batch, "negatives": "in-batch", "clip": None}
+        it, _ = trainer_of(encoder(without_dropout(bert)), documents[:4], kb, tmp_path, **changes)
+        it.step(0, it.data.queries)
+        return gradients(it)
+
+    whole = of_a_step()
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    shares = []
+    for rank in (0, 1):
+        monkeypatch.setattr(Accelerator, "process_index", rank)
+        shares.append(of_a_step())
+    assert float((sum(shares) / 2 - whole).norm()) < 1e-4 * float(whole.norm())
 
 
 def without_dropout(tower: Tower) -> Tower:
@@ -267,7 +293,7 @@ def assert_as_unbroken(unbroken: Unbroken, out: Path, trained: arbo.DualEncoder)
     assert log_of(out) == log_of(unbroken.out)
     assert all(map(torch.equal, weights(trained), weights(unbroken.trained)))
     assert trained.config == unbroken.trained.config
-    left = {path.name for path in out.parent.iterdir() if not path.name.startswith(".arbo-")}
+    left = {path.name for path in out.parent.iterdir() if not path.name.startswith(".arbo-partial-")}
     assert left == {out.name, f"{out.name}.log.jsonl"}
 
 
@@ -310,7 +336,7 @@ def dead_after(moves: int, folder: Path) -> Iterator[Iterator[int]]:
         yield done
 
 
-@pytest.mark.parametrize("place", [0, 2, 8, 20, -7, -4, -3, -2, -1])
+@pytest.mark.parametrize("place", [0, 2, 8, 20, -7, -5, -4, -3, -2, -1])
 def test_killed_between_any_two_files(small: Any, unbroken: Unbroken, tmp_path: Path, place: int) -> None:
     out = tmp_path / "model"
     with pytest.raises(Killed), dead_after(place % unbroken.moves, tmp_path):
@@ -414,6 +440,40 @@ def test_two_processes_do_not_train_in_one_folder(small: Any, unbroken: Unbroken
     assert_as_unbroken(unbroken, out, small(out))  # a lock is not left behind
 
 
+def test_a_training_that_ends_while_another_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    folder, flock, mkdir = tmp_path / "model.training", fcntl.flock, Path.mkdir
+
+    def end() -> None:
+        shutil.rmtree(folder)
+
+    def end_and_begin() -> None:
+        end()
+        mkdir(folder)
+        (folder / LOCK).touch()
+
+    def before(act: Any, happens: Any) -> Any:
+        return lambda *given, **named: (happens(), act(*given, **named))[1]
+
+    def after(act: Any, happens: Any) -> Any:
+        return lambda *given, **named: (act(*given, **named), happens())[0]
+
+    for owner, name, act in (
+        (Path, "mkdir", after(mkdir, end)),
+        (fcntl, "flock", before(flock, end)),
+        (fcntl, "flock", before(flock, end_and_begin)),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, act)
+            with (
+                pytest.raises(UsageError, match=r"another process is training .* need ACCELERATE_USE_CPU=true"),
+                locked(folder),
+            ):
+                raise AssertionError("let in")
+    with locked(folder):
+        assert (folder / LOCK).is_file()
+
+
 def test_a_file_system_without_locks(
     small: Any, unbroken: Unbroken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -425,6 +485,14 @@ def test_a_file_system_without_locks(
     monkeypatch.setattr(fcntl, "flock", fail)
     assert_as_unbroken(unbroken, tmp_path / "model", small(tmp_path / "model"))
     assert "cannot be locked (Function not implemented)" in caplog.text
+
+
+def test_other_processes_wait_for_the_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(loop, "Accelerator", lambda **named: given.update(named))
+    loop._accelerator(QUICK)
+    (limit,) = [handler.timeout for handler in given["kwargs_handlers"] if isinstance(handler, InitProcessGroupKwargs)]
+    assert limit >= timedelta(days=1)
 
 
 def test_what_a_look_embedded_is_not_embedded_again(
@@ -591,16 +659,63 @@ def test_domains_keep_to_themselves(bert: Tower, tmp_path: Path, sample: Any) ->
     train(encoder(bert), of(documents, "b", "b"), two, out=tmp_path / "model", config=config)
 
 
-def test_a_negative_that_reads_as_the_positive_or_the_mention_is_none(bert: Tower) -> None:
-    kb = arbo.KnowledgeBase([arbo.Entity("A", "fever"), arbo.Entity("B", "fever"), arbo.Entity("C", "kidney")])
-    text = "marsh marsh kidney"
-    spans = {"m1": (0, 5, "A"), "m2": (6, 11, "C"), "m3": (12, 18, "C")}
+@pytest.fixture
+def homonyms() -> TrainingSet:
+    """Mentions m1 to m4, and entities A to E, of the same names, in part but for case."""
+    names = {"A": "fever", "B": "Fever", "C": "kidney", "D": "MARSH", "E": "cancer"}
+    kb = arbo.KnowledgeBase([arbo.Entity(id_, name) for id_, name in names.items()])
+    text = "marsh Marsh kidney cancer"
+    spans = {"m1": (0, 5, "A"), "m2": (6, 11, "C"), "m3": (12, 18, "C"), "m4": (19, 25, "E")}
     mentions = [arbo.Mention(id_, "d", ((a, b),), text[a:b], gold=(gold,)) for id_, (a, b, gold) in spans.items()]
+    return TrainingSet.of(arbo.Corpus.of([arbo.Document("d", text, tuple(mentions))]), kb)
+
+
+@pytest.mark.parametrize("two_towers", [False, True])
+def test_a_negative_that_reads_as_the_positive_or_the_mention_is_none(
+    bert: Tower, homonyms: TrainingSet, two_towers: bool
+) -> None:
+    start = encoder(bert).with_two_towers() if two_towers else encoder(bert)
+    a, b, c, d, m2, m3 = 0, 1, 2, 3, 6, 7
+    batch = Reader.of(start, homonyms).batch(
+        np.array([0, 2]), np.array([[a, b, c, d, m2, m3, -1], [c, a, b, d, m2, m3, 8]])
+    )
+    # What the tower of entities makes of the mention's name is not the mention's vector.
+    assert batch.exists.tolist() == [
+        [True, False, True, two_towers, False, True, False],
+        [True, True, True, True, True, False, True],
+    ]
+    assert len(batch.texts) == (6 if two_towers else 4)
+    assert (batch.mention[1] == batch.node[1, 0]) == (not two_towers)
+
+
+@pytest.mark.parametrize(("pooling", "n_texts"), [("cls", 1), ("mean", 1), ("mention", 2)])
+def test_where_the_mention_is_counts_for_its_own_pooling_alone(bert: Tower, pooling: Any, n_texts: int) -> None:
+    kb, text = arbo.KnowledgeBase([arbo.Entity("A", "fever")]), "kidney fever"
+    spans = {"m1": (0, 6), "m2": (7, 12)}
+    mentions = [arbo.Mention(id_, "d", ((a, b),), text[a:b], gold=("A",)) for id_, (a, b) in spans.items()]
     data = TrainingSet.of(arbo.Corpus.of([arbo.Document("d", text, tuple(mentions))]), kb)
-    # of the first mention: its entity, the one of the same name, the third, the mentions that read "marsh", "kidney"
-    nodes = np.array([[0, 1, 2, 4, 5, -1]])
-    batch = Reader.of(encoder(bert), data).batch(np.array([0]), nodes)
-    assert batch.exists.tolist() == [[True, False, True, False, True, False]]
+    reads = arbo.EncoderConfig(mention="[CLS] {left} {mention} {right} [SEP]", pooling=pooling)
+    reader = Reader.of(arbo.DualEncoder(bert, bert, reads), data)
+    batch = reader.batch(np.array([0, 1]), np.array([[2], [1]]))
+    assert len(batch.texts) == n_texts
+    expected = bert.embed(reader.mentions.spell(reader.mentions.row), pooling)
+    np.testing.assert_allclose(reader.encode(batch.texts).detach().numpy()[batch.mention], expected, atol=1e-5)
+
+
+def test_texts_are_read_in_batches_that_fill_the_device(
+    bert: Tower, sample: Any, batches: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, _, kb = sample
+    data = TrainingSet.of(arbo.Corpus.of(documents), kb)
+    reader = Reader.of(encoder(bert), data)
+    batch = reader.batch(data.queries, np.arange(len(data.queries))[:, None])
+    for budget in (40, 10**6):
+        monkeypatch.setattr(Tower, "tokens_a_batch", budget)
+        with batches(bert) as shapes:
+            vectors = reader.encode(batch.texts)
+        assert sum(n for n, _ in shapes) == len(vectors) == len(batch.texts)
+        assert all(n * longest <= budget or n == 1 for n, longest in shapes)
+        assert (len(shapes) == 1) == (budget == 10**6)
 
 
 def test_scores_are_not_rounded_in_bfloat16(bert: Tower, sample: Any) -> None:

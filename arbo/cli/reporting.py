@@ -26,15 +26,15 @@ Seed = Annotated[
 ]
 
 
-def name_systems(paths: Sequence[Path]) -> dict[str, Path]:
-    """Name each system by its file or folder, or by the whole path where two have one name."""
+def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
+    """Name each system, or what else they are, by its file or folder, or by the whole path where two have one name."""
     from arbo import UsageError
 
     files = [path.name for path in paths]
     names = {path.name if path.name and files.count(path.name) == 1 else str(path): path for path in paths}
     if len(names) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"the system {twice} is given twice; name each system once")
+        raise UsageError(f"the {what} {twice} is given twice; name each {what} once")
     return names
 
 

@@ -111,8 +111,8 @@ def train(
     `arbo train train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out
     model`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo --encoder model --out run`.
 
-    What is under way stands in the folder OUT.training: after an interruption the same command goes on from there. The
-    figures of every step are in OUT.log.jsonl.
+    What is under way stands in the folder OUT.training, log.jsonl with the figures of every step too: after an
+    interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
     """
     from arbo import DualEncoder, EncoderConfig, TrainingConfig, console
     from arbo.progress import bars
@@ -141,10 +141,18 @@ def train(
             scores = ", ".join(f"{name} {figures[name]:.3f}" for name in ("recall@1", "recall@64", "ari"))
             console.say(f"{place}: loss {figures['loss']:.3f}; on the development documents {scores}")
 
+    documents, base = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    annotated = [mention.gold for mention in documents.mentions if mention.gold]
+    known = sum(any(id_ in base for id_ in gold) for gold in annotated)
+    console.say(
+        f"{known:,} of {len(annotated):,} mentions with an id have it in the knowledge base: they are trained on"
+    )
+    if known < len(annotated) / 2:
+        console.warn("the knowledge base lacks most: do the ids match? --kb-xrefs MSH, say, lets it answer to MeSH ids")
     trained = train_encoder(
         start,
-        read_documents(docs, format_, types, on_error),
-        read_kb(kb, kb_format, kb_xrefs),
+        documents,
+        base,
         dev=None if dev is None else read_documents(dev, format_, types, on_error),
         out=out,
         config=settings,

@@ -65,7 +65,7 @@ def nil_split(
     from arbo import UsageError, console
     from arbo.readers.obo import read_obo_parents
 
-    parts = name_systems(docs)
+    parts = name_systems(docs, what="part")
     if branches and kb_format is not KnowledgeBaseFormat.obo:
         raise UsageError("--withhold-branch follows the is_a of an OBO file; of other formats name types or ids")
     check_kb_output(out, kb, *docs)

@@ -179,6 +179,11 @@ class Tower:
         padding = getattr(table, "padding_idx", None)
         return int(positions) - (0 if padding is None else padding + 1)
 
+    @property
+    def tokens_a_batch(self) -> int:
+        """How many tokens fill its device."""
+        return _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
+
     def read(self, rows: Sequence[TokenRow]) -> TokenVectors:
         """Run the model on rows of tokens, one or more, as one batch that is padded to the longest.
 
@@ -234,7 +239,7 @@ class Tower:
         """
         import torch
 
-        budget = tokens_a_batch or _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
+        budget = tokens_a_batch or self.tokens_a_batch
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         lengths = [len(rows[i].ids) for i in order]
         # They leave the device together: to fetch those of each batch would be to wait for it.

@@ -64,7 +64,10 @@ def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
 
 
 def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
-    """Return for each term of an OBO file, or of all of a folder, what it is: the ids that it names by `is_a`."""
+    """Return for each live term of an OBO file, or of all of a folder, what it is: the ids that it names by `is_a`.
+
+    Of a term that comes more than once all ids count.
+    """
     parents: dict[str, tuple[str, ...]] = {}
     records: Records[Entity] = Records("terms")
     for file in data_files(path, SUFFIXES):
@@ -72,7 +75,10 @@ def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
             if kind == _TERM:
                 with records.record(file, begin):
                     term = _tags(lines)
-                parents[_value(term, "id")] = _ids(term.get("is_a", ()))
+                if _value(term, "is_obsolete") != "true":
+                    term_id = _value(term, "id")
+                    above = (*parents.get(term_id, ()), *_ids(term.get("is_a", ())))
+                    parents[term_id] = tuple(dict.fromkeys(above))
     return parents
 
 

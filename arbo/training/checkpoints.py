@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -103,20 +104,30 @@ def locked(folder: Path) -> Iterator[None]:
         return
     import fcntl
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / LOCK).touch()
-    except OSError as error:
-        raise UsageError(f"cannot write the training's folder {folder}: {error.strerror}") from error
-    with open(folder / LOCK, "a") as stream:
+    taken = UsageError(
+        f"another process is training in {folder}: wait until it is done, stop it, or name another --out "
+        "(processes that train together on CPUs need ACCELERATE_USE_CPU=true)"
+    )
+    with ExitStack() as held:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stream = held.enter_context(open(folder / LOCK, "a"))
+        except FileNotFoundError as error:  # the other one is done, and has just removed the folder
+            raise taken from error
+        except OSError as error:
+            raise UsageError(f"cannot write the training's folder {folder}: {error.strerror}") from error
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(
-                f"another process is training in {folder}: wait until it is done, stop it, or name another --out"
-            ) from error
+            raise taken from error
         except OSError as error:  # not every file system of a cluster has locks
             logger.warning("%s cannot be locked (%s): let no other process train there", folder, error.strerror)
+        try:
+            is_there = os.path.samestat(os.fstat(stream.fileno()), os.stat(folder / LOCK))
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:  # it is the lock of a folder that the other one has removed
+            raise taken
         yield
 
 

@@ -51,7 +51,10 @@ class TrainingConfig:
     batch_size: int = 128
     """Mentions a step."""
     micro_batch: int = 32
-    """Mentions whose texts are in memory at once; changes nothing but memory and speed."""
+    """Mentions whose texts are in memory at once; changes nothing but memory and speed, but for what dropout draws.
+
+    Where it is smaller than the batch, each text is read twice, once without gradients.
+    """
     refresh: int | None = None
     """Steps after which positives and negatives are chosen anew; None for once an epoch."""
     optimizer: Optimizer = "adam"

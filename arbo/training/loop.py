@@ -15,6 +15,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
+from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor
 
 from arbo.config import LinkerConfig
@@ -342,7 +344,10 @@ def _accelerator(config: TrainingConfig) -> Accelerator:
     try:
         return Accelerator(
             mixed_precision=_MIXED[config.precision],
-            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+            kwargs_handlers=[
+                DistributedDataParallelKwargs(find_unused_parameters=True),
+                InitProcessGroupKwargs(timeout=timedelta(days=1)),  # the others wait while the first one tunes
+            ],
         )
     except ValueError as error:
         raise UsageError(f"precision {config.precision!r} cannot be had here: {error}") from error
@@ -383,6 +388,7 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
             raise UsageError(
                 f"{folder} is of another training (see {file.name} in it); delete it, or name another --out"
             )
+        shutil.rmtree(_old_of(target), ignore_errors=True)
         for left in folder.glob(".*-*"):  # by whoever was killed while writing
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         saved = checkpoints(folder)
@@ -402,11 +408,16 @@ def _shorten(log: Path, step: int) -> None:
 
 def _finish(folder: Path, target: Path) -> None:
     """Put the log beside the model, and remove the folder of the training: at once, so that no half of one is left."""
-    partial, old = beside(target, "partial"), beside(target, "old")
+    partial, old = beside(folder / LOG, "partial"), _old_of(target)
     shutil.copyfile(folder / LOG, partial)
     partial.replace(_log_of(target))
     folder.rename(old)
-    shutil.rmtree(old)
+    shutil.rmtree(old, ignore_errors=True)  # the next training removes it too
+
+
+def _old_of(target: Path) -> Path:
+    """Return what the folder of a finished training is called while it is removed."""
+    return target.with_name(f".{target.name}.training.old")
 
 
 def _log_of(target: Path) -> Path:

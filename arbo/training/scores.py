@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -17,8 +17,6 @@ from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower, batch_end
 from arbo.training.data import TrainingSet
 from clustering.arrays import Bools, Ids
-
-_TOKENS_A_BATCH = 2048
 
 
 class Text(NamedTuple):
@@ -63,8 +61,9 @@ class Reader:
     def batch(self, mentions: Ids, nodes: Ids) -> Batch:
         """Collect the texts of mentions, (mentions,), and of their nodes, (mentions, nodes), -1 for none.
 
-        A negative that reads as its mention does, or as the positive, counts as none: the model cannot tell them
-        apart, and what pulls the text of the one pushes that of the other.
+        Texts are the same whose tokens are, be they of mentions or of entities, as long as one tower reads them. A
+        negative that reads as its mention does, or as the positive, counts as none: the model cannot tell them apart,
+        and what pulls the text of the one pushes that of the other.
         """
         n_texts = len(self.entities.owner)
         is_mention = nodes >= n_texts
@@ -72,16 +71,24 @@ class Reader:
         rows = np.concatenate([self.mentions.row[mentions], self.mentions.row[nodes[is_mention] - n_texts]])
         read, place = np.unique(rows, return_inverse=True)
         entity_read, entity_place = np.unique(self.entities.row[nodes[is_entity]], return_inverse=True)
-        texts = [Text(self.mentions.tower, row) for row in self.mentions.spell(read)]
-        texts += [Text(self.entities.tower, row) for row in self.entities.spell(entity_read)]
+        spelt = [Text(self.mentions.tower, row) for row in self.mentions.spell(read)]
+        spelt += [Text(self.entities.tower, row) for row in self.entities.spell(entity_read)]
+        numbers: dict[Hashable, int] = {}
+        number = np.array([numbers.setdefault(self._key(text), len(numbers)) for text in spelt])
+        texts = [spelt[i] for i in np.unique(number, return_index=True)[1]]
         order = np.argsort([len(text.row.ids) for text in texts], kind="stable")
-        rank = np.argsort(order)
+        rank = np.argsort(order)[number]
         mention, node = rank[place[: len(mentions)]], np.zeros(nodes.shape, np.int64)
         node[is_mention] = rank[place[len(mentions) :]]
         node[is_entity] = rank[len(read) + entity_place]
         exists = nodes >= 0
         exists[:, 1:] &= (node[:, 1:] != node[:, :1]) & (node[:, 1:] != mention[:, None])
         return Batch([texts[i] for i in order], mention, node, exists)
+
+    def _key(self, text: Text) -> Hashable:
+        """Return what a text's vector depends on; only one sort of pooling looks where the mention is."""
+        ids, begin, end = text.row
+        return text.tower, tuple(ids), (begin, end) if self.encoder.config.pooling == "mention" else None
 
     def encode(self, texts: Sequence[Text]) -> Tensor:
         """Encode some of a batch's texts, those of like length together; (texts, dim)."""
@@ -92,7 +99,7 @@ class Reader:
             lengths = [len(texts[i].row.ids) for i in own]
             begin = 0
             while begin < len(own):
-                end = batch_end(lengths, begin, _TOKENS_A_BATCH)
+                end = batch_end(lengths, begin, tower.tokens_a_batch)
                 parts.append(tower.encode([texts[i].row for i in own[begin:end]], self.encoder.config.pooling))
                 begin = end
             places += own
