@@ -143,10 +143,15 @@ def measured_recall(
     some = Vectors(queries.matrix, queries.row[drawn], np.arange(len(drawn), dtype=np.int32), len(drawn))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
     exact = nearest(some, corpus, found.ids.shape[1], metric=metric, self_ids=own).dissimilarity
+    return share_found(found.dissimilarity[drawn], exact)
+
+
+def share_found(found: Floats, exact: Floats) -> float:
+    """Share of the exact neighbours that are found, both given by dissimilarity; see `measured_recall`."""
     there = np.isfinite(exact)
     farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
     n_there = int(there.sum())
-    return int((found.dissimilarity[drawn] <= farthest).sum()) / n_there if n_there else 1.0
+    return int((found <= farthest).sum()) / n_there if n_there else 1.0
 
 
 def pair_dissimilarity(
@@ -157,12 +162,7 @@ def pair_dissimilarity(
     Equal to what `nearest` finds; infinite for a thing without vectors.
     """
     _check(queries, corpus, 1, metric)
-    query, thing = np.asarray(query), np.asarray(thing)
-    if query.shape != thing.shape or query.ndim != 1:
-        raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of one length")
-    for name, index, n in (("query", query, queries.n), ("thing", thing, corpus.n)):
-        if len(index) and not 0 <= index.min() <= index.max() < n:
-            raise ValueError(f"{name} must lie in 0 .. {n - 1}, found {index.min()} .. {index.max()}")
+    query, thing = checked_pairs(query, thing, queries.n, corpus.n)
     first = np.searchsorted(corpus.owner, thing)
     count = np.searchsorted(corpus.owner, thing, side="right") - first
     pair = np.repeat(np.arange(len(query)), count)
@@ -180,6 +180,19 @@ def pair_dissimilarity(
     best = np.full(len(query), np.inf, np.float32)
     np.minimum.at(best, pair, dissimilarities(product, offset_of(metric)))
     return best
+
+
+def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tuple[Ids, Ids]:
+    """Return two lists of ids, or raise ValueError."""
+    query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
+    if query.shape != thing.shape or query.ndim != 1:
+        raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of one length")
+    for name, index, n in (("query", query, n_queries), ("thing", thing, n_things)):
+        if len(index) and index.dtype.kind not in "iu":
+            raise ValueError(f"{name} must be integers, not {index.dtype}")
+        if len(index) and not 0 <= index.min() <= index.max() < n:
+            raise ValueError(f"{name} must lie in 0 .. {n - 1}, found {index.min()} .. {index.max()}")
+    return query, thing
 
 
 def _search(

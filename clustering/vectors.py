@@ -48,16 +48,8 @@ class Vectors:
 
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
-        owners = np.arange(len(place)) if owner is None else np.asarray(owner)
-        if owners.shape != (len(place),):
-            raise ValueError(f"{len(place)} vectors, but owners of shape {owners.shape}")
-        if owners.size and owners.dtype.kind not in "iu":
-            raise ValueError(f"owners must be integers, not {owners.dtype}")
-        n_things = n if n is not None else int(owners.max(initial=-1)) + 1
-        if len(owners) and not 0 <= owners.min() <= owners.max() < n_things:
-            raise ValueError(f"owners must lie in 0 .. {n_things - 1}, found {owners.min()} .. {owners.max()}")
-        order = np.argsort(owners, kind="stable")
-        return cls(rows, place[order].astype(np.int32), owners[order].astype(np.int32), n_things)
+        order, owners, n_things = by_owner(len(place), "vectors", owner, n)
+        return cls(rows, place[order].astype(np.int32), owners, n_things)
 
     def slice(self, begin: int, end: int) -> Self:
         """Things ``begin .. end - 1`` alone, counted from 0; the matrix is shared."""
@@ -68,6 +60,20 @@ class Vectors:
     def normalized(self) -> Self:
         """Scale every vector to length 1; a vector of zeros stays, so that its cosine with any other is 0."""
         return type(self)(unit(self.matrix), self.row, self.owner, self.n)
+
+
+def by_owner(n_rows: int, what: str, owner: npt.ArrayLike | None, n: int | None) -> tuple[Ids, Ids, int]:
+    """Return rows in the order of their owners, these owners, and the number of things; see `Vectors.of`."""
+    owners = np.arange(n_rows) if owner is None else np.asarray(owner)
+    if owners.shape != (n_rows,):
+        raise ValueError(f"{n_rows} {what}, but owners of shape {owners.shape}")
+    if owners.size and owners.dtype.kind not in "iu":
+        raise ValueError(f"owners must be integers, not {owners.dtype}")
+    n_things = n if n is not None else int(owners.max(initial=-1)) + 1
+    if len(owners) and not 0 <= owners.min() <= owners.max() < n_things:
+        raise ValueError(f"owners must lie in 0 .. {n_things - 1}, found {owners.min()} .. {owners.max()}")
+    order = np.argsort(owners, kind="stable")
+    return order, owners[order].astype(np.int32), n_things
 
 
 def unit(matrix: Matrix) -> Matrix:
@@ -127,6 +133,13 @@ def _scale(matrix: Floats, length: Weights, scaled: Floats) -> None:
 
 def _dense(matrix: Any) -> tuple[Floats, Ids]:
     """Return distinct rows in order of first appearance, and the place of each given row among them."""
+    dense = float_rows(matrix)
+    first, place = _distinct(dense.view(np.uint32))
+    return dense if len(first) == len(dense) else dense[first], place
+
+
+def float_rows(matrix: Any) -> Floats:
+    """Copy a (rows, dim) array of numbers as float32; see `Vectors.of` for the errors."""
     given = np.asarray(matrix)
     if given.ndim != 2 or given.dtype.kind not in "iuf":
         raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {given.dtype} {given.shape}")
@@ -134,8 +147,7 @@ def _dense(matrix: Any) -> tuple[Floats, Ids]:
         dense = np.array(given, np.float32, order="C")
     _refuse(np.flatnonzero(_has_infinite(dense)))
     dense += np.float32(0)  # -0 becomes 0: rows that are equal have equal bits
-    first, place = _distinct(dense.view(np.uint32))
-    return dense if len(first) == len(dense) else dense[first], place
+    return dense
 
 
 def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:

@@ -99,6 +99,61 @@ def test_all_parts_go_together(
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "model"))
 
 
+PARTS: dict[str, dict[str, Any]] = {
+    "proxy": {"loss": "proxy", "negatives": "mixed"},
+    "fgsm": {"loss": "proxy", "negatives": "in-batch", "regulariser": "fgsm", "micro_batch": 3},
+    "mixup": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3},
+    "all": {
+        "loss": "bce",
+        "negatives": "in-batch-hard",
+        "mixup": 0.3,
+        "regulariser": "fgsm",
+        "micro_batch": 3,
+        "precision": "bfloat16",
+    },
+}
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_the_parts_of_other_papers_train_and_go_on_after_a_kill(
+    bert: Tower, tmp_path: Path, sample: Any, parts: str
+) -> None:
+    documents, _, kb = sample
+    config = replace(QUICK, batch_size=6, steps=3, **PARTS[parts])
+    run = partial(train, encoder(bert), documents[:3], kb, config=config, checkpoint_every=1)
+
+    def killing(what: str) -> Any:
+        def show(items: Iterable[Any], total: int) -> Iterator[Any]:
+            if what.startswith("training"):
+                yield from itertools.islice(items, 1)
+                raise Killed
+            yield from items
+
+        return show
+
+    trained = run(out=tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(out=tmp_path / "parts", announce=killing)
+    again = run(out=tmp_path / "parts")
+    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+    assert all(map(torch.equal, weights(trained), weights(again)))
+    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "whole"))
+
+
+def test_parts_of_other_papers_do_not_depend_on_the_micro_batch(
+    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "sign", lambda number: (100 * number).tanh())  # see test_training_fgsm.py
+    documents, _, kb = sample
+    found = []
+    for micro_batch in (2, 10**6):
+        settings = PARTS["all"] | {"micro_batch": micro_batch, "precision": "float32"}
+        it, batch = trainer_of(encoder(without_dropout(bert)), documents[:1], kb, tmp_path, **settings)
+        it.add_gradients(0, batch, 1.0)
+        found.append(gradients(it))
+    assert float((found[0] - found[1]).norm()) < 1e-3 * float(found[1].norm())
+
+
 def test_a_seed_repeats(bert: Tower, tmp_path: Path, sample: Any) -> None:
     documents, dev, kb = sample
     runs = {
@@ -160,8 +215,8 @@ def test_gradients_through_their_cache(
         torch.manual_seed(int(np.random.SeedSequence([it.config.seed, 5, i]).generate_state(1)[0]))
         parts.append(it.model(batch, slice(i, None, n_parts)))
     at_once = torch.stack([parts[i % n_parts][i // n_parts] for i in range(len(batch.texts))])
-    scores, exists = it.reader.scores(batch, at_once, slice(None))
-    whole = LOSSES["arborescence"](it.config.scale * scores, exists).sum()
+    pairs = it.reader.pairs(batch, at_once, slice(None))
+    whole = LOSSES["arborescence"](it.config.scale * pairs.scores, pairs.exists).sum()
     whole.backward()
     assert loss == pytest.approx(float(whole.detach()), rel=1e-5)
     tolerance = 1e-5 if precision == "float32" else 1e-2
@@ -723,7 +778,7 @@ def test_scores_are_not_rounded_in_bfloat16(bert: Tower, sample: Any) -> None:
     reader = Reader.of(encoder(bert, metric="dot"), TrainingSet.of(arbo.Corpus.of(documents), kb))
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         batch = reader.batch(np.arange(4), np.arange(20).reshape(4, 5))
-        scores, _ = reader.scores(batch, reader.encode(batch.texts), slice(None))
+        scores = reader.pairs(batch, reader.encode(batch.texts), slice(None)).scores
     assert scores.dtype == torch.float32
     assert not torch.equal(scores, scores.bfloat16().float())
 
@@ -812,6 +867,13 @@ def test_the_learning_rate_rises_and_falls() -> None:
         {"batch_size": True},
         {"weight_decay": -0.1},
         {"precision": "int8"},
+        {"regulariser": "dropout"},
+        {"alpha": 0},
+        {"margin": -0.1},
+        {"mixup": 0},
+        {"mixup_gradient": 1},
+        {"epsilon": None},
+        {"adversarial_weight": -1},
     ],
 )
 def test_settings_that_cannot_be_meant(wrong: dict[str, Any]) -> None:

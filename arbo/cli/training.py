@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -22,6 +22,12 @@ from arbo.cli.options import (
     OnErrorOption,
     Types,
 )
+from arbo.settings import read_json, settings_of
+
+if TYPE_CHECKING:
+    from arbo import EncoderConfig, TrainingConfig
+
+Settings = TypeVar("Settings", bound="TrainingConfig | EncoderConfig")
 
 
 class Positives(StrEnum):
@@ -39,6 +45,7 @@ class Negatives(StrEnum):
     """What it is pushed away from."""
 
     in_batch = "in-batch"
+    in_batch_hard = "in-batch-hard"
     random = "random"
     knn = "knn"
     mixed = "mixed"
@@ -49,6 +56,17 @@ class Losses(StrEnum):
 
     arborescence = "arborescence"
     cross_entropy = "cross-entropy"
+    proxy = "proxy"
+    bce = "bce"
+
+
+class Presets(StrEnum):
+    """What the papers train."""
+
+    arboel = "arboel"
+    pel = "pel"
+    pel_fgsm = "pel-fgsm"
+    amh_dual = "amh-dual"
 
 
 def train(
@@ -79,6 +97,16 @@ def train(
     ] = None,
     kb_xrefs: KbXrefs = None,
     types: Types = None,
+    preset: Annotated[
+        Presets | None,
+        typer.Option(
+            "--preset",
+            help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
+            "mixup. Two towers read mentions in context and entities with their description; the first token is "
+            "compared by inner product (arboel, amh-dual), or the mean of all by cosine (pel, pel-fgsm). --config and "
+            "--encoder-config override single fields.",
+        ),
+    ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -117,8 +145,10 @@ def train(
     from arbo import DualEncoder, EncoderConfig, TrainingConfig, console
     from arbo.progress import bars
     from arbo.training.loop import train as train_encoder
+    from arbo.training.presets import PRESETS
 
-    settings = TrainingConfig() if config is None else TrainingConfig.from_json(config)
+    base = None if preset is None else PRESETS[preset.value]
+    settings = _overridden(base.training if base else TrainingConfig(), config, "the training's configuration")
     given: dict[str, Any] = {
         "positives": positives and positives.value,
         "negatives": negatives and negatives.value,
@@ -130,9 +160,11 @@ def train(
         "seed": seed,
     }
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
-    reads = None if encoder_config is None else EncoderConfig.from_json(encoder_config)
+    reads = base.encoder if base else None
+    if encoder_config is not None:
+        reads = _overridden(reads or EncoderConfig(), encoder_config, "the encoder's configuration")
     start = DualEncoder.from_pretrained(encoder, reads).with_markers()
-    if two_towers:
+    if two_towers or (base and base.two_towers):
         start = start.with_two_towers()
 
     def tell(figures: dict[str, Any]) -> None:
@@ -141,9 +173,9 @@ def train(
             scores = ", ".join(f"{name} {figures[name]:.3f}" for name in ("recall@1", "recall@64", "ari"))
             console.say(f"{place}: loss {figures['loss']:.3f}; on the development documents {scores}")
 
-    documents, base = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
     annotated = [mention.gold for mention in documents.mentions if mention.gold]
-    known = sum(any(id_ in base for id_ in gold) for gold in annotated)
+    known = sum(any(id_ in entities for id_ in gold) for gold in annotated)
     console.say(
         f"{known:,} of {len(annotated):,} mentions with an id have it in the knowledge base: they are trained on"
     )
@@ -152,7 +184,7 @@ def train(
     trained = train_encoder(
         start,
         documents,
-        base,
+        entities,
         dev=None if dev is None else read_documents(dev, format_, types, on_error),
         out=out,
         config=settings,
@@ -168,3 +200,11 @@ def train(
         f"written to {out}; default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)\n"
         f"next: arbo link DOCS --encoder {out} ...; figures of every step: {out}.log.jsonl"
     )
+
+
+def _overridden(base: Settings, file: Path | None, what: str) -> Settings:
+    """Change the settings that a JSON file gives; unknown ones are an error."""
+    if file is None:
+        return base
+    values = read_json(file, what)
+    return settings_of(type(base), asdict(base) | values if isinstance(values, dict) else values, file=str(file))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from clustering.arrays import Floats, Ids
 
 if TYPE_CHECKING:
     import torch
+
+T = TypeVar("T")
 
 Pooling = Literal["cls", "mean", "mention"]
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -239,20 +241,37 @@ class Tower:
         """
         import torch
 
-        budget = tokens_a_batch or self.tokens_a_batch
-        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
-        lengths = [len(rows[i].ids) for i in order]
         # They leave the device together: to fetch those of each batch would be to wait for it.
         embedded = torch.zeros((len(rows), self.dim), device=self.model.device)
-        begin = lengths.count(0)
+        order: list[int] = []
+        batches = self.in_batches(rows, lambda some: self.encode(some, pooling), tokens_a_batch=tokens_a_batch)
+        for places, found in batches:
+            embedded[len(order) : len(order) + len(places)] = found
+            order += places
+        vectors = np.zeros((len(rows), self.dim), np.float32)
+        vectors[order] = embedded[: len(order)].cpu().numpy()
+        self.refuse(int((~np.isfinite(vectors).all(axis=1)).sum()), len(rows))
+        return vectors
+
+    def in_batches(
+        self, rows: Sequence[TokenRow], compute: Callable[[Sequence[TokenRow]], T], *, tokens_a_batch: int | None = None
+    ) -> Iterator[tuple[list[int], T]]:
+        """Compute something of batches of rows, see `embed`; each comes with the places of its rows.
+
+        Rows without tokens are in no batch.
+        """
+        import torch
+
+        budget = tokens_a_batch or self.tokens_a_batch
+        order = sorted((i for i, row in enumerate(rows) if row.ids), key=lambda i: len(rows[i].ids))
+        lengths = [len(rows[i].ids) for i in order]
+        begin = 0
         while begin < len(order):
             end = batch_end(lengths, begin, budget)
             longest = lengths[end - 1]
             try:
                 with torch.inference_mode(), _evaluating(self.modules):
-                    embedded[begin:end] = self.encode([rows[i] for i in order[begin:end]], pooling)
-                begin = end
-                continue
+                    found = compute([rows[i] for i in order[begin:end]])
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -261,17 +280,22 @@ class Tower:
                         f"not enough memory to embed one text of {longest} tokens: choose a smaller max_length, "
                         "or another device"
                     ) from error
+            else:
+                yield order[begin:end], found
+                begin = end
+                continue
             # Not in the handler, where the error still holds what the batch had allocated.
             budget = (end - begin) // 2 * longest
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
-        vectors = np.empty((len(rows), self.dim), np.float32)
-        vectors[order] = embedded.cpu().numpy()
-        bad = int((~np.isfinite(vectors).all(axis=1)).sum())
-        if bad:
+
+    def refuse(self, n_bad: int, n: int) -> None:
+        """Raise DataError if the model gave NaN or infinity for some of ``n`` texts."""
+        import torch
+
+        if n_bad:
             hint = "" if self.model.dtype == torch.float32 else "; use precision='float32'"
-            raise DataError(f"the model gives NaN or infinity for {bad:,} of {len(rows):,} texts{hint}")
-        return vectors
+            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {n:,} texts{hint}")
 
 
 def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:

@@ -11,8 +11,9 @@ from arbo.errors import UsageError
 from arbo.settings import read_json, settings_of
 
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
-NegativeStrategy = Literal["in-batch", "random", "knn", "mixed"]
-LossName = Literal["arborescence", "cross-entropy"]
+NegativeStrategy = Literal["in-batch", "in-batch-hard", "random", "knn", "mixed"]
+LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
+Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
 TrainingPrecision = Literal["float32", "bfloat16", "float16"]
@@ -22,6 +23,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "positives": get_args(PositiveStrategy),
     "negatives": get_args(NegativeStrategy),
     "loss": get_args(LossName),
+    "regulariser": get_args(Regulariser),
     "schedule": get_args(Schedule),
     "optimizer": get_args(Optimizer),
     "precision": get_args(TrainingPrecision),
@@ -38,13 +40,28 @@ class TrainingConfig:
     negatives: NegativeStrategy = "knn"
     """What it is pushed away from, see `arbo.training.negatives`."""
     n_negatives: int = 10
-    """How many of them; ``in-batch`` has as many as the batch offers."""
+    """How many of them; ``in-batch`` has as many as the batch offers, ``in-batch-hard`` no more than that."""
     hard_share: float = 0.5
     """Of ``mixed``: the share of near ones."""
+    mixup: float | None = None
+    """How much of the positive is mixed into the negatives at most; None for none, see `arbo.training.mixup`."""
+    mixup_gradient: bool = True
+    """Whether what is mixed into them is differentiated too."""
     loss: LossName = "arborescence"
     """See `arbo.training.losses`."""
     scale: float = 1.0
-    """What similarities are multiplied with before the loss: 1 for inner products, some 20 for cosines."""
+    """What similarities are multiplied with before the loss: 1 for inner products, some 20 for cosines. ``proxy`` has
+    ``alpha`` in its place."""
+    alpha: float = 32.0
+    """Of ``proxy``: how strongly pairs that are on the wrong side of the margin pull and push."""
+    margin: float = 0.0
+    """Of ``proxy``: how much above 0 the positive's similarity is wanted, and how much below 0 the negatives'."""
+    regulariser: Regulariser = "none"
+    """What is added to the loss; ``fgsm`` is that of perturbed copies, see `arbo.training.fgsm`."""
+    epsilon: float = 0.01
+    """Of ``fgsm``: how much each number of the input embeddings is changed."""
+    adversarial_weight: float = 1.0
+    """Of ``fgsm``: what its loss is multiplied with."""
     epochs: int = 5
     steps: int | None = None
     """Where training ends, if before its epochs do; the schedule ends there too."""
@@ -88,14 +105,18 @@ class TrainingConfig:
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value <= 1:
                 raise UsageError(f"{name} must be between 0 and 1, not {value!r}")
-        for name in ("learning_rate", "scale", "clip"):
+        for name in ("learning_rate", "scale", "alpha", "epsilon", "adversarial_weight", "clip", "mixup"):
             value = getattr(self, name)
-            if value is None and name == "clip":
+            if value is None and name in ("clip", "mixup"):
                 continue
             if type(value) not in (int, float) or not 0 < value < math.inf:
                 raise UsageError(f"{name} must be a number above 0, not {value!r}")
-        if type(self.weight_decay) not in (int, float) or not 0 <= self.weight_decay < math.inf:
-            raise UsageError(f"weight_decay must be a number of at least 0, not {self.weight_decay!r}")
+        for name in ("weight_decay", "margin"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < math.inf:
+                raise UsageError(f"{name} must be a number of at least 0, not {value!r}")
+        if type(self.mixup_gradient) is not bool:
+            raise UsageError(f"mixup_gradient must be true or false, not {self.mixup_gradient!r}")
         if type(self.seed) is not int or self.seed < 0:
             raise UsageError(f"seed must be an integer of at least 0, not {self.seed!r}")
 

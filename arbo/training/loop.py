@@ -50,7 +50,8 @@ from arbo.training.checkpoints import (
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
 from arbo.training.development import development_scores
-from arbo.training.losses import LOSSES
+from arbo.training.fgsm import adversarial_nodes, check_perturbable
+from arbo.training.objective import Pairs, chosen, mention_losses
 from arbo.training.plan import Plan, asks_the_model, order_of
 from arbo.training.scores import Batch, Reader
 from clustering.arrays import Ids
@@ -177,24 +178,32 @@ class Trainer:
         gradients; the loss is differentiated with respect to their vectors; then each part is encoded again, with the
         same dropout, to take that on to the weights. So one part is in memory at once, also where mentions share their
         nodes, and the gradients are the same, to rounding, but for what dropout draws.
+
+        Perturbed copies (`arbo.training.fgsm`) are of one mention each and shared by nobody: those of a micro-batch of
+        mentions are encoded when the loss of these is differentiated, which takes it on to the weights at once.
         """
         n_mentions, size = len(batch.mention), self.config.micro_batch
         n_parts = min(math.ceil(n_mentions / size), len(batch.texts))
         parts = [slice(i, None, n_parts) for i in range(n_parts)]
         world = self.accelerator.num_processes
+        perturbs = self.config.regulariser == "fgsm"
+
+        def seed(*what: int) -> int:  # of dropout
+            return int(np.random.SeedSequence([self.config.seed, step, *what]).generate_state(1)[0])
 
         def encode(part: slice) -> Tensor:
-            seed = np.random.SeedSequence([self.config.seed, step, part.start])
-            torch.manual_seed(int(seed.generate_state(1)[0]))  # of dropout
+            torch.manual_seed(seed(part.start))
             vectors: Tensor = self.model(batch, part)
             return vectors
 
-        def loss_of(vectors: Tensor, rows: slice) -> Tensor:
-            scores, exists = self.reader.scores(batch, vectors, rows)
-            return share * LOSSES[self.config.loss](self.config.scale * scores, exists).sum()
+        def pairs_of(vectors: Tensor, rows: slice) -> Pairs:
+            return chosen(self.reader.pairs(batch, vectors, rows), self.config)
 
-        if n_parts == 1:
-            loss = loss_of(encode(parts[0]), slice(None))
+        def loss_of(pairs: Pairs) -> Tensor:
+            return share * mention_losses(pairs, self.config, self.encoder.metric).sum()
+
+        if n_parts == 1 and not perturbs:
+            loss = loss_of(pairs_of(encode(parts[0]), slice(None)))
             self.accelerator.backward(loss * world)
             return float(loss.detach())
         with torch.no_grad():
@@ -205,8 +214,19 @@ class Trainer:
         vectors.requires_grad_()
         total = 0.0
         for begin in range(0, n_mentions, size):
-            loss = loss_of(vectors, slice(begin, begin + size))
+            rows = slice(begin, begin + size)
+            pairs = pairs_of(vectors, rows)
+            loss = loss_of(pairs)
+            if perturbs:
+                with self.accelerator.autocast():
+                    copies = adversarial_nodes(self.reader, batch, rows, pairs, self.config.epsilon, seed(begin, 1))
+                nodes = copies.detach().requires_grad_()
+                loss = loss + self.config.adversarial_weight * loss_of(pairs._replace(node=nodes))
             (loss * world).backward()
+            if perturbs:
+                assert nodes.grad is not None
+                with self.accelerator.no_sync(self.model):
+                    self.accelerator.backward((copies * nodes.grad).sum())
             total += float(loss.detach())
         assert vectors.grad is not None
         for part in parts:
@@ -300,6 +320,8 @@ def train(
     check_replaceable(target)
     if checkpoint_every < 1:
         raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    if config.regulariser == "fgsm":
+        check_perturbable(encoder)
     accelerator = _accelerator(config)
     announce = announce if accelerator.is_main_process else quiet
     corpus, dev_corpus = Corpus.of(documents), None if dev is None else Corpus.of(dev)

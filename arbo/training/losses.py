@@ -3,18 +3,27 @@
 A loss takes ``scores``, (mentions, 1 + negatives), the positive first, higher being nearer; and ``exists``, of the same
 shape, which is False where a mention has fewer negatives than others. It gives (mentions,) in float32, whatever the
 precision of the scores: small differences between near-certain probabilities are what is learnt from at the end.
+
+======================  ================================================================================
+``arborescence``        what the ArboEL paper trains (equation 6): softmax, each negative counted too
+``cross-entropy``       softmax over the positive and the negatives
+``proxy``               what the proxy paper trains (equation 3), for cosines: the positive is pulled above a margin,
+                        the negatives are pushed below one, and neither looks at the other
+``bce``                 what the adaptive-mixup paper trains (equation 11): each pair is a yes or no of its own
+======================  ================================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import pad, softplus
 
-from arbo.training.config import LossName
+from arbo.training.config import LossName, TrainingConfig
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -52,6 +61,35 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
     return (total - scores[:, :1]).squeeze(1) - others - torch.where(negative & is_top, without_top, 0.0).sum(dim=1)
 
 
+def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: float = 0.0) -> Tensor:
+    """Equation 3 of the proxy paper: ``log(1 + exp(-a (s_0 - d))) + log(1 + sum_i exp(a (s_i + d)))``.
+
+    ``alpha`` is the scale of the similarities, which are cosines in the paper; ``margin`` is d. A mention without
+    negatives is drawn to its positive still.
+    """
+    scores = _finite(scores, exists)
+    pull = softplus(-alpha * (scores[:, 0] - margin))
+    pushes = pad(alpha * (scores[:, 1:] + margin), (1, 0))  # the zero in front is the 1 in the logarithm
+    return pull + torch.logsumexp(pushes, dim=1)
+
+
+def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
+    """Equation 11 of the adaptive-mixup paper: ``-(log sigmoid(s_0) + sum_i log(1 - sigmoid(s_i)))``.
+
+    A mention without negatives is drawn to its positive still.
+    """
+    scores = _finite(scores, exists)
+    return softplus(-scores[:, 0]) + softplus(scores[:, 1:]).sum(dim=1)
+
+
+def loss_of(config: TrainingConfig) -> Loss:
+    """Return the loss of a configuration, from similarities that are not scaled yet: `proxy_loss` does so itself."""
+    loss = LOSSES[config.loss]
+    if config.loss == "proxy":
+        return partial(loss, alpha=config.alpha, margin=config.margin)
+    return lambda scores, exists: loss(config.scale * scores, exists)
+
+
 def _finite(scores: Tensor, exists: Tensor) -> Tensor:
     """Raise the precision, and give what does not exist no share."""
     if scores.shape != exists.shape or scores.ndim != 2 or not scores.shape[1]:
@@ -59,4 +97,9 @@ def _finite(scores: Tensor, exists: Tensor) -> Tensor:
     return scores.float().masked_fill(~exists, -torch.inf)
 
 
-LOSSES: Mapping[LossName, Loss] = {"arborescence": arborescence_loss, "cross-entropy": cross_entropy}
+LOSSES: Mapping[LossName, Callable[..., Tensor]] = {
+    "arborescence": arborescence_loss,
+    "cross-entropy": cross_entropy,
+    "proxy": proxy_loss,
+    "bce": binary_cross_entropy,
+}

@@ -2,13 +2,22 @@
 
 All are of the mention's own domain (see `arbo.domains`), as are the things that it will be compared with.
 
-==============  ========================================================================================
-``in-batch``    the positives of the other mentions of the batch (`in_batch`)
-``random``      entities drawn uniformly from the knowledge base, as in the proxy paper
-``knn``         the nearest wrong entities and the nearest mentions of other entities, half of each; with the
-                positives ``entity``, entities alone: the ArboEL paper's own and its baseline (section 3.2)
-``mixed``       a share of them near, the others random, as in the proxy paper
-==============  ========================================================================================
+Papers call different things by one name; the last column has it: ArboEL, the proxy paper (PEL), adaptive mixup (AMH).
+
+=================  ==================================================================  =======================
+``in-batch``       the positives of the other mentions of the batch (`in_batch`)       in-batch (ArboEL),
+                                                                                       random (AMH)
+``in-batch-hard``  the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
+``random``         entities drawn uniformly from the knowledge base (`random`)         random (PEL)
+``knn``            the nearest of the knowledge base and of the training mentions,     k-NN (ArboEL);
+                   by the vectors of the snapshot (`near`): wrong entities and         hard (PEL) is entities
+                   mentions of others, half of each; with the positives ``entity``
+                   entities alone
+``mixed``          entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
+                   ``random``
+=================  ==================================================================  =======================
+
+What adaptive mixup calls mixed up is no choice of negatives but what becomes of those chosen: `arbo.training.mixup`.
 
 Nodes are numbered as in `Snapshot`; a row that has fewer negatives than asked for ends with -1.
 """

@@ -1,21 +1,21 @@
-"""Scores of a batch: its texts, each once, their vectors, and its mentions compared with their nodes."""
+"""What is read of a batch: its texts, each once, their vectors, and which are those of its mentions and their nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from arbo.encoders import DualEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower, batch_end
 from arbo.training.data import TrainingSet
+from arbo.training.objective import Pairs, comparable
 from clustering.arrays import Bools, Ids
 
 
@@ -42,7 +42,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reader:
-    """Turns mentions and nodes into vectors and scores with gradients."""
+    """Turns mentions and nodes into vectors with gradients."""
 
     encoder: DualEncoder
     entities: Texts
@@ -94,20 +94,25 @@ class Reader:
         """Encode some of a batch's texts, those of like length together; (texts, dim)."""
         places: list[int] = []
         parts = []
+        for tower, own in self.batches(texts):
+            parts.append(tower.encode([texts[i].row for i in own], self.encoder.config.pooling))
+            places += own
+        vectors = torch.cat(parts)
+        return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
+
+    def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
+        """Divide texts, the shortest first, among towers and into what each can read at once, as places."""
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
             lengths = [len(texts[i].row.ids) for i in own]
             begin = 0
             while begin < len(own):
                 end = batch_end(lengths, begin, tower.tokens_a_batch)
-                parts.append(tower.encode([texts[i].row for i in own[begin:end]], self.encoder.config.pooling))
+                yield tower, own[begin:end]
                 begin = end
-            places += own
-        vectors = torch.cat(parts)
-        return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
-    def scores(self, batch: Batch, vectors: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
-        """Compare some mentions of a batch with their nodes: similarities and which exist, (mentions, nodes) each.
+    def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
+        """Look up the vectors of some mentions of a batch and of their nodes.
 
         Args:
             batch: the batch.
@@ -115,11 +120,9 @@ class Reader:
             rows: the mentions.
 
         """
-        if self.encoder.metric == "cosine":
-            vectors = normalize(vectors, dim=1)
+        vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device)
             for array in (batch.mention[:, None], batch.node, batch.exists)
         )
-        # Not a matrix product: autocast or TF32 would round it, which is coarser than what the loss learns from.
-        return (vectors[query] * vectors[compared]).sum(dim=2), exists
+        return Pairs(vectors[query], vectors[compared], exists)

@@ -1,0 +1,121 @@
+"""FGSM: copies of what a mention is compared with, changed a little in the worst direction.
+
+The proxy paper, section 4.2. What is changed is the input of the transformer, the sum of the word, position and
+segment embeddings of each token: that of a positive by epsilon against, of a negative by epsilon along the sign of the
+gradient of its similarity to the mention (equations 6 and 7). The loss of the copies, by a weight, is added to that of
+what they are copies of (equation 8). The direction depends on the mention, so that a text which several mentions are
+compared with has a copy for each.
+
+A copy has the dropout with which its direction was found. Nodes that are mentions are treated as entities are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.encoders import DualEncoder
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import Pooling, Tower
+from arbo.errors import UsageError
+from arbo.training.objective import Pairs, comparable
+from arbo.training.scores import Batch, Reader
+from clustering.vectors import Metric
+
+
+def check_perturbable(encoder: DualEncoder) -> None:
+    """Raise UsageError where the inputs of a model cannot be got at."""
+    for tower in (encoder.mention_tower, encoder.entity_tower):
+        _input_norm(tower)
+
+
+def adversarial_nodes(reader: Reader, batch: Batch, rows: slice, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
+    """Encode perturbed copies of the nodes of some mentions; (mentions, 1 + negatives, dim), `comparable`.
+
+    They are differentiable with respect to the weights, and not to the mentions. What does not exist is zeros.
+
+    Args:
+        reader: what reads them.
+        batch: what they are of.
+        rows: the mentions.
+        pairs: the same mentions and nodes as they are.
+        epsilon: by how much each number of an input is changed.
+        seed: of dropout.
+
+    """
+    encoder = reader.encoder
+    mention, place = np.nonzero(pairs.exists.cpu().numpy())
+    text = batch.node[rows][mention, place]
+    order = np.argsort(text, kind="stable")  # the shortest first
+    texts = [batch.texts[i] for i in text[order]]
+    nodes = torch.zeros_like(pairs.node)
+    for i, (tower, own) in enumerate(reader.batches(texts)):
+        at = tuple(torch.from_numpy(array[order[own]]).to(nodes.device) for array in (mention, place))
+        step = epsilon * torch.where(at[1] == 0, -1.0, 1.0)
+        read = [texts[j].row for j in own]
+        anchor = pairs.mention[at[0], 0]
+        nodes[at] = perturbed(tower, read, anchor, step, encoder.config.pooling, encoder.metric, seed + i)
+    return nodes
+
+
+def perturbed(
+    tower: Tower,
+    rows: Sequence[TokenRow],
+    anchor: Tensor,
+    step: Tensor,
+    pooling: Pooling,
+    metric: Metric,
+    seed: int,
+) -> Tensor:
+    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient; (texts, dim).
+
+    Args:
+        tower: what reads them.
+        rows: (texts,) their tokens.
+        anchor: (texts, dim) what each is to become more similar to, `comparable`.
+        step: (texts,) by how much; below 0, less similar.
+        pooling: how token vectors become one.
+        metric: of similarity.
+        seed: of dropout.
+
+    """
+
+    def encode(change: Callable[[Tensor], Tensor]) -> Tensor:
+        torch.manual_seed(seed)
+        with _inputs_changed(tower, change):
+            return comparable(tower.encode(rows, pooling), metric)
+
+    inputs: list[Tensor] = []
+
+    def keep(summed: Tensor) -> Tensor:
+        inputs.append(summed.detach().requires_grad_())
+        return inputs[-1]
+
+    similarity = (anchor.detach() * encode(keep)).sum()
+    (gradient,) = torch.autograd.grad(similarity, inputs)
+    return encode(lambda summed: summed + step[:, None, None] * gradient.sign())
+
+
+@contextmanager
+def _inputs_changed(tower: Tower, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Change the summed embeddings, (texts, tokens, hidden size), before they are normalised."""
+    hook = _input_norm(tower).register_forward_pre_hook(lambda _, given: (change(given[0]),))
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _input_norm(tower: Tower) -> torch.nn.Module:
+    """Find the layer that the sum of all embeddings of a token goes to."""
+    norm = getattr(getattr(tower.model, "embeddings", None), "LayerNorm", None)
+    if not isinstance(norm, torch.nn.Module):
+        raise UsageError(
+            "regulariser 'fgsm' changes the sum of a token's embeddings before `embeddings.LayerNorm`, which models "
+            f"like BERT and RoBERTa have and {type(tower.model).__name__} has not: choose 'none', or another model"
+        )
+    return norm

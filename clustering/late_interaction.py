@@ -1,0 +1,345 @@
+"""Late interaction: things compared token by token, each token of the query with its best match.
+
+The score is the sum of maxima, SOM (Zhang and Stratos 2021; equation 6 of Cai et al. 2023; the MaxSim of ColBERT,
+Khattab and Zaharia 2020)::
+
+    f(q, t) = sum over the tokens a of q of max over the tokens b of t of <a, b>
+
+The tokens of the query are summed over, in entity linking those of the mention: ``f`` is not symmetric. It grows with
+their number: it ranks the things of one query, and is no measure between queries of different lengths.
+
+Scores are made in one order of summation: the same on every machine, whatever the batches and threads. A search scores
+all things, or the candidates that pooled vectors propose; `late_recall` says what the latter misses.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from clustering.arrays import Floats, Ids, Weights
+from clustering.dense_search import Scanner, faiss_scanner
+from clustering.knn import Neighbors, Progress, checked_pairs, nearest, share_found, silent
+from clustering.search import SearchMethod
+from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
+
+_PAIRS = 1 << 16
+"""Pairs of a query and a thing that are held at once."""
+_SHARE = 256
+"""Pairs that a thread takes at a time."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TokenMatrices:
+    """``n`` things, their texts, and the token vectors of these; things that share a text share its tokens.
+
+    Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, none being allowed. Pair ``i`` says that text
+    ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or of arrays
+    that are as they should be.
+    """
+
+    matrix: Floats
+    """(tokens, dim) float32, finite."""
+    indptr: Ids
+    """(texts + 1,) int64."""
+    row: Ids
+    owner: Ids
+    n: int
+
+    def __len__(self) -> int:
+        return self.n
+
+    @classmethod
+    def of(
+        cls, matrix: Any, indptr: npt.ArrayLike, owner: npt.ArrayLike | None = None, *, n: int | None = None
+    ) -> Self:
+        """Copy a (tokens, dim) array; text ``r`` belongs to ``owner[r]`` (default: ``r``).
+
+        ``n`` is the number of things (default: up to the last owner); some may have no text.
+
+        Raises:
+            ValueError: not two-dimensional, not numbers, an ``indptr`` that does not lead from 0 to the number of
+                tokens, owners out of range, or NaN, infinity or a number beyond float32 in some tokens.
+
+        >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
+        >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
+        [1.0, 0.5, 0.5]
+
+        """
+        tokens, starts = float_rows(matrix), np.asarray(indptr)
+        if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
+            raise ValueError(f"indptr must be a list of integers, at least [0], not {starts.dtype} {starts.shape}")
+        starts = starts.astype(np.int64)
+        falls = np.flatnonzero(np.diff(starts) < 0)
+        if len(falls) > 0:
+            at = int(falls[0])
+            raise ValueError(f"indptr must not fall, but does from {starts[at]} to {starts[at + 1]} at place {at + 1}")
+        if starts[0] != 0 or starts[-1] != len(tokens):
+            raise ValueError(f"indptr must lead from 0 to the {len(tokens)} tokens, not {starts[0]} to {starts[-1]}")
+        order, owners, n_things = by_owner(len(starts) - 1, "texts", owner, n)
+        return cls(tokens, starts, order.astype(np.int32), owners, n_things)
+
+    def normalized(self) -> Self:
+        """Scale every token vector to length 1; one of zeros stays."""
+        return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
+
+    def pooled(self) -> Vectors:
+        """Return the mean of the token vectors of each text; zeros where there are none.
+
+        The inner product of two means is the mean inner product of their tokens, the paper's score *Pooling Mean*
+        (equation 5).
+        """
+        means = Vectors.of(_means(self.matrix, self.indptr))
+        return Vectors(means.matrix, means.row[self.row], self.owner, self.n)
+
+
+def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
+    """Score of query ``query[i]`` and thing ``thing[i]`` of the corpus, higher being nearer; (pairs,) float32.
+
+    A text without tokens is like one token of zeros, so that its scores are 0. A thing with several texts has the score
+    of the best, one without any minus infinity.
+
+    Sums are made in float64, in the order of dimensions, then of the query's tokens. Memory beyond the result: the
+    tokens of one query a thread. Fastest where the pairs of a query stand together.
+
+    Raises:
+        ValueError: other dimensions, queries with no or several texts, pairs out of range, or scores beyond float32.
+
+    """
+    _check(queries, corpus)
+    return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
+
+
+def late_nearest(
+    queries: TokenMatrices,
+    corpus: TokenMatrices,
+    k: int,
+    *,
+    n_candidates: int | None,
+    metric: Metric = "cosine",
+    search: SearchMethod = "exact",
+    scanner: Scanner = faiss_scanner,
+    self_ids: Ids | None = None,
+    progress: Progress = silent,
+) -> Neighbors:
+    """Find the ``k`` things of the corpus with the largest `sum_of_max` for each query; ties by the smaller id.
+
+    The dissimilarity is minus the score, so that a smaller one is nearer as elsewhere. Memory: (queries, n_candidates)
+    neighbours and the pooled vectors, or without a first stage some 100,000 pairs, or one query with the whole corpus.
+
+    Args:
+        queries: things with one text each.
+        corpus: things with one or several texts each; a thing without any is nobody's neighbour.
+        k: how many; more than there are is allowed.
+        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`; None to
+            score all things, which is exact, and takes as many scores as there are pairs.
+        metric: of the first stage, see `clustering.knn.nearest`.
+        search: of the first stage.
+        scanner: of the first stage.
+        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not its own
+            neighbour. Left out where queries and corpus are different things.
+        progress: see `Progress`; the items are chunks of queries, in the second stage.
+
+    Raises:
+        ValueError: as for `sum_of_max`, fewer candidates than neighbours, and what the first stage raises.
+
+    >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
+    >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
+    [1, 2, 1]
+
+    """
+    _check(queries, corpus)
+    if k < 0:
+        raise ValueError(f"k={k} must not be negative")
+    if n_candidates is not None and n_candidates < k:
+        raise ValueError(f"n_candidates={n_candidates} are too few for the k={k} nearest; ask for k or more")
+    if self_ids is not None and np.shape(self_ids) != (queries.n,):
+        raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
+    if n_candidates is None:
+        width, candidates = corpus.n, _everything(corpus.n, self_ids)
+    else:
+        width = min(n_candidates, corpus.n)
+        first = nearest(
+            queries.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner, self_ids=self_ids
+        )
+        candidates = first.ids.__getitem__
+    found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
+    step = max(1, _PAIRS // max(1, width))
+    begins = range(0, queries.n, step)
+    for begin in progress(begins, len(begins)):
+        chunk = slice(begin, min(begin + step, queries.n))
+        best = _best(queries, corpus, begin, candidates(chunk), k)
+        found.ids[chunk, : best.ids.shape[1]], found.dissimilarity[chunk, : best.ids.shape[1]] = best
+    return found
+
+
+def late_recall(
+    found: Neighbors,
+    queries: TokenMatrices,
+    corpus: TokenMatrices,
+    *,
+    self_ids: Ids | None = None,
+    sample: int = 1000,
+    seed: int = 0,
+) -> float:
+    """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.
+
+    As `clustering.knn.measured_recall`; costs the scores of the sample with all things.
+
+    Args:
+        found: what `late_nearest` gave for these queries.
+        queries: as given to `late_nearest`.
+        corpus: as given to `late_nearest`.
+        self_ids: as given to `late_nearest`.
+        sample: how many queries, drawn without replacement; all if there are no more.
+        seed: of the drawing.
+
+    """
+    if len(found.ids) != queries.n:
+        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
+    _check(queries, corpus)
+    drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
+    some = TokenMatrices(
+        queries.matrix, queries.indptr, queries.row[drawn], np.arange(len(drawn), dtype=np.int32), len(drawn)
+    )
+    own = None if self_ids is None else np.asarray(self_ids)[drawn]
+    exact = late_nearest(some, corpus, found.ids.shape[1], n_candidates=None, self_ids=own)
+    return share_found(found.dissimilarity[drawn], exact.dissimilarity)
+
+
+def _everything(n: int, self_ids: Ids | None) -> Callable[[slice], Ids]:
+    """Make candidates of all things but the query itself."""
+
+    def candidates(chunk: slice) -> Ids:
+        ids = np.tile(np.arange(n, dtype=np.int32), (chunk.stop - chunk.start, 1))
+        if self_ids is not None:
+            ids[ids == np.asarray(self_ids)[chunk, None]] = -1
+        return ids
+
+    return candidates
+
+
+def _best(queries: TokenMatrices, corpus: TokenMatrices, begin: int, candidates: Ids, k: int) -> Neighbors:
+    """Take the best ``k`` of the candidates of some queries, -1 being none; (queries, k or as many as there are)."""
+    is_there = candidates >= 0
+    dissimilarity = np.full(candidates.shape, np.inf, np.float32)
+    dissimilarity[is_there] = 0 - _scores(queries, corpus, begin + np.nonzero(is_there)[0], candidates[is_there])
+    ids = np.where(np.isfinite(dissimilarity), candidates, -1)
+    order = np.lexsort((ids, dissimilarity))[:, :k]
+    return Neighbors(np.take_along_axis(ids, order, axis=1), np.take_along_axis(dissimilarity, order, axis=1))
+
+
+def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
+    """Score pairs, see `sum_of_max`."""
+    score = np.empty(len(query), np.float32)
+    text = queries.row[query]
+    first, end = (np.searchsorted(corpus.owner, thing, side) for side in ("left", "right"))
+
+    def fill(begin: int) -> None:
+        some = slice(begin, begin + _SHARE)
+        _score_pairs(
+            queries.matrix,
+            queries.indptr,
+            text[some],
+            corpus.matrix,
+            corpus.indptr,
+            corpus.row,
+            first[some],
+            end[some],
+            score[some],
+        )
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        try:
+            for _ in pool.map(fill, range(0, len(query), _SHARE)):
+                pass
+        except BaseException:
+            pool.shutdown(cancel_futures=True)  # what was interrupted ends now, not when all pairs are done
+            raise
+    return score
+
+
+@numba.njit(cache=True, nogil=True)
+def _score_pairs(
+    query_matrix: Floats,
+    query_indptr: Ids,
+    query_text: Ids,
+    matrix: Floats,
+    indptr: Ids,
+    row: Ids,
+    first: Ids,
+    end: Ids,
+    score: Floats,
+) -> None:
+    """Score the text of a query with those of a thing, ``row[first[p] : end[p]]``, for each pair ``p``."""
+    last, columns = -1, _columns(query_matrix[:0])
+    for p in range(len(score)):
+        if query_text[p] != last:
+            last = query_text[p]
+            columns = _columns(query_matrix[query_indptr[last] : query_indptr[last + 1]])
+        score[p] = -np.inf
+        for text in row[first[p] : end[p]]:
+            tokens = matrix[indptr[text] : indptr[text + 1]]
+            score[p] = max(score[p], np.float32(_sum_of_max(columns, tokens)))
+
+
+@numba.njit(cache=True, nogil=True)
+def _columns(tokens: Floats) -> Weights:
+    """Turn token vectors into columns: so a processor multiplies several at a time."""
+    columns = np.empty((tokens.shape[1], tokens.shape[0]), np.float64)
+    for i in range(tokens.shape[0]):
+        for j in range(tokens.shape[1]):
+            columns[j, i] = tokens[i, j]
+    return columns
+
+
+@numba.njit(cache=True, nogil=True)
+def _sum_of_max(columns: Weights, tokens: Floats) -> float:
+    """Score one text, whose tokens are columns, with another; products are summed as `clustering.vectors.dot` does."""
+    if len(tokens) == 0:
+        return 0.0
+    product = np.empty(columns.shape[1], np.float64)
+    best = np.full(columns.shape[1], -np.inf)
+    for token in tokens:
+        product[:] = 0
+        for j in range(len(token)):
+            weight = np.float64(token[j])
+            for i in range(len(product)):
+                product[i] += columns[j, i] * weight
+        for i in range(len(product)):
+            best[i] = max(best[i], product[i])
+    total = 0.0
+    for value in best:
+        total += value
+    return total
+
+
+@numba.njit(cache=True, nogil=True)
+def _means(matrix: Floats, indptr: Ids) -> Floats:
+    mean = np.zeros((len(indptr) - 1, matrix.shape[1]), np.float32)
+    total = np.empty(matrix.shape[1], np.float64)
+    for r in range(len(mean)):
+        total[:] = 0
+        for token in matrix[indptr[r] : indptr[r + 1]]:
+            total += token
+        mean[r] = total / max(1, indptr[r + 1] - indptr[r])
+    return mean
+
+
+def _check(queries: TokenMatrices, corpus: TokenMatrices) -> None:
+    if queries.matrix.shape[1] != corpus.matrix.shape[1]:
+        raise ValueError(
+            f"queries have {queries.matrix.shape[1]} dimensions, the corpus has {corpus.matrix.shape[1]}: "
+            "were they made by the same encoder?"
+        )
+    if not np.array_equal(queries.owner, np.arange(queries.n)):
+        raise ValueError(f"each of the {queries.n} queries must have exactly one text")
+    most = int(np.diff(queries.indptr).max(initial=0))
+    largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
+    if largest > np.finfo(np.float32).max / 2:
+        raise ValueError(f"scores of queries and corpus may reach {largest:.2g}, beyond float32: scale the tokens down")
