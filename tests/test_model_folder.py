@@ -519,6 +519,7 @@ def test_two_processes_write_one_folder(bert: Tower, tmp_path: Path, monkeypatch
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_link_and_discover_with_a_model_folder(bert: Tower, tmp_path: Path) -> None:
     apart(bert).save_pretrained(tmp_path / "model")
     documents, kb = arbo.load_sample()

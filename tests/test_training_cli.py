@@ -10,6 +10,8 @@ import arbo
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def folder(tmp_path: Path, run: Run) -> Path:

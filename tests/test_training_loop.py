@@ -44,6 +44,8 @@ from arbo.training.losses import LOSSES  # noqa: E402
 from arbo.training.plan import Plan  # noqa: E402
 from arbo.training.scores import Batch, Reader  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 QUICK = TrainingConfig(
     positives="entity", negatives="random", n_negatives=4, epochs=1, batch_size=32, scale=20.0, learning_rate=1e-3
 )
@@ -67,7 +69,6 @@ def weights(model: arbo.DualEncoder) -> list[Any]:
     return [value.detach().clone() for value in model.module.state_dict().values()]
 
 
-@pytest.mark.slow
 def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
@@ -446,7 +447,6 @@ def test_a_damaged_checkpoint(small: Any, tmp_path: Path) -> None:
             small(out)
 
 
-@pytest.mark.slow
 def test_kill_9_in_the_middle_of_an_epoch(bert_folder: Path, bert: Tower, tmp_path: Path) -> None:
     code = f"""
 import sys
