@@ -176,6 +176,7 @@ def test_curves_are_drawn(run: Run, folder: Path, tmp_path: Path) -> None:
         ("--save", "run/manifest.json", "would overwrite an input"),
     ],
 )
+@pytest.mark.slow
 def test_outputs_are_checked_before_the_work(
     run: Run, folder: Path, tmp_path: Path, option: str, file: str, wrong: str
 ) -> None:
@@ -287,6 +288,7 @@ def test_a_transformer_tunes_links_and_discovers(
     assert list(cache.rglob("*.safetensors"))
 
 
+@pytest.mark.slow
 def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
     job = ("link", *linking(folder), "--out", tmp_path / "run")
     config = tmp_path / "encoder.json"

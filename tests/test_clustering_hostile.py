@@ -320,6 +320,7 @@ def test_neighbour_lists_of_different_shapes_are_refused():
 
 @pytest.mark.parametrize("order", ["ascending", "descending", "equal"])
 @following_mentions
+@pytest.mark.slow
 def test_a_path_of_a_million_mentions(method, order):
     weight = {
         "ascending": np.arange(MILLION),
@@ -375,6 +376,7 @@ def test_a_mention_with_a_million_outgoing_edges(method):
 
 
 @every_method
+@pytest.mark.slow
 def test_a_mention_with_a_million_incoming_edges(method):
     """Each of the others has its own entity, the hub none: it takes the lightest."""
     n = MILLION

@@ -102,6 +102,7 @@ def check(found: Neighbors, m: int, all_: list[tuple[int, int]], k: int) -> None
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_linking_all_is_linking_each_domain_by_itself(method: str, seed: int) -> None:
     case = Case(seed)
     config = {"method": method, "k": 3, "entity_threshold": 1, "mention_threshold": 0, "candidates": 4}

@@ -45,6 +45,7 @@ def rows(vectors: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("config", [arbo.EncoderConfig(), CONTEXT], ids=["names", "in context"])
+@pytest.mark.slow
 def test_link_discover_and_tune_the_sample(bert: Tower, tmp_path: Path, config: arbo.EncoderConfig) -> None:
     documents, kb = arbo.load_sample()
     own = encoder(bert, config, cache=tmp_path / "cache", name="tiny")

@@ -102,6 +102,7 @@ def test_every_cut_has_the_scores_of_its_labels(forest):
 
 
 @pytest.mark.parametrize(("n_merges", "n_heights"), [(999, 10**6), (999, 40), (700, 10**6)])
+@pytest.mark.slow
 def test_nothing_drifts_on_the_way_up(n_merges, n_heights):
     rng = np.random.default_rng(n_heights + n_merges)
     labels = np.minimum(rng.zipf(1.5, 1000), 200) - 2  # -1 is the most frequent

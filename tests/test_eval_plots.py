@@ -49,6 +49,7 @@ def draw_all(path):
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".PNG"])
+@pytest.mark.slow
 def test_equal_figures_give_equal_bytes(tmp_path, suffix):
     path = tmp_path / f"a plot{suffix}"
     once = draw_all(path)

@@ -201,6 +201,7 @@ def test_unseen_only_leaves_out_what_training_has() -> None:
     assert [document.id for document in alone] == [document.id for document in test]
 
 
+@pytest.mark.slow
 def test_comparing_two_results() -> None:
     sample, kb = arbo.load_sample()
     linkers = {"a": arbo.Linker(kb), "b": arbo.Linker(kb, config=arbo.LinkerConfig(method="independent", k=0))}

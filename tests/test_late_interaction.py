@@ -152,6 +152,7 @@ def same(found: Neighbors, expected: Neighbors) -> None:
     pairs=st.sampled_from([1, 20, 1 << 16]),
     metric=st.sampled_from(["cosine", "dot"]),
 )
+@pytest.mark.slow
 def test_two_stages_with_all_things_as_candidates_are_exact(
     seed: int, n: int, k: int, ties: bool, pairs: int, metric: Metric
 ) -> None:

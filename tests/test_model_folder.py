@@ -112,6 +112,7 @@ def test_a_tower_of_another_kind(roberta: Tower, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.slow
 def test_precisions(bert_folder: Path, tmp_path: Path, precision: Precision) -> None:
     coarse = load(bert_folder, config=CONFIG, precision=precision).with_markers().with_projection(16)
     coarse.save_pretrained(tmp_path / "model")
@@ -255,6 +256,7 @@ def test_whether_a_place_will_do_is_known_before_the_work(folder: Path, tmp_path
 @pytest.mark.parametrize(
     "failure", [OSError(28, "No space left on device"), RuntimeError("I/O error"), SystemExit(130)]
 )
+@pytest.mark.slow
 def test_a_failure_leaves_what_was_there(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: bool, step: str, failure: BaseException
 ) -> None:

@@ -104,6 +104,7 @@ def by_definition(it: Any, batch: Any) -> Any:
 
 
 @pytest.mark.parametrize(("two_towers", "micro_batch"), [(False, 1), (True, 2), (False, 10**6)])
+@pytest.mark.slow
 def test_gradients_of_all_of_the_loss(
     bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_towers: bool, micro_batch: int
 ) -> None:
