@@ -39,8 +39,7 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
     inputs = mention_inputs(documents, expand_abbreviations=expand_abbreviations)
     for item in inputs:
-        rows = (row for id_ in item.mention.gold or () for row in kb.rows(id_))
-        entity = next((row for row in rows if kb.entities[row].domain == item.document.domain), None)
+        entity = kb.first_row(item.mention.gold or (), item.document.domain)
         name = " ".join(item.name.split())
         if entity is not None and name:
             key = item.document.domain, _key(name)

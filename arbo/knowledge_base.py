@@ -149,6 +149,11 @@ class KnowledgeBase:
             return self._shared[entity_id]
         return (self.row_of[entity_id],) if entity_id in self.row_of else ()
 
+    def first_row(self, ids: Iterable[str], domain: str | None) -> int | None:
+        """Return the row of the first entity of a domain that answers to one of these ids, None if none does."""
+        rows = (row for id_ in ids for row in self.rows(id_))
+        return next((row for row in rows if self.entities[row].domain == domain), None)
+
     def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
         """Return a knowledge base of other entities from the same source, with its notes."""
         # What is counted about alternative ids is counted again.

@@ -174,8 +174,10 @@ def train(
             console.say(f"{place}: loss {figures['loss']:.3f}; on the development documents {scores}")
 
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
-    annotated = [mention.gold for mention in documents.mentions if mention.gold]
-    known = sum(any(id_ in entities for id_ in gold) for gold in annotated)
+    annotated = [
+        (mention.gold, document.domain) for document in documents for mention in document.mentions if mention.gold
+    ]
+    known = sum(entities.first_row(gold, domain) is not None for gold, domain in annotated)
     console.say(
         f"{known:,} of {len(annotated):,} mentions with an id have it in the knowledge base: they are trained on"
     )

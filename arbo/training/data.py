@@ -51,8 +51,8 @@ class TrainingSet:
             rows.append([])
             for id_ in item.mention.gold or ():
                 rows[-1].extend(kb.rows(id_) or (len(kb) + outside.setdefault(id_, len(outside)),))
-            inside = (row for row in rows[-1] if row < len(kb) and kb.entities[row].domain == item.document.domain)
-            entity[place] = next(inside, -1)
+            row = kb.first_row(item.mention.gold or (), item.document.domain)
+            entity[place] = -1 if row is None else row
         if not (entity >= 0).any():
             raise DataError(
                 f"nothing to {purpose}: none of {len(inputs):,} mentions with gold ids has one that the knowledge base "
