@@ -36,12 +36,26 @@ def test_the_hardest_are_those_with_the_highest_scores(seed, n):
         assert np.flatnonzero(own).tolist() == [0, *sorted(best)]
 
 
-def test_only_in_batch_hard_looks_at_the_scores():
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32), st.integers(0, 8), st.integers(0, 8))
+def test_others_than_the_hardest_are_the_first_of_the_rest(seed, n, n_others):
+    rng = np.random.default_rng(seed)
+    scores, exists = torch.tensor(rng.integers(3, size=(4, 6)).astype(float)), torch.tensor(rng.random((4, 6)) < 0.6)
+    exists[:, 0] = True
+    hard, both = hardest(scores, exists, n).numpy(), hardest(scores, exists, n, n_others).numpy()
+    for own, kept, there in zip(hard, both, exists.numpy(), strict=True):
+        rest = [i for i in range(6) if there[i] and not own[i]]
+        assert np.flatnonzero(kept).tolist() == sorted([*np.flatnonzero(own), *rest[:n_others]])
+
+
+def test_only_the_hard_ones_of_a_batch_look_at_the_scores():
     pairs = drawn(0)
     for negatives in ("in-batch", "knn"):
         assert chosen(pairs, TrainingConfig(negatives=negatives, n_negatives=1)) is pairs
     hard = chosen(pairs, TrainingConfig(negatives="in-batch-hard", n_negatives=1))
     assert torch.equal(hard.exists, hardest(pairs.scores, pairs.exists, 1))
+    mixed = chosen(pairs, TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.25))
+    assert torch.equal(mixed.exists, hardest(pairs.scores, pairs.exists, 1, 3))
 
 
 def numpy_losses(pairs, alpha, scale, metric):

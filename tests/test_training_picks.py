@@ -199,6 +199,14 @@ def test_in_batch_negatives(seed, in_domains):
         assert {node for node in row if node >= 0} == expected
 
 
+def test_in_batch_negatives_are_in_an_order_of_their_own_that_stays():
+    everything = np.arange(40)
+    gold = Gold.of([[i] for i in range(40)], [None] * 40, [None] * 40)
+    found = in_batch(everything, gold, everything, everything)
+    assert (found == in_batch(everything, gold, everything, everything)).all()
+    assert len({int(row[row >= 0][0]) for row in found}) > 10
+
+
 def test_an_entity_without_text_is_an_error():
     snapshot = Snapshot(Vectors.of(np.eye(2), [0, 1], n=3), Vectors.of(np.eye(2)), np.array([2, 0]), "dot")
     with pytest.raises(ValueError, match="entity 2 has no text"):

@@ -46,6 +46,7 @@ class Negatives(StrEnum):
 
     in_batch = "in-batch"
     in_batch_hard = "in-batch-hard"
+    in_batch_mixed = "in-batch-mixed"
     random = "random"
     knn = "knn"
     mixed = "mixed"

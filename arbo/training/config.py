@@ -11,7 +11,7 @@ from arbo.errors import UsageError
 from arbo.settings import read_json, settings_of
 
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
-NegativeStrategy = Literal["in-batch", "in-batch-hard", "random", "knn", "mixed"]
+NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
 Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "constant"]
@@ -40,9 +40,9 @@ class TrainingConfig:
     negatives: NegativeStrategy = "knn"
     """What it is pushed away from, see `arbo.training.negatives`."""
     n_negatives: int = 10
-    """How many of them; ``in-batch`` has as many as the batch offers, ``in-batch-hard`` no more than that."""
+    """How many of them; ``in-batch`` has as many as the batch offers, the others of a batch no more than that."""
     hard_share: float = 0.5
-    """Of ``mixed``: the share of near ones."""
+    """Of ``mixed`` and ``in-batch-mixed``: the share of near ones."""
     mixup: float | None = None
     """How much of the positive is mixed into the negatives at most; None for none, see `arbo.training.mixup`."""
     mixup_gradient: bool = True

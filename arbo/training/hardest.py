@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def hardest(scores: Tensor, exists: Tensor, n: int) -> Tensor:
+def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> Tensor:
     """Keep the positive and the n most similar negatives that exist, of equals the first; (mentions, 1 + negatives).
 
     Equation 8 of the adaptive-mixup paper. That a mention's gold entities are none of its negatives is seen to before
@@ -16,6 +16,7 @@ def hardest(scores: Tensor, exists: Tensor, n: int) -> Tensor:
         scores: (mentions, 1 + negatives) similarities, the positive's first.
         exists: (mentions, 1 + negatives) which there are.
         n: how many.
+        n_others: how many of the other negatives are kept too, the first ones.
 
     Examples:
         >>> exists = torch.tensor([[True, True, True, False]])
@@ -28,4 +29,5 @@ def hardest(scores: Tensor, exists: Tensor, n: int) -> Tensor:
     kept = torch.zeros_like(exists)
     kept[:, 0] = True
     kept[:, 1:].scatter_(1, top, True)
-    return kept & exists
+    others = exists & ~kept
+    return (kept & exists) | (others & (others.cumsum(dim=1) <= n_others))

@@ -4,18 +4,19 @@ All are of the mention's own domain (see `arbo.domains`), as are the things that
 
 Papers call different things by one name; the last column has it: ArboEL, the proxy paper (PEL), adaptive mixup (AMH).
 
-=================  ==================================================================  =======================
-``in-batch``       the positives of the other mentions of the batch (`in_batch`)       in-batch (ArboEL),
-                                                                                       random (AMH)
-``in-batch-hard``  the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
-``random``         entities drawn uniformly from the knowledge base (`random`)         random (PEL)
-``knn``            the nearest of the knowledge base and of the training mentions,     k-NN (ArboEL);
-                   by the vectors of the snapshot (`near`): wrong entities and         hard (PEL) is entities
-                   mentions of others, half of each; with the positives ``entity``
-                   entities alone
-``mixed``          entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
-                   ``random``
-=================  ==================================================================  =======================
+==================  ==================================================================  =======================
+``in-batch``        the positives of the other mentions of the batch (`in_batch`)       in-batch (ArboEL),
+                                                                                        random (AMH)
+``in-batch-hard``   the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
+``in-batch-mixed``  of those a share the nearest, the others at random                  mixed (AMH)
+``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
+``knn``             the nearest of the knowledge base and of the training mentions,     k-NN (ArboEL);
+                    by the vectors of the snapshot (`near`): wrong entities and         hard (PEL) is entities
+                    mentions of others, half of each; with the positives ``entity``
+                    entities alone
+``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
+                    ``random``
+==================  ==================================================================  =======================
 
 What adaptive mixup calls mixed up is no choice of negatives but what becomes of those chosen: `arbo.training.mixup`.
 
@@ -134,6 +135,8 @@ def random(snapshot: Snapshot, gold: Gold, mentions: Ids, n: int, rng: np.random
 def in_batch(owner: Ids, gold: Gold, mentions: Ids, positive: Ids) -> Ids:
     """Give every mention of a batch the positives of the others, each once; (mentions, distinct positives).
 
+    In an order that is random, each mention's its own; the same each time for a batch.
+
     Args:
         owner: (entity texts,) the entity of each.
         gold: what is right.
@@ -148,7 +151,8 @@ def in_batch(owner: Ids, gold: Gold, mentions: Ids, positive: Ids) -> Ids:
     is_text = node < len(owner)
     wrong[is_text] = gold.is_wrong(mention[is_text], owner[node[is_text]])
     wrong[~is_text] = gold.are_apart(mention[~is_text], node[~is_text] - len(owner))
-    return np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
+    found = np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
+    return np.random.default_rng(mentions).permuted(found, axis=1)
 
 
 def _nearest_allowed(

@@ -38,9 +38,11 @@ def comparable(vectors: Tensor, metric: Metric) -> Tensor:
 
 def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
     """Leave out the negatives that a configuration does not want once it sees their vectors."""
-    if config.negatives != "in-batch-hard":
+    if config.negatives not in ("in-batch-hard", "in-batch-mixed"):
         return pairs
-    return pairs._replace(exists=hardest(pairs.scores.detach(), pairs.exists, config.n_negatives))
+    n, share = config.n_negatives, 1.0 if config.negatives == "in-batch-hard" else config.hard_share
+    n_hard = round(share * n)
+    return pairs._replace(exists=hardest(pairs.scores.detach(), pairs.exists, n_hard, n - n_hard))
 
 
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
