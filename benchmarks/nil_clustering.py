@@ -249,7 +249,7 @@ def compare(gap: Gap, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
             row |= {"ARI of links too": test_gold.ari(decided[way].cluster), "setting": str(setting)}
             yield title, row
         if title == "chosen for NIL F1":
-            yield "NIL by threshold", {**place, **_by_threshold(gap.test, retrievals[1], chosen["threshold"].entity)}
+            yield "NIL by threshold", {**place, **by_threshold(gap.test, retrievals[1], chosen["threshold"].entity)}
 
 
 def _scores(report: Report, way: str) -> dict[str, Any]:
@@ -265,7 +265,7 @@ def _scores(report: Report, way: str) -> dict[str, Any]:
     return row
 
 
-def _by_threshold(part: Part, retrieval: Retrieval, threshold: float) -> dict[str, Any]:
+def by_threshold(part: Part, retrieval: Retrieval, threshold: float) -> dict[str, Any]:
     """Table 4 of the paper, for a threshold on the best entity."""
     gold, nearest = Gold.of(part), retrieval.entities.dissimilarity[:, 0]
     called = nearest > np.float32(threshold)

@@ -113,6 +113,7 @@ def plot_thresholds(
     *,
     chosen: float | None = None,
     xlabel: str = "threshold",
+    ylabel: str = "score",
 ) -> None:
     """Draw scores over a threshold, as steps: each holds from its threshold up to the next.
 
@@ -126,8 +127,8 @@ def plot_thresholds(
         What to write; `.png` or `.svg`.
     chosen
         A threshold to mark.
-    xlabel
-        What the threshold is of.
+    xlabel, ylabel
+        What the thresholds are, and what the curves.
 
     Raises
     ------
@@ -152,8 +153,9 @@ def plot_thresholds(
     x = np.append(at.clip(low - edge, high + edge), high + 2 * edge)
 
     def draw(axes: Axes) -> Legend:
-        axes.set(xlim=(low - edge, high + 2 * edge), ylabel="score")
+        axes.set(xlim=(low - edge, high + 2 * edge))
         axes.set_xlabel(plain(xlabel), parse_math=False)
+        axes.set_ylabel(plain(ylabel), parse_math=False)
         lines = [
             (axes.step(x, np.append(values, values[-1:]), where="post", clip_on=False, **_look(i))[0], name)
             for i, (name, (_, values)) in enumerate(given.items())
