@@ -160,8 +160,7 @@ def scored(data: Data, encoder: arbo.DualEncoder, name: str) -> dict[str, Any]:
 
 TRAININGS = Trainings(
     "arborescence_training",
-    {UNTRAINED: Training(ONE_AN_ENTITY)}
-    | {name: Training(ONE_AN_ENTITY, config) for name, config in CONFIGS.items()},
+    {UNTRAINED: Training(ONE_AN_ENTITY)} | {name: Training(ONE_AN_ENTITY, config) for name, config in CONFIGS.items()},
     scores,
 )
 MEDIC = Cells("arborescence_training_medic", settings_of)

@@ -55,12 +55,13 @@ CE = arbo.TrainingConfig(
     epochs=1000,
 )
 PROXY = replace(CE, loss="proxy")
+FGSM: dict[str, dict[str, Any]] = {"": {}, " + FGSM": {"regulariser": "fgsm"}}
 LOSSES = {
     "CE untrained": Training(READS_DOT),
     "proxy untrained": Training(READS_COSINE),
     **{
-        f"{loss} {negatives}{added}": Training(reads, replace(config, negatives=negatives, regulariser=regulariser))
-        for added, regulariser in (("", "none"), (" + FGSM", "fgsm"))
+        f"{loss} {negatives}{added}": Training(reads, replace(config, negatives=negatives, **more))
+        for added, more in FGSM.items()
         for negatives in ("random", "mixed")
         for loss, config, reads in (("CE", CE, READS_DOT), ("proxy", PROXY, READS_COSINE))
     },
@@ -73,7 +74,7 @@ NIL = {
 }
 WAYS = ("random", "mixed")
 PAIRS = [
-    *((f"proxy {way}{added}", f"CE {way}{added}") for way in WAYS for added in ("", " + FGSM")),
+    *((f"proxy {way}{added}", f"CE {way}{added}") for way in WAYS for added in FGSM),
     *((f"{loss} mixed", f"{loss} random") for loss in ("CE", "proxy")),
     *((f"{loss} {way} + FGSM", f"{loss} {way}") for loss in ("CE", "proxy") for way in WAYS),
 ]

@@ -22,7 +22,7 @@ from arbo.documents import Corpus
 from arbo.evaluation import RECALL_AT, Evaluation
 from arbo.progress import bars
 from eval import LinkingCounts, Resampling, Summed
-from eval.figures import FloatArray
+from eval.arrays import FloatArray
 
 PARTS = ("", " seen", " unseen")
 KNOWN = {job.name: job for job in JOBS if not job.name.startswith("GSC")}
@@ -210,8 +210,8 @@ def differences(cells: Iterable[dict[str, Any]], pairs: Iterable[tuple[str, str]
     The counts of a document are means over the seeds; the interval is that of a bootstrap over documents.
     """
     by_training: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
-    for row, own in groups(cells):
-        by_training.setdefault((row["corpus"], row["steps"]), {})[row["training"]] = own
+    for whose, own in groups(cells):
+        by_training.setdefault((whose["corpus"], whose["steps"]), {})[whose["training"]] = own
     rows = []
     for (corpus, steps), there in by_training.items():
         for training, base in pairs:
