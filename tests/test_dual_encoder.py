@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import arbo
 from arbo.encoders import MentionInput
 from arbo.encoders.dual import _entity_field
-from arbo.encoders.tower import Tower
+from arbo.encoders.tower import POOLINGS, Tower
 from arbo.errors import DataError, UsageError
 from arbo.retrieval import mention_inputs
 from clustering.knn import nearest
@@ -141,7 +141,7 @@ def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
 
 
 @pytest.mark.parametrize("text", ["\u200b", "😀", "e\u0301", "[SEP]", " ", "\x01", "x" * 10**5, "腎臓"])
-@pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_odd_mentions_have_a_vector(bert: Tower, text: str, pooling: Any) -> None:
     mention = arbo.Mention("m", "d", ((0, len(text)),), text)
     given = inputs(arbo.Corpus([arbo.Document("d", text, (mention,))]))
@@ -262,7 +262,7 @@ def test_a_copy_is_trained_and_the_encoder_stays(bert: Tower, tmp_path: Path) ->
     texts = student.entity_texts(kb)
     optimizer = torch.optim.SGD(student.module.parameters(), lr=0.1)
     student.module.train()
-    texts.tower.encode(texts.spell(texts.row), student.config.pooling)[0, 0].backward()
+    texts.tower.encode(texts.spell(texts.row), student.config.pooling)[0, 0, 0].backward()
     optimizer.step()
     trained = rows(student.encode_entities(kb))
     assert student.mention_tower.model.training
@@ -365,7 +365,7 @@ def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], nam
         ({"mention": None}, "must be strings"),
         ({"entity": 5}, "must be strings"),
         ({"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),
-        ({"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention"),
+        ({"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention, tokens"),
         ({"pooling": []}, "pooling"),
         ({"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
         ({"context": -1}, "context must be a number of words or None, not -1"),
