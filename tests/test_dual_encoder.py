@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import arbo
 from arbo.encoders import MentionInput
 from arbo.encoders.dual import _entity_field
-from arbo.encoders.tower import POOLINGS, Tower
+from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.retrieval import mention_inputs
 from clustering.knn import nearest
@@ -141,7 +141,7 @@ def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
 
 
 @pytest.mark.parametrize("text", ["\u200b", "😀", "e\u0301", "[SEP]", " ", "\x01", "x" * 10**5, "腎臓"])
-@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
 def test_odd_mentions_have_a_vector(bert: Tower, text: str, pooling: Any) -> None:
     mention = arbo.Mention("m", "d", ((0, len(text)),), text)
     given = inputs(arbo.Corpus([arbo.Document("d", text, (mention,))]))

@@ -27,6 +27,10 @@ from clustering.late_interaction import TokenMatrices, late_nearest, late_recall
 from clustering.vectors import Metric, Vectors
 
 torch = pytest.importorskip("torch")
+
+from arbo.training.data import TrainingSet  # noqa: E402
+from arbo.training.scores import Reader  # noqa: E402
+
 Array = npt.NDArray[Any]
 
 
@@ -419,6 +423,7 @@ def by_brute_force(linker: arbo.Linker, domains: Sequence[str | None], documents
 
 @pytest.mark.parametrize("config", [NAMES, CONTEXT], ids=["names", "in context"])
 @pytest.mark.parametrize("parted", [False, True])
+@pytest.mark.slow
 def test_neighbours_are_those_of_brute_force(bert: Tower, config: arbo.EncoderConfig, parted: bool) -> None:
     documents, kb = arbo.load_sample()
     names = ("a", "b", None) if parted else (None,)
@@ -439,6 +444,7 @@ def test_neighbours_are_those_of_brute_force(bert: Tower, config: arbo.EncoderCo
     assert np.array_equal(asked, retrieval.entities.dissimilarity[np.arange(len(place)), place])
 
 
+@pytest.mark.slow
 def test_a_linker_that_compares_tokens(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     encoder = arbo.DualEncoder(bert, bert, NAMES)
@@ -457,6 +463,31 @@ def test_a_linker_that_compares_tokens(bert: Tower, tmp_path: Path) -> None:
     for (_, near), (_, far) in pairwise(result.links[0].candidates):
         assert 1 >= near >= far
     assert len(arbo.Linker(encoder=encoder).discover(documents[:10]).links) == len(documents[:10].mentions)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_a_mention_and_an_entity_without_tokens(bert: Tower, metric: Metric) -> None:
+    """They are like one token of zeros: as near to all as cosine 0, or as inner product 0."""
+    config = arbo.EncoderConfig(mention="{mention}", entity="{name}", pooling="tokens", metric=metric)
+    text = "\x01 fever"
+    mentions = [arbo.Mention(f"m{a}", "d", ((a, b),), text[a:b], gold=("E2",)) for a, b in ((0, 1), (2, 7))]
+    corpus = arbo.Corpus([arbo.Document("d", text, tuple(mentions))])
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "\x01"), arbo.Entity("E2", "fever"), arbo.Entity("E3", "kidney")])
+    encoder = arbo.DualEncoder(bert, bert, config)
+    retrieval = arbo.Linker(kb, encoder).retrieve(corpus, k=1, discover=False)
+    zero = 1.0 if metric == "cosine" else 0.0
+    assert retrieval.entities.dissimilarity[0].tolist() == [zero] * 3
+    assert retrieval.entities.ids[0].tolist() == [0, 1, 2]
+    assert retrieval.entities.ids[1, 0] == 1
+    assert retrieval.mentions.dissimilarity.tolist() == [[zero], [zero]]
+    data = TrainingSet.of(corpus, kb)
+    reader = Reader.of(encoder, data)
+    batch = reader.batch(np.array([0, 1]), np.array([[1, 0, 2], [1, 0, 2]]))
+    scores = reader.pairs(batch, reader.encode(batch, slice(None)), slice(None)).scores
+    assert scores[0].tolist() == [0, 0, 0]
+    expected = (zero - retrieval.dissimilarity_to(np.array([1, 1], np.int32))[1]) * 1  # "fever" is one token
+    assert scores[1, 0].item() == pytest.approx(expected, rel=1e-4)
+    assert scores[1, 1] == 0
 
 
 def test_a_first_stage_proposes_and_its_recall_is_told(bert: Tower, monkeypatch: pytest.MonkeyPatch) -> None:
