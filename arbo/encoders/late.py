@@ -36,8 +36,8 @@ def sum_of_max(
     """
     import torch
 
-    # Autocast would round the products, which is coarser than what a loss learns from; as would TF32, which torch leaves
-    # off unless the caller turns it on.
+    # Autocast would round the products, which is coarser than what a loss learns from; and so would TF32, which torch
+    # leaves off unless the caller turns it on.
     with torch.autocast(query_tokens.device.type, enabled=False):
         products = torch.einsum("...qd,...td->...qt", query_tokens.float(), tokens.float())
     counts = mask.bool()
