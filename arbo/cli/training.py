@@ -68,6 +68,8 @@ class Presets(StrEnum):
     pel = "pel"
     pel_fgsm = "pel-fgsm"
     amh_dual = "amh-dual"
+    amh_mean = "amh-mean"
+    amh_som = "amh-som"
 
 
 def train(
@@ -103,9 +105,9 @@ def train(
         typer.Option(
             "--preset",
             help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
-            "mixup. Two towers read mentions in context and entities with their description; the first token is "
-            "compared by inner product (arboel, amh-dual), or the mean of all by cosine (pel, pel-fgsm). --config and "
-            "--encoder-config override single fields.",
+            "mixup. Two towers read mentions in context and entities with their description; the first token (arboel, "
+            "amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are compared by inner product, "
+            "or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override single fields.",
         ),
     ] = None,
     config: Annotated[

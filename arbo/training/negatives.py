@@ -30,12 +30,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.domains import taken
 from arbo.torch_search import best_scanner
 from arbo.training.positives import Snapshot, nearest_text
-from clustering.arrays import Bools, Ids
-from clustering.knn import nearest
-from clustering.vectors import Vectors
+from clustering.arrays import Bools, Ids, ranges
+from clustering.comparison import Embeddings, nearest
 
 
 class Gold(NamedTuple):
@@ -72,8 +70,7 @@ class Gold(NamedTuple):
     def are_apart(self, a: Ids, b: Ids) -> Bools:
         """Say whether two mentions of one domain have no gold id in common; (pairs,)."""
         count = np.diff(self.indptr)[b]
-        pair = np.repeat(np.arange(len(b)), count)
-        place = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(self.indptr[b], count)
+        place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
         shared = self._holds(a[pair], self.id[place])
         n_shared = np.bincount(pair[shared], minlength=len(b))
         apart: Bools = (n_shared == 0) & (a != b) & (self.domain[a] == self.domain[b])
@@ -156,18 +153,16 @@ def in_batch(owner: Ids, gold: Gold, mentions: Ids, positive: Ids) -> Ids:
 
 
 def _nearest_allowed(
-    snapshot: Snapshot, mentions: Ids, vectors: Vectors, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
+    snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
 ) -> Ids:
     """Find the nearest of some things that are allowed, fetching as many as it takes; (mentions, n), -1 at the end."""
     found = np.full((len(mentions), n), -1)
-    corpus = taken(vectors, things)
+    corpus = embeddings.taken(things)
     todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8
     while len(todo):
         width = min(width, len(things))
         own = mentions[todo]
-        queries = Vectors(
-            snapshot.mentions.matrix, snapshot.mentions.row[own], np.arange(len(own), dtype=np.int32), len(own)
-        )
+        queries = snapshot.mentions.taken(own)
         ids = nearest(queries, corpus, width, metric=snapshot.metric, scanner=best_scanner()).ids
         ids, fits = things[ids], ids >= 0
         fits[fits] = allowed(np.repeat(own, width)[fits.ravel()], ids[fits])

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.training.config import TrainingConfig
 
-PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual"]
+PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
 
 
 class Preset(NamedTuple):
@@ -68,5 +68,8 @@ PRESETS: Mapping[PresetName, Preset] = {
         _PEL_READS,
     ),
     "amh-dual": Preset(_AMH, EncoderConfig.in_context(**_MARKED)),
+    "amh-mean": Preset(_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
+    "amh-som": Preset(_AMH, EncoderConfig.in_context(pooling="tokens", **_MARKED)),
 }
-"""ArboEL (its arborescence), the proxy paper without and with its regulariser, adaptive mixup with the score DUAL."""
+"""ArboEL (its arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores DUAL,
+Pooling Mean and SOM (equations 4 to 6)."""
