@@ -68,13 +68,13 @@ SWEEPS = {
     "mean AMH, W not differentiated": Training(READS["mean"], replace(AMH, mixup_gradient=False)),
 }
 COSINE = replace(READS["mean"], metric="cosine")
-CE = replace(AMH, loss="cross-entropy", mixup=None, scale=20.0)
+CE = replace(AMH, loss="cross-entropy", mixup=None)
 WITH_COSINES = {
     "untrained": Training(COSINE),
     "random": Training(COSINE, replace(CE, negatives="in-batch")),
     "hard": Training(COSINE, CE),
     "k-NN": Training(COSINE, replace(CE, negatives="knn", n_negatives=4)),
-    "AMH": Training(COSINE, replace(AMH, scale=20.0)),
+    "AMH": Training(COSINE, AMH),
 }
 START = {f"cosine {way}": training for way, training in WITH_COSINES.items()}
 TRAININGS = Trainings("adaptive_mixup", MAIN | SWEEPS | START, recalls)

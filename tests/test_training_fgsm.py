@@ -97,7 +97,7 @@ def by_definition(it: Any, batch: Any) -> Any:
         return (a @ b.T).max(dim=1).values.sum()
 
     total = torch.zeros(())
-    loss = loss_of(config)
+    loss = loss_of(config, metric)
     for mention, nodes, exists in zip(batch.mention, batch.node, batch.exists, strict=True):
         _, anchor = vector(batch.texts[mention])
         clean, moved = [], []

@@ -42,6 +42,7 @@ from arbo.training.development import development_scores  # noqa: E402
 from arbo.training.loop import TrainingError, train  # noqa: E402
 from arbo.training.losses import LOSSES  # noqa: E402
 from arbo.training.plan import Plan  # noqa: E402
+from arbo.training.presets import PRESETS  # noqa: E402
 from arbo.training.scores import Batch, Reader  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -73,7 +74,7 @@ def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
     start = arbo.DualEncoder(bert, bert, reads).with_markers()
-    config = TrainingConfig(n_negatives=6, epochs=3, batch_size=32, scale=20.0, learning_rate=1e-3)
+    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=3, batch_size=32, learning_rate=1e-3)
     trained = train(start, documents[:60], kb, out=tmp_path / "model", dev=documents[60:], config=config)
 
     def recall(model: arbo.DualEncoder) -> float:
@@ -963,6 +964,6 @@ def test_what_the_start_embeds_comes_from_its_cache(
     monkeypatch.setattr(
         Tower, "embed", lambda self, rows, *more: embedded.append(len(rows)) or embed(self, rows, *more)
     )
-    config = arbo.TrainingConfig(steps=1, batch_size=4, micro_batch=4, n_negatives=2)
+    config = replace(PRESETS["arboel"].training, steps=1, batch_size=4, micro_batch=4, n_negatives=2)
     arbo.train(start, documents, kb, config=config, out=tmp_path / "model")
     assert not sum(embedded)

@@ -55,7 +55,7 @@ def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
     """Return the loss of each mention: mix the negatives up, compare, and ask the loss; (mentions,)."""
     if config.mixup is not None:
-        share = config.mixup * positive_share(config.scale * pairs.scores, pairs.exists)
+        share = config.mixup * positive_share(config.scale_of(metric) * pairs.scores, pairs.exists)
         mixed, mask = mixed_up(pairs.node, pairs.node_mask, share, gradient=config.mixup_gradient)
         pairs = pairs._replace(node=comparable(mixed, metric), node_mask=mask)
-    return loss_of(config)(pairs.scores, pairs.exists)
+    return loss_of(config, metric)(pairs.scores, pairs.exists)
