@@ -250,7 +250,9 @@ def trainer_of(
     trainer = loop.Trainer(start, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
     trainer.plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
     trainer.model.train()
-    return trainer, trainer.reader.batch(data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries))
+    return trainer, trainer.reader.batch(
+        data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries, trainer.config, 0)
+    )
 
 
 def gradients(trainer: loop.Trainer) -> Any:
