@@ -499,9 +499,25 @@ def test_a_first_stage_proposes_and_its_recall_is_told(bert: Tower, monkeypatch:
     assert approximate.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
     assert approximate.link_table == exact.link_table  # 256 and fewer are searched exactly
     monkeypatch.setattr(comparison, "CANDIDATES", 1)
-    missing = linker.configured(config=replace(linker.config, search="hnsw", candidates=3)).link(documents[:10])
-    recall = missing.manifest["search"]["recall"]
-    assert all(0 < share < 1 for share in recall.values())
+    found = [
+        linker.configured(config=replace(linker.config, search=search, candidates=3)).link(documents[:10])
+        for search in ("exact", "hnsw")
+    ]
+    for result in found:  # few things are searched exactly by an index, but a first stage misses some
+        recall = result.manifest["search"]["recall"]
+        assert recall.keys() == {"entities", "mentions"}
+        assert all(0 < share < 1 for share in recall.values())
+    alone = linker.discover(documents[:10])
+    assert alone.manifest["search"]["recall"].keys() == {"mentions"}
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_search_is_exact_or_says_that_it_is_not(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(comparison, "CANDIDATES", 2)
+    tokens, vectors = TokenMatrices.of(np.eye(n), np.arange(n + 1)), Vectors.of(np.eye(n))
+    assert comparison.is_exact(vectors, "exact")
+    assert comparison.is_exact(tokens, "exact") == (n == 2)
+    assert not any(comparison.is_exact(things, "ivf") for things in (tokens, vectors))
 
 
 def test_kinds_that_do_not_go_together() -> None:
