@@ -15,9 +15,9 @@ from clustering.approximate_search import approximate_search
 from clustering.arrays import Floats, Ids, Weights, pairs_of
 from clustering.dense_search import Scanner, dense_search, faiss_scanner
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
-from clustering.search import SEARCH_METHODS, Rows, SearchMethod
+from clustering.search import Rows, SearchMethod, check_choices
 from clustering.sparse_search import csr, sparse_search
-from clustering.vectors import METRICS, Matrix, Metric, Vectors, lengths, unit
+from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
 
 T = TypeVar("T")
 
@@ -93,9 +93,7 @@ def nearest(
     [1, 0, 1]
 
     """
-    _check(queries, corpus, k, metric)
-    if search not in SEARCH_METHODS:
-        raise ValueError(f"search={search!r} is not one of {', '.join(SEARCH_METHODS)}")
+    _check(queries, corpus, k, metric, search)
     if search != "exact" and sp.issparse(corpus.matrix):
         raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
@@ -242,11 +240,10 @@ def _padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
     return Neighbors(ids, dissimilarity)
 
 
-def _check(queries: Vectors, corpus: Vectors, k: int, metric: str) -> None:
+def _check(queries: Vectors, corpus: Vectors, k: int, metric: Metric, search: SearchMethod = "exact") -> None:
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
-    if metric not in METRICS:
-        raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
+    check_choices(metric, search)
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
         raise ValueError("queries and corpus must both be dense or both be sparse")
     if queries.matrix.shape[1] != corpus.matrix.shape[1]:

@@ -27,7 +27,7 @@ from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
 from clustering.dense_search import Scanner, faiss_scanner
 from clustering.dissimilarity import dissimilarities, offset_of
 from clustering.knn import Neighbors, Progress, checked_pairs, nearest, share_found, silent
-from clustering.search import SearchMethod
+from clustering.search import SearchMethod, check_choices
 from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
 _PAIRS = 1 << 16
@@ -123,7 +123,7 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
         ValueError: other dimensions, queries with no or several texts, pairs out of range, or scores beyond float32.
 
     """
-    _check(queries, corpus)
+    _check(queries, corpus, "dot")
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
 
 
@@ -132,15 +132,22 @@ def late_dissimilarity(
 ) -> Floats:
     """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
 
-    1 (for cosine, of tokens that are `normalized`) or 0 (for the inner product) minus the mean over the query's tokens
-    of what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
+    1 (for cosine, all tokens being `normalized`) or 0 (for the inner product) minus the mean over the query's tokens of
+    what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
 
     Raises:
-        ValueError: as for `sum_of_max`.
+        ValueError: as for `sum_of_max`, or a metric that there is not.
+
+    >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
+    >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
+    [[0.0], [-25.0]]
 
     """
-    _check(queries, corpus)
-    return _dissimilarity(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n), metric)
+    _check(queries, corpus, metric)
+    query, thing = checked_pairs(query, thing, queries.n, corpus.n)
+    queries, query = _used(queries, query)
+    corpus, thing = _used(corpus, thing)
+    return _dissimilarity(*_comparable(queries, corpus, metric), query, thing, metric)
 
 
 def late_nearest(
@@ -159,7 +166,7 @@ def late_nearest(
 
     Ties are broken by the smaller id.
     Memory: (queries, n_candidates) neighbours and the pooled vectors, or without a first stage some 100,000 pairs, or
-    one query with the whole corpus.
+    one query with the whole corpus; and for cosine a copy of all tokens.
 
     Args:
         queries: things with one text each.
@@ -182,13 +189,14 @@ def late_nearest(
     [1, 2, 1]
 
     """
-    _check(queries, corpus)
+    _check(queries, corpus, metric, search)
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
     if n_candidates is not None and n_candidates < k:
         raise ValueError(f"n_candidates={n_candidates} are too few for the k={k} nearest; ask for k or more")
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
         raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
+    queries, corpus = _comparable(queries, corpus, metric)
     if n_candidates is None or n_candidates >= corpus.n:
         width, candidates = corpus.n, _everything(corpus.n, self_ids)
     else:
@@ -233,12 +241,26 @@ def late_recall(
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
-    _check(queries, corpus)
+    _check(queries, corpus, metric)
     drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
     k = found.ids.shape[1]
     exact = late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
     return share_found(found.dissimilarity[drawn], exact.dissimilarity)
+
+
+def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
+    """Take the things that are asked for alone, and their places."""
+    used, place = np.unique(asked, return_inverse=True)
+    return things.taken(used), place
+
+
+def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -> tuple[TokenMatrices, TokenMatrices]:
+    """Make tokens whose inner products are their similarities, once if the two are one."""
+    if metric == "dot":
+        return queries, corpus
+    scaled = corpus.normalized()
+    return (scaled if queries is corpus else queries.normalized()), scaled
 
 
 def _everything(n: int, self_ids: Ids | None) -> Callable[[slice], Ids]:
@@ -267,7 +289,7 @@ def _best(
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
-    """Compare pairs, see `late_dissimilarity`."""
+    """Compare pairs of what is `_comparable`, see `late_dissimilarity`."""
     n_tokens = np.diff(queries.indptr)[queries.row[query]]
     return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 
@@ -369,7 +391,8 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
     return mean
 
 
-def _check(queries: TokenMatrices, corpus: TokenMatrices) -> None:
+def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
+    check_choices(metric, search)
     if queries.matrix.shape[1] != corpus.matrix.shape[1]:
         raise ValueError(
             f"queries have {queries.matrix.shape[1]} dimensions, the corpus has {corpus.matrix.shape[1]}: "
@@ -377,7 +400,10 @@ def _check(queries: TokenMatrices, corpus: TokenMatrices) -> None:
         )
     if not np.array_equal(queries.owner, np.arange(queries.n)):
         raise ValueError(f"each of the {queries.n} queries must have exactly one text")
-    most = int(np.diff(queries.indptr).max(initial=0))
-    largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
-    if largest > np.finfo(np.float32).max / 2:
-        raise ValueError(f"scores of queries and corpus may reach {largest:.2g}, beyond float32: scale the tokens down")
+    if metric == "dot":
+        most = int(np.diff(queries.indptr).max(initial=0))
+        largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
+        if largest > np.finfo(np.float32).max / 2:
+            raise ValueError(
+                f"scores of queries and corpus may reach {largest:.2g}, beyond float32: scale the tokens down"
+            )
