@@ -106,8 +106,8 @@ def nearest(
         _search(queries.matrix, distinct, corpus, metric, search, scanner, ids, dissimilarity, progress)
     ids, dissimilarity = ids[place], dissimilarity[place]
     if self_ids is not None:
-        ids, dissimilarity = _without(ids, dissimilarity, np.asarray(self_ids))
-    return _padded(ids, dissimilarity, k)
+        ids, dissimilarity = without_self(ids, dissimilarity, np.asarray(self_ids))
+    return padded(ids, dissimilarity, k)
 
 
 def measured_recall(
@@ -224,7 +224,7 @@ def _search(
             raise
 
 
-def _without(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
+def without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
     """Drop each query's own id wherever it stands in its list, else the last place."""
     own = (ids == self_ids[:, None]) & (ids >= 0)
     own[~own.any(axis=1), -1] = True
@@ -232,7 +232,8 @@ def _without(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Float
     return ids[~own].reshape(shape), dissimilarity[~own].reshape(shape)
 
 
-def _padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
+def padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
+    """Fill lists up to ``k`` places with -1 and infinity."""
     missing = k - ids.shape[1]
     if missing > 0:
         ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=-1)

@@ -16,7 +16,7 @@ all things, or the candidates that pooled vectors propose; `late_recall` says wh
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numba
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
 from clustering.dense_search import Scanner, faiss_scanner
 from clustering.dissimilarity import dissimilarities, offset_of
-from clustering.knn import Neighbors, Progress, checked_pairs, nearest, share_found, silent
+from clustering.knn import Neighbors, Progress, checked_pairs, nearest, padded, share_found, silent, without_self
 from clustering.search import SearchMethod, check_choices
 from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
@@ -164,7 +164,7 @@ def late_nearest(
 ) -> Neighbors:
     """Find the ``k`` things of the corpus that are nearest to each query by `late_dissimilarity`.
 
-    Ties are broken by the smaller id.
+    Queries that share a text are answered once. Ties are broken by the smaller id.
     Memory: (queries, n_candidates) neighbours and the pooled vectors, or without a first stage some 100,000 pairs, or
     one query with the whole corpus; and for cosine a copy of all tokens.
 
@@ -172,8 +172,9 @@ def late_nearest(
         queries: things with one text each.
         corpus: things with one or several texts each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
-        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`; None, or no
-            fewer than there are, to score all things, which is exact, and takes as many scores as there are pairs.
+        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`, with
+            ``self_ids`` one more; None, or no fewer than there are, to score all things, which is exact, and takes as
+            many scores as there are pairs.
         metric: see `late_dissimilarity`; also of the first stage.
         search: of the first stage.
         scanner: of the first stage.
@@ -197,22 +198,28 @@ def late_nearest(
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
         raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
     queries, corpus = _comparable(queries, corpus, metric)
+    row, place = np.unique(queries.row, return_inverse=True)
+    distinct = replace(queries, row=row, owner=np.arange(len(row), dtype=np.int32), n=len(row))
+    n_own = int(self_ids is not None)
     if n_candidates is None or n_candidates >= corpus.n:
-        width, candidates = corpus.n, _everything(corpus.n, self_ids)
+        width, candidates = corpus.n, _everything(corpus.n)
     else:
-        width = n_candidates
-        first = nearest(
-            queries.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner, self_ids=self_ids
-        )
+        width = n_candidates + n_own
+        first = nearest(distinct.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner)
         candidates = first.ids.__getitem__
-    found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
+    n_fetched = min(k, corpus.n) + n_own
+    ids = np.full((len(row), n_fetched), -1, np.int32)
+    dissimilarity = np.full((len(row), n_fetched), np.inf, np.float32)
     step = max(1, _PAIRS // max(1, width))
-    begins = range(0, queries.n, step)
+    begins = range(0, len(row), step)
     for begin in progress(begins, len(begins)):
-        chunk = slice(begin, min(begin + step, queries.n))
-        best = _best(queries, corpus, begin, candidates(chunk), k, metric)
-        found.ids[chunk, : best.ids.shape[1]], found.dissimilarity[chunk, : best.ids.shape[1]] = best
-    return found
+        chunk = slice(begin, min(begin + step, len(row)))
+        best = _best(distinct, corpus, begin, candidates(chunk), n_fetched, metric)
+        ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
+    ids, dissimilarity = ids[place], dissimilarity[place]
+    if self_ids is not None:
+        ids, dissimilarity = without_self(ids, dissimilarity, np.asarray(self_ids))
+    return padded(ids, dissimilarity, k)
 
 
 def late_recall(
@@ -263,16 +270,9 @@ def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -
     return (scaled if queries is corpus else queries.normalized()), scaled
 
 
-def _everything(n: int, self_ids: Ids | None) -> Callable[[slice], Ids]:
-    """Make candidates of all things but the query itself."""
-
-    def candidates(chunk: slice) -> Ids:
-        ids = np.tile(np.arange(n, dtype=np.int32), (chunk.stop - chunk.start, 1))
-        if self_ids is not None:
-            ids[ids == np.asarray(self_ids)[chunk, None]] = -1
-        return ids
-
-    return candidates
+def _everything(n: int) -> Callable[[slice], Ids]:
+    """Make candidates of all things."""
+    return lambda chunk: np.broadcast_to(np.arange(n, dtype=np.int32), (chunk.stop - chunk.start, n))
 
 
 def _best(

@@ -241,6 +241,23 @@ def test_texts_of_one_token_are_like_vectors(metric: Metric) -> None:
     np.testing.assert_array_equal(few.ids, comparison.nearest(vectors, vectors, 1, metric=metric).ids)
 
 
+@pytest.mark.parametrize("n_candidates", [None, 3])
+def test_queries_that_share_a_text_are_scored_once(monkeypatch: pytest.MonkeyPatch, n_candidates: int | None) -> None:
+    rng = np.random.default_rng(6)
+    texts, corpus = drawn(rng, 4, 3), drawn(rng, 9, 3)
+    row = rng.integers(4, size=50).astype(np.int32)
+    queries = replace(texts, row=row, owner=np.arange(50, dtype=np.int32), n=50)
+    own = rng.integers(-1, 9, 50)
+    scored: list[int] = []
+    score = late_interaction._scores
+    monkeypatch.setattr(late_interaction, "_scores", lambda *pairs: (scored.append(len(pairs[2])), score(*pairs))[1])
+    found = late_nearest(queries, corpus, 2, n_candidates=n_candidates, self_ids=own)
+    assert sum(scored) == 4 * (4 if n_candidates else 9)
+    for one in range(50):
+        alone = late_nearest(queries.taken(np.array([one])), corpus, 2, n_candidates=n_candidates, self_ids=own[[one]])
+        same(Neighbors(found.ids[[one]], found.dissimilarity[[one]]), alone)
+
+
 def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
     rng = np.random.default_rng(3)
     texts = drawn(rng, 30, 4)
