@@ -112,7 +112,9 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
     n, k, candidates = len(inputs), linker.config.k, linker.config.candidates
     held = _resident()
     decide = n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
-    scaled = 4 * entity.dim * max(entity.vectors, mention.vectors)  # a search scales a copy of its corpus
+    scaled = 0
+    if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
+        scaled = entity.kept + mention.kept if mention.tokens else max(entity.kept, mention.kept)
     stages = (
         entity.peak,
         entity.kept + mention.peak,
