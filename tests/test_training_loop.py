@@ -48,7 +48,14 @@ from arbo.training.scores import Batch, Reader  # noqa: E402
 pytestmark = pytest.mark.slow
 
 QUICK = TrainingConfig(
-    positives="entity", negatives="random", n_negatives=4, epochs=1, batch_size=32, scale=20.0, learning_rate=1e-3
+    positives="entity",
+    negatives="random",
+    n_negatives=4,
+    loss="arborescence",
+    scale=20.0,
+    epochs=1,
+    batch_size=32,
+    learning_rate=1e-3,
 )
 
 
@@ -250,7 +257,9 @@ def trainer_of(
     trainer = loop.Trainer(start, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
     trainer.plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
     trainer.model.train()
-    return trainer, trainer.reader.batch(data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries))
+    return trainer, trainer.reader.batch(
+        data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries, trainer.config, 0)
+    )
 
 
 def gradients(trainer: loop.Trainer) -> Any:

@@ -136,6 +136,21 @@ def test_the_loss_over_mixed_up_negatives(metric, alpha, tokens):
     assert torch.equal(plain, LOSSES["bce"](1.5 * pairs.scores, pairs.exists))
 
 
+def test_the_share_is_of_scores_as_the_loss_scales_them():
+    pairs = drawn(1, "cosine")
+    for config, scale in (
+        (TrainingConfig(loss="proxy", alpha=9.0, mixup=0.5), 9.0),
+        (TrainingConfig(loss="cross-entropy", mixup=0.5), 20.0),
+        (TrainingConfig(loss="cross-entropy", mixup=0.5, scale=3.0), 3.0),
+    ):
+        share = 0.5 * positive_share(scale * pairs.scores, pairs.exists)
+        node, mask = mixed_up(pairs.node, pairs.node_mask, share)
+        by_hand = pairs._replace(node=comparable(node, "cosine"), node_mask=mask)
+        assert torch.equal(
+            mention_losses(pairs, config, "cosine"), mention_losses(by_hand, replace(config, mixup=None), "cosine")
+        )
+
+
 def test_mixing_up_is_no_average():
     node, one = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]], [[3.0, 3.0]]]]), torch.ones(1, 3, 1, dtype=torch.bool)
     mixed, mask = mixed_up(node, one, torch.tensor([0.5]))

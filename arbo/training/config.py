@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from os import PathLike, fspath
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from arbo.errors import UsageError
 from arbo.settings import read_json, settings_of
-from clustering.vectors import Metric
+
+if TYPE_CHECKING:
+    from clustering.vectors import Metric
 
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "random", "knn", "mixed"]
@@ -42,9 +44,9 @@ class TrainingConfig:
 
     positives: PositiveStrategy = "entity"
     """What a mention is drawn towards, see `arbo.training.positives`."""
-    negatives: NegativeStrategy = "in-batch"
+    negatives: NegativeStrategy = "knn"
     """What it is pushed away from, see `arbo.training.negatives`."""
-    n_negatives: int = 10
+    n_negatives: int = 4
     """How many of them; ``in-batch`` has as many as the batch offers, the others of a batch no more than that."""
     hard_share: float = 0.5
     """Of ``mixed`` and ``in-batch-mixed``: the share of near ones."""
@@ -75,7 +77,7 @@ class TrainingConfig:
     micro_batch: int = 32
     """Mentions whose texts are in memory at once; changes nothing but memory and speed, but for what dropout draws.
 
-    Where it is smaller than the batch, each text is read twice, once without gradients.
+    Where it is smaller than the batch, and with ``fgsm`` in any case, each text is read twice, once without gradients.
     """
     refresh: int | None = None
     """Steps after which positives and negatives are chosen anew; None for once an epoch."""
@@ -136,6 +138,8 @@ class TrainingConfig:
 
     def scale_of(self, metric: Metric) -> float:
         """Return what similarities of a metric are multiplied with."""
+        if self.loss == "proxy":
+            return self.alpha
         defaults: dict[Metric, float] = {"dot": 1.0, "cosine": 20.0}
         return defaults[metric] if self.scale is None else self.scale
 

@@ -143,7 +143,7 @@ class Trainer:
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        nodes = self.plan.nodes(self.data, self.reader.owner, batch)
+        nodes = self.plan.nodes(self.data, self.reader.owner, batch, self.config, step)
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         rows = np.arange(len(batch))[rank::world]
         share = 1 / len(batch)

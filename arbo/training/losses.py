@@ -85,10 +85,9 @@ def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
 
 def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
     """Return the loss of a configuration, from similarities that are not scaled yet: `proxy_loss` does so itself."""
-    loss = LOSSES[config.loss]
+    loss, scale = LOSSES[config.loss], config.scale_of(metric)
     if config.loss == "proxy":
-        return partial(loss, alpha=config.alpha, margin=config.margin)
-    scale = config.scale_of(metric)
+        return partial(loss, alpha=scale, margin=config.margin)
     return lambda scores, exists: loss(scale * scores, exists)
 
 

@@ -1,7 +1,7 @@
 """Adaptive mixup: negatives that are moved towards the positive, the further the better the model knows it.
 
 What the paper leaves open: the loss is differentiated through W and the positive's vector too, as its formulas are
-written, unless ``mixup_gradient`` is False. The scores of W are multiplied by ``scale``, as those of the loss are.
+written, unless ``mixup_gradient`` is False. The scores of W are scaled as those of the loss are.
 Cosines compare unit vectors: these are what is mixed, and the mixture is made a unit vector again. Texts of several
 token vectors are mixed place by place, the first token of the one with the first of the other; where one is longer, the
 rest of it is as it was, or the share of the positive alone.

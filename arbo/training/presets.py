@@ -13,12 +13,10 @@ PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-s
 
 
 class Preset(NamedTuple):
-    """How a paper trains, and what its encoder reads."""
+    """How a paper trains, with a transformer each for mentions and entities, and what these read."""
 
     training: TrainingConfig
     encoder: EncoderConfig
-    two_towers: bool = True
-    """Whether mentions and entities have a transformer each."""
 
 
 _MARKED = {
