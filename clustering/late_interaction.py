@@ -32,6 +32,8 @@ from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, u
 
 _PAIRS = 1 << 16
 """Pairs of a query and a thing that are held at once."""
+SAMPLE = 100
+"""Queries that `late_recall` is measured on."""
 _SHARE = 256
 """Pairs that a thread takes at a time."""
 
@@ -229,7 +231,7 @@ def late_recall(
     *,
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
-    sample: int = 100,
+    sample: int = SAMPLE,
     seed: int = 0,
 ) -> float:
     """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.

@@ -37,7 +37,7 @@ from clustering.comparison import Embeddings, nearest
 
 
 class Gold(NamedTuple):
-    """All gold ids of each mention, as numbers: entities of the knowledge base, then ids that it lacks; and domains."""
+    """All gold ids of each mention, as numbers: entities of its domain, then ids that this lacks; and domains."""
 
     indptr: Ids
     """(mentions + 1,)"""
