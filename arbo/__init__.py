@@ -13,9 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from arbo.candidates import Candidates
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus, Document, Mention
-    from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder, VectorEncoder
+    from arbo.encoders import CrossEncoder, CrossEncoderConfig, DualEncoder, EncoderConfig, NgramEncoder, VectorEncoder
     from arbo.errors import ArboError, DataError, MissingDependency, UsageError
     from arbo.evaluation import compare
     from arbo.knowledge_base import Entity, KnowledgeBase
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
 _HOME = {
     "ArboError": "errors",
+    "Candidates": "candidates",
     "Cluster": "result",
     "Corpus": "documents",
+    "CrossEncoder": "encoders",
+    "CrossEncoderConfig": "encoders",
     "DataError": "errors",
     "Document": "documents",
     "DualEncoder": "encoders",
@@ -61,8 +65,11 @@ _HOME = {
 
 __all__ = [
     "ArboError",
+    "Candidates",
     "Cluster",
     "Corpus",
+    "CrossEncoder",
+    "CrossEncoderConfig",
     "DataError",
     "Document",
     "DualEncoder",
