@@ -12,7 +12,7 @@ from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, MethodName, On
 if TYPE_CHECKING:
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus
-    from arbo.encoders import Encoder
+    from arbo.encoders import CrossEncoder, Encoder
     from arbo.knowledge_base import KnowledgeBase
 
 
@@ -22,6 +22,8 @@ def linker_config(
     k: int | None,
     threshold: str | None,
     search: SearchName | None,
+    candidates: int | None = None,
+    skip_margin: float | None = None,
 ) -> LinkerConfig:
     """Return the configuration of a file, or the default one, with what the options change."""
     from arbo.config import LinkerConfig
@@ -32,8 +34,9 @@ def linker_config(
         changes["method"] = method.value
     if search is not None:
         changes["search"] = search.value
-    if k is not None:
-        changes["k"] = k
+    for name, value in (("k", k), ("candidates", candidates), ("skip_margin", skip_margin)):
+        if value is not None:
+            changes[name] = value
     if threshold is not None:
         changes["entity_threshold"], changes["mention_threshold"] = _limits(threshold)
     return replace(settings, **changes)
@@ -86,6 +89,31 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
             "or tune again"
         )
     return encoder
+
+
+def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
+    """Return the reranker that is named, else the one that a configuration was tuned with, if there was one.
+
+    Raises:
+        UsageError: the configuration was tuned with another one, or with none.
+
+    """
+    from arbo.config import tuned_reranker
+    from arbo.encoders import CrossEncoder
+    from arbo.errors import UsageError
+    from arbo.store import json_ready
+
+    settings = (tuned_reranker(tuned) if tuned else None) or {}
+    name = model or settings.get("model")
+    if name is None:
+        return None
+    reranker = CrossEncoder.from_pretrained(name)
+    if tuned and _without_place(settings) != _without_place(json_ready(reranker.settings)):
+        raise UsageError(
+            f"{tuned} was tuned with {'another reranker' if settings else 'no reranker'}: thresholds would not fit; "
+            "leave --reranker out, or tune again"
+        )
+    return reranker
 
 
 def _check_name(model: str) -> None:

@@ -129,6 +129,33 @@ Cache = Annotated[
         "on. [default: arbo in the user's cache folder]",
     ),
 ]
+RerankerModel = Annotated[
+    str | None,
+    typer.Option(
+        "--reranker",
+        metavar="MODEL",
+        help="A cross-encoder that arbo saved: it reads each mention with each of its candidates; the threshold on "
+        "entity edges is then on 1 minus the probability among them. [default: none, or what --config was tuned with]",
+    ),
+]
+NumberOfCandidates = Annotated[
+    int | None,
+    typer.Option(
+        "--candidates",
+        min=1,
+        help="Nearest entities kept of each mention, and read by the reranker. [default: 16, with a reranker as many "
+        "as it is made for]",
+    ),
+]
+SkipMargin = Annotated[
+    float | None,
+    typer.Option(
+        "--skip-margin",
+        min=0.0,
+        help="Spare the reranker the mentions whose nearest entity the encoder finds so much more similar than the "
+        "second. [default: it reads all]",
+    ),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Read the inputs, say how much memory and time the job will take, and stop.")
 ]
