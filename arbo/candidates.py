@@ -26,6 +26,7 @@ from clustering.arrays import Bools, Floats, Ids
 if TYPE_CHECKING:
     from arbo.linker import Linker
     from arbo.result import Result
+    from eval import LinkingScores
 
 FORMAT = "arbo-candidates"
 FORMAT_VERSION = 1
@@ -154,6 +155,43 @@ class Candidates:
                 f"the candidates are of {len(self):,} mentions and name rows up to {self.entities.max(initial=-1):,}; "
                 f"there are {len(documents.mentions):,} mentions and {len(kb):,} entities: {_MEND}"
             )
+
+    def evaluate(
+        self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
+    ) -> LinkingScores:
+        """Score the first candidate of each mention as its link, without a graph or NIL, and the lists by recall@k.
+
+        Args:
+            documents: those that the candidates are of, with gold annotations.
+            kb: that of the candidates.
+            train: documents whose gold entities count as seen; the scores are then also given for seen and unseen.
+
+        Raises:
+            DataError: see `check`.
+
+        """
+        from arbo.evaluation import RECALL_AT
+        from eval import linking_scores
+
+        corpus = Corpus.of(documents)
+        self.check(corpus, kb)
+        gold = gold_rows(corpus, kb)
+        inside = gold >= 0
+        outside = np.array([bool(mention.gold) for mention in corpus.mentions], np.bool_) & ~inside.any(axis=1)
+        accepted = np.column_stack([inside, outside])
+        return linking_scores(
+            np.concatenate([[0], np.cumsum(accepted.sum(axis=1))]),
+            np.column_stack([gold, np.full(len(gold), -1, np.int32)])[accepted],
+            self.entities[:, 0] if self.k else np.full(len(self), -1),
+            annotated=np.array([mention.gold is not None for mention in corpus.mentions], np.bool_),
+            candidates=self.entities,
+            k=[k for k in RECALL_AT if k <= self.k],
+            seen=None if train is None else _seen(corpus, kb, gold, Corpus.of(train)),
+            groups={
+                "type": [mention.type for mention in corpus.mentions],
+                "domain": [document.domain for document in corpus for _ in document.mentions],
+            },
+        )
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one Parquet file, complete or not at all.
@@ -310,6 +348,15 @@ def is_gold(entities: Ids, gold: Ids) -> Bools:
     for accepted in gold.T:
         right |= (entities == accepted[:, None]) & (entities >= 0)
     return right
+
+
+def _seen(documents: Corpus, kb: KnowledgeBase, gold: Ids, train: Corpus) -> Bools:
+    """Mark the mentions with a gold id that some training mention has, be it under an alternative id."""
+    trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
+    rows = [rows[0] for id_ in trained if len(rows := kb.rows(id_)) == 1]
+    by_id = [not trained.isdisjoint(mention.gold or ()) for mention in documents.mentions]
+    seen: Bools = np.array(by_id, np.bool_) | np.isin(gold, rows).any(axis=1)
+    return seen
 
 
 def _padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:

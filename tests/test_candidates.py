@@ -251,3 +251,22 @@ def test_order_and_repetition(rows: list[list[int]]) -> None:
     entities, _ = best_first(table, scores)
     for row, ordered in zip(table.tolist(), entities.tolist(), strict=True):
         assert ordered == sorted(row, key=lambda id_: (id_ < 0, -(id_ % 3)))
+
+
+@pytest.mark.parametrize("train", [None, slice(30)])
+def test_scores_are_those_of_the_links(train: slice | None) -> None:
+    documents, kb = arbo.load_sample()
+    trained = None if train is None else documents[train]
+    config = arbo.LinkerConfig(method="independent", entity_threshold=None)
+    linker = arbo.Linker(kb, config=config)
+    expected = linker.link(documents).evaluate(train=trained).linking
+    scores = Candidates.of(linker, documents, k=16).evaluate(documents, kb, train=trained)
+    assert expected is not None
+    assert scores.as_dict() == expected.as_dict()
+    assert (scores.seen is None) == (train is None)
+
+
+def test_scores_of_nothing() -> None:
+    documents = arbo.Corpus([arbo.Document("d", "nothing")])
+    kb = arbo.load_sample()[1]
+    assert Candidates.of(arbo.Linker(kb), documents).evaluate(documents, kb, train=[]).accuracy == 0

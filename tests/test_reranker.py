@@ -20,7 +20,8 @@ from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.progress import quiet
 from arbo.readers.jsonl import write_jsonl
-from arbo.reranker import margins, rerank, reranked, skipping
+from arbo.reranker import TwoStages, margins, rerank, reranked, skipping
+from arbo.retrieval import mention_inputs
 
 NONE = -np.inf
 
@@ -267,6 +268,16 @@ def test_margins_that_cannot_be_meant(skip_margin: Any) -> None:
         arbo.LinkerConfig(skip_margin=skip_margin)
 
 
+def test_two_stages_encode_as_the_first() -> None:
+    documents, kb = arbo.load_sample()
+    encoder = arbo.NgramEncoder()
+    fitted, both = encoder.fit(kb.names().names), TwoStages(encoder, indifferent()).fit(kb.names().names)
+    inputs = mention_inputs(documents, expand_abbreviations=True)
+    assert (both.encode_entities(kb).matrix != fitted.encode_entities(kb).matrix).nnz == 0
+    assert (both.encode_mentions(inputs).matrix != fitted.encode_mentions(inputs).matrix).nnz == 0
+    assert (both.metric, both.threshold) == (fitted.metric, (0.5, fitted.threshold[1]))
+
+
 # A cross-encoder, from the command line
 
 
@@ -308,6 +319,19 @@ def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
     assert {link.candidates[0][1] for link in result.links} == {1}  # the cross-encoder was spared all
 
 
+def test_a_dry_run_counts_the_pairs(run: Run, files: Path) -> None:
+    told = run("link", *linking(files), "--reranker", files / "cross", "--out", files / "run", "--dry-run", "--json")
+    documents = arbo.read_jsonl(files / "docs.jsonl")
+    assert told.json["to_read"] == 3 * len(documents.mentions)
+    plain = run("link", *linking(files), "--out", files / "run", "--dry-run", "--json")
+    assert plain.json["to_read"] == 0
+    assert plain.json["seconds"] < told.json["seconds"]
+    assert (
+        "pairs to read"
+        in run("link", *linking(files), "--reranker", files / "cross", "--out", files / "run", "--dry-run").out
+    )
+
+
 def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
     tuned, out = files / "tuned.json", files / "run"
     assert run("tune", *linking(files), "--reranker", files / "cross", "--out", tuned).code == 0
@@ -333,4 +357,7 @@ def test_wrong_models_and_usage(run: Run, files: Path, bert_folder: Path) -> Non
     refused = run("tune", files / "docs.jsonl", "--format", "jsonl", "--reranker", "any", "--out", files / "t.json")
     assert refused.code == 2
     assert "--reranker needs --kb" in refused.told
+    refused = run("link", *linking(files), "--skip-margin", 0.1, "--out", files / "run")
+    assert refused.code == 2
+    assert "name one with --reranker" in refused.told
     assert not (files / "run").exists()

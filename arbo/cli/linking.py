@@ -79,8 +79,7 @@ def link(
     check_replaceable(out)
     reader = load_encoder(encoder, encoder_config, cache, config)
     second = load_reranker(reranker, config)
-    if candidates is None and config is None:
-        settings = _for_reranker(settings, second)
+    settings = _for_reranker(settings, second, as_made=candidates is None and config is None)
     base = read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
     linker = Linker(base, reader, settings, announce=bars, reranker=second)
@@ -163,8 +162,7 @@ def tune(
     settings = linker_config(None, None, None, None, None, candidates, skip_margin)
     reader = load_encoder(encoder, encoder_config, cache, None)
     second = load_reranker(reranker, None)
-    if candidates is None:
-        settings = _for_reranker(settings, second)
+    settings = _for_reranker(settings, second, as_made=candidates is None)
     base = None if kb is None or kb_format is None else read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
     linker = Linker(base, reader, settings, announce=bars, reranker=second).tune(
@@ -198,9 +196,13 @@ def tune(
     )
 
 
-def _for_reranker(settings: LinkerConfig, reranker: CrossEncoder | None) -> LinkerConfig:
-    """Keep as many candidates as a reranker is made for."""
-    return settings if reranker is None else replace(settings, candidates=reranker.config.candidates)
+def _for_reranker(settings: LinkerConfig, reranker: CrossEncoder | None, *, as_made: bool) -> LinkerConfig:
+    """Check settings that are for a reranker; keep as many candidates as it is made for, unless they say how many."""
+    from arbo import UsageError
+
+    if reranker is None and settings.skip_margin is not None:
+        raise UsageError("--skip-margin spares a reranker work, and there is none: name one with --reranker")
+    return replace(settings, candidates=reranker.config.candidates) if reranker and as_made else settings
 
 
 def _run(linker: Linker, documents: Corpus, out: Path, *, dry_run: bool, as_json: bool) -> None:
