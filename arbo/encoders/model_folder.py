@@ -186,7 +186,7 @@ def _read_manifest(folder: Path) -> _Manifest[AnyConfig] | None:
     unknown = sorted(set(values) - set(_KEYS))
     if unknown:
         raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {', '.join(_KEYS)}", file=file)
-    wrong = [name for name, kind in _KEYS.items() if type(values.get(name)) is not kind]
+    wrong = [name for name, expected in _KEYS.items() if type(values.get(name)) is not expected]
     if wrong or written_by != FORMAT_VERSION:
         raise DataError(f"it is incomplete: {', '.join(wrong or ['format_version'])}; {_MEND}", file=file)
     config = kind.from_dict(values["config"], file=file)
