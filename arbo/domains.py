@@ -16,9 +16,10 @@ import numpy.typing as npt
 
 from arbo.errors import UsageError
 from arbo.torch_search import best_scanner
-from clustering.knn import Neighbors, Progress, measured_recall, nearest
+from clustering.comparison import Embeddings, measured_recall, nearest
+from clustering.knn import Neighbors, Progress
 from clustering.search import SearchMethod
-from clustering.vectors import Metric, Vectors
+from clustering.vectors import Metric
 
 Rows = npt.NDArray[np.int32]
 
@@ -62,17 +63,17 @@ def entity_parts(mentions: Sequence[str | None], entities: Sequence[str | None])
 
 def nearest_within(
     parts: Sequence[Part],
-    queries: Vectors,
-    things: Vectors,
+    queries: Embeddings,
+    things: Embeddings,
     k: int,
     *,
     metric: Metric,
     search: SearchMethod,
     progress: Progress,
 ) -> Neighbors:
-    """Find the ``k`` nearest things of each query within its part; see `clustering.knn.nearest`.
+    """Find the ``k`` nearest things of each query within its part; see `clustering.comparison.nearest`.
 
-    Things that are the queries themselves (the same `Vectors`) are not their own neighbours. Lists are empty places
+    Things that are the queries themselves (the same object) are not their own neighbours. Lists are empty places
     (-1 and infinity) where a part has fewer than ``k``.
     """
     scanner = best_scanner()
@@ -101,7 +102,7 @@ def nearest_within(
 
 
 def recall_within(
-    parts: Sequence[Part], found: Neighbors, queries: Vectors, things: Vectors, *, metric: Metric
+    parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Embeddings, *, metric: Metric
 ) -> float:
     """Share of the exact neighbours that `nearest_within` found: the recall of each part, weighted by neighbours."""
     n_there, n_right = 0, 0.0
@@ -123,24 +124,12 @@ def _rows(domains: Sequence[str | None], of: Sequence[str | None]) -> list[Rows]
     return [order[begin:end] for begin, end in pairwise(bounds)]
 
 
-def _inside(part: Part, queries: Vectors, things: Vectors) -> tuple[Vectors, Vectors, Rows | None]:
+def _inside(part: Part, queries: Embeddings, things: Embeddings) -> tuple[Embeddings, Embeddings, Rows | None]:
     """Return the queries and things of a part, and the place of each query among the things if it is one of them."""
-    some = taken(queries, part.queries)
+    some = queries.taken(part.queries)
     if things is queries:
         return some, some, np.arange(len(some), dtype=np.int32)
-    return some, taken(things, part.things), None
-
-
-def taken(vectors: Vectors, things: Rows) -> Vectors:
-    """Return these things alone, numbered anew in their order, with the vectors that they use."""
-    if len(things) == vectors.n:
-        return vectors
-    begin = np.searchsorted(vectors.owner, things)
-    count = np.searchsorted(vectors.owner, things, side="right") - begin
-    pair = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
-    used, row = np.unique(vectors.row[pair], return_inverse=True)
-    owner = np.repeat(np.arange(len(things), dtype=np.int32), count)
-    return Vectors(vectors.matrix[used], row.astype(np.int32), owner, len(things))
+    return some, things.taken(part.things), None
 
 
 def _named(domains: Sequence[str | None], most: int = 3) -> str:

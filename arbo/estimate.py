@@ -7,6 +7,7 @@ measured on this machine in a fraction of a second.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,8 +20,10 @@ from arbo.documents import Corpus
 from arbo.encoders import DualEncoder, MentionInput, NgramEncoder, VectorEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
+from arbo.encoders.tower import n_vectors
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import mention_inputs
+from clustering.comparison import CANDIDATES
 
 if TYPE_CHECKING:
     from arbo.linker import Linker
@@ -36,6 +39,8 @@ _MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
 _NGRAM_PEAK, _NGRAM_KEPT, _NGRAM_SECONDS = 105, 40, 1.2e-6
 # Sparse search: seconds for a distinct query and a name.
 _SPARSE_SECONDS = 4e-9
+# Late interaction: seconds of one core for a number of a token of a query and one of a thing.
+_LATE_SECONDS = 3e-10
 # Imports and kernels, and describing a mention.
 _START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
 # A pair of a mention and a candidate that a reranker reads, in bytes.
@@ -52,7 +57,7 @@ class Cost(NamedTuple):
     """What encoding some things takes."""
 
     vectors: int
-    """Distinct vectors that come out."""
+    """Distinct vectors that come out; where tokens are compared, those of the first stage."""
     dim: int
     """Their dimensions; 0 for sparse ones."""
     to_embed: int
@@ -62,6 +67,8 @@ class Cost(NamedTuple):
     kept: int
     """Bytes in use afterwards."""
     seconds: float
+    tokens: float = 0.0
+    """Vectors of tokens of one text on average; 0 for an encoder that pools them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +128,8 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
     )
     searched = mention.vectors * (entity.vectors + mention.vectors)
     search = searched * (_SPARSE_SECONDS if mention.dim == 0 else 2 * mention.dim / _flops(mention.dim))
+    compared = sum(min(cost.vectors, CANDIDATES) * cost.tokens for cost in (entity, mention))
+    search += n * mention.tokens * compared * mention.dim * _LATE_SECONDS / (os.cpu_count() or 1)
     return Estimate(
         mentions=n,
         distinct_mentions=mention.vectors,
@@ -209,7 +218,12 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
 
     # The better of two: the first batch also sets things up, and other work on the machine comes and goes.
     sampled = sum(min(spent(sample), spent(sample)) for sample in samples)
-    seconds += sampled * len(missing) / sum(map(len, samples))
+    n_sampled = sum(map(len, samples))
+    seconds += sampled * len(missing) / n_sampled
+    if encoder.config.pooling == "tokens":
+        tokens = sum(n_vectors(row, "tokens") for sample in samples for row in sample) / n_sampled
+        kept = int(cost.kept * (1 + tokens))  # and the means of the first stage
+        cost = cost._replace(kept=kept, peak=kept, tokens=tokens)
     return cost._replace(to_embed=len(missing), peak=cost.peak + _TRANSFORMER, seconds=seconds)
 
 

@@ -18,7 +18,7 @@ from arbo.result import Result, describe
 from arbo.retrieval import Retrieval, mention_inputs, retrieve
 from arbo.stopwatch import Stopwatch
 from clustering import partition
-from clustering.vectors import Vectors
+from clustering.comparison import Embeddings
 
 if TYPE_CHECKING:
     from arbo.estimate import Estimate
@@ -130,7 +130,7 @@ class Linker:
         return other
 
     @cached_property
-    def _entities(self) -> tuple[Encoder, Vectors]:
+    def _entities(self) -> tuple[Encoder, Embeddings]:
         """The encoder fitted on the knowledge base alone, so that no link depends on other documents."""
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)

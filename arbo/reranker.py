@@ -28,8 +28,9 @@ from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.retrieval import Retrieval, mention_inputs
 from clustering.arrays import Bools, Floats, Ids
+from clustering.comparison import Embeddings
 from clustering.knn import Neighbors
-from clustering.vectors import Metric, Vectors
+from clustering.vectors import Metric
 
 
 class Reranker(Protocol):
@@ -175,11 +176,11 @@ class TwoStages:
         """Fit the encoder."""
         return replace(self, encoder=self.encoder.fit(names))
 
-    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
         """Encode as the encoder does."""
         return self.encoder.encode_entities(kb, announce)
 
-    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
         """Encode as the encoder does."""
         return self.encoder.encode_mentions(mentions, announce)
 

@@ -19,10 +19,10 @@ from arbo.encoders import Encoder, MentionInput
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from clustering import Graph
+from clustering.comparison import Embeddings, pair_dissimilarity
 from clustering.dissimilarity import offset_of
-from clustering.knn import Neighbors, pair_dissimilarity
+from clustering.knn import Neighbors
 from clustering.search import SearchMethod
-from clustering.vectors import Vectors
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -30,8 +30,8 @@ class Retrieval:
     """The nearest entities and mentions of each mention; from here on everything is cheap."""
 
     inputs: list[MentionInput]
-    mention_vectors: Vectors
-    entity_vectors: Vectors | None
+    mention_vectors: Embeddings
+    entity_vectors: Embeddings | None
     entities: Neighbors
     mentions: Neighbors
     encoder: Encoder
@@ -76,7 +76,7 @@ def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[Mentio
 def retrieve(
     encoder: Encoder,
     inputs: list[MentionInput],
-    entity_vectors: Vectors | None,
+    entity_vectors: Embeddings | None,
     *,
     entity_domains: Sequence[str | None],
     k: int,

@@ -60,12 +60,19 @@ import arbo
 from arbo.documents import Corpus, Document, Mention
 from arbo.evaluation import RECALL_AT
 from arbo.progress import bars
+from arbo.training.presets import PRESETS
 from clustering import METHODS
 
 ONE_A_NAME = arbo.EncoderConfig()
 ONE_AN_ENTITY = replace(ONE_A_NAME, entity_view="whole")
-BASE = arbo.TrainingConfig(
-    batch_size=16, micro_batch=16, learning_rate=5e-5, scale=20.0, n_negatives=4, epochs=1000, steps=250
+BASE = replace(
+    PRESETS["arboel"].training,
+    batch_size=16,
+    micro_batch=16,
+    learning_rate=5e-5,
+    n_negatives=4,
+    epochs=1000,
+    steps=250,
 )
 CONFIGS = {
     "in-batch": replace(BASE, positives="entity", negatives="in-batch", loss="cross-entropy"),

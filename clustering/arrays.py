@@ -42,6 +42,26 @@ def concatenated(parts: Sequence[Edges]) -> Edges:
     )
 
 
+def ranges(begin: Ids, count: Ids) -> Ids:
+    """Put the numbers ``begin[i] .. begin[i] + count[i] - 1`` of all ``i`` behind each other.
+
+    >>> ranges(np.array([7, 0, 3]), np.array([2, 0, 3])).tolist()
+    [7, 8, 3, 4, 5]
+    """
+    numbers: Ids = np.arange(count.sum()) + np.repeat(begin - (np.cumsum(count) - count), count)
+    return numbers
+
+
+def pairs_of(owner: Ids, things: Ids) -> tuple[Ids, Ids]:
+    """Find the places at which some things own something, ``owner`` ascending, and the place of each among the things.
+
+    >>> pairs_of(np.array([0, 0, 2, 2, 5]), np.array([2, 1, 0]))[0].tolist()
+    [2, 3, 0, 1]
+    """
+    begin, end = (np.searchsorted(owner, things, side) for side in ("left", "right"))
+    return ranges(begin, end - begin), np.repeat(np.arange(len(things), dtype=np.int32), end - begin)
+
+
 def id_dtype(largest: int) -> type[np.signedinteger[Any]]:
     """Return the smallest id type that can count up to ``largest``."""
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from clustering.approximate_search import approximate_search
-from clustering.arrays import Floats, Ids, Weights
+from clustering.arrays import Floats, Ids, Weights, pairs_of
 from clustering.dense_search import Scanner, dense_search, faiss_scanner
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
 from clustering.search import SEARCH_METHODS, Rows, SearchMethod
@@ -140,9 +140,8 @@ def measured_recall(
     if len(found.ids) != queries.n:
         raise ValueError(f"lists of {len(found.ids)} queries, but {queries.n} queries")
     drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
-    some = Vectors(queries.matrix, queries.row[drawn], np.arange(len(drawn), dtype=np.int32), len(drawn))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    exact = nearest(some, corpus, found.ids.shape[1], metric=metric, self_ids=own).dissimilarity
+    exact = nearest(queries.taken(drawn), corpus, found.ids.shape[1], metric=metric, self_ids=own).dissimilarity
     return share_found(found.dissimilarity[drawn], exact)
 
 
@@ -163,10 +162,7 @@ def pair_dissimilarity(
     """
     _check(queries, corpus, 1, metric)
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
-    first = np.searchsorted(corpus.owner, thing)
-    count = np.searchsorted(corpus.owner, thing, side="right") - first
-    pair = np.repeat(np.arange(len(query)), count)
-    vector = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    vector, pair = pairs_of(corpus.owner, thing)
     used_a, row_a = np.unique(queries.row[query[pair]], return_inverse=True)
     used_b, row_b = np.unique(corpus.row[vector], return_inverse=True)
     a: Any = queries.matrix[used_a]

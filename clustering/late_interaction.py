@@ -6,7 +6,8 @@ Khattab and Zaharia 2020)::
     f(q, t) = sum over the tokens a of q of max over the tokens b of t of <a, b>
 
 The tokens of the query are summed over, in entity linking those of the mention: ``f`` is not symmetric. It grows with
-their number: it ranks the things of one query, and is no measure between queries of different lengths.
+their number, and so ranks the things of one query. Between queries of different lengths the mean is what compares:
+dissimilarities are taken from ``f / n``, ``n`` being the number of the query's tokens.
 
 Scores are made in one order of summation: the same on every machine, whatever the batches and threads. A search scores
 all things, or the candidates that pooled vectors propose; `late_recall` says what the latter misses.
@@ -22,8 +23,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from clustering.arrays import Floats, Ids, Weights
+from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
 from clustering.dense_search import Scanner, faiss_scanner
+from clustering.dissimilarity import dissimilarities, offset_of
 from clustering.knn import Neighbors, Progress, checked_pairs, nearest, share_found, silent
 from clustering.search import SearchMethod
 from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
@@ -84,6 +86,16 @@ class TokenMatrices:
         order, owners, n_things = by_owner(len(starts) - 1, "texts", owner, n)
         return cls(tokens, starts, order.astype(np.int32), owners, n_things)
 
+    def taken(self, things: Ids) -> Self:
+        """Return these things alone, numbered anew in their order, with the texts that they use."""
+        if np.array_equal(things, np.arange(self.n)):
+            return self
+        pair, owner = pairs_of(self.owner, things)
+        used, row = np.unique(self.row[pair], return_inverse=True)
+        count = np.diff(self.indptr)[used]
+        matrix = self.matrix[ranges(self.indptr[used], count)]
+        return type(self)(matrix, np.concatenate([[0], np.cumsum(count)]), row.astype(np.int32), owner, len(things))
+
     def normalized(self) -> Self:
         """Scale every token vector to length 1; one of zeros stays."""
         return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
@@ -115,6 +127,22 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
 
 
+def late_dissimilarity(
+    queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, *, metric: Metric = "cosine"
+) -> Floats:
+    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
+
+    1 (for cosine, of tokens that are `normalized`) or 0 (for the inner product) minus the mean over the query's tokens
+    of what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
+
+    Raises:
+        ValueError: as for `sum_of_max`.
+
+    """
+    _check(queries, corpus)
+    return _dissimilarity(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n), metric)
+
+
 def late_nearest(
     queries: TokenMatrices,
     corpus: TokenMatrices,
@@ -127,18 +155,19 @@ def late_nearest(
     self_ids: Ids | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
-    """Find the ``k`` things of the corpus with the largest `sum_of_max` for each query; ties by the smaller id.
+    """Find the ``k`` things of the corpus that are nearest to each query by `late_dissimilarity`.
 
-    The dissimilarity is minus the score, so that a smaller one is nearer as elsewhere. Memory: (queries, n_candidates)
-    neighbours and the pooled vectors, or without a first stage some 100,000 pairs, or one query with the whole corpus.
+    Ties are broken by the smaller id.
+    Memory: (queries, n_candidates) neighbours and the pooled vectors, or without a first stage some 100,000 pairs, or
+    one query with the whole corpus.
 
     Args:
         queries: things with one text each.
         corpus: things with one or several texts each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
-        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`; None to
-            score all things, which is exact, and takes as many scores as there are pairs.
-        metric: of the first stage, see `clustering.knn.nearest`.
+        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`; None, or no
+            fewer than there are, to score all things, which is exact, and takes as many scores as there are pairs.
+        metric: see `late_dissimilarity`; also of the first stage.
         search: of the first stage.
         scanner: of the first stage.
         self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not its own
@@ -160,10 +189,10 @@ def late_nearest(
         raise ValueError(f"n_candidates={n_candidates} are too few for the k={k} nearest; ask for k or more")
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
         raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
-    if n_candidates is None:
+    if n_candidates is None or n_candidates >= corpus.n:
         width, candidates = corpus.n, _everything(corpus.n, self_ids)
     else:
-        width = min(n_candidates, corpus.n)
+        width = n_candidates
         first = nearest(
             queries.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner, self_ids=self_ids
         )
@@ -173,7 +202,7 @@ def late_nearest(
     begins = range(0, queries.n, step)
     for begin in progress(begins, len(begins)):
         chunk = slice(begin, min(begin + step, queries.n))
-        best = _best(queries, corpus, begin, candidates(chunk), k)
+        best = _best(queries, corpus, begin, candidates(chunk), k, metric)
         found.ids[chunk, : best.ids.shape[1]], found.dissimilarity[chunk, : best.ids.shape[1]] = best
     return found
 
@@ -183,8 +212,9 @@ def late_recall(
     queries: TokenMatrices,
     corpus: TokenMatrices,
     *,
+    metric: Metric = "cosine",
     self_ids: Ids | None = None,
-    sample: int = 1000,
+    sample: int = 100,
     seed: int = 0,
 ) -> float:
     """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.
@@ -195,6 +225,7 @@ def late_recall(
         found: what `late_nearest` gave for these queries.
         queries: as given to `late_nearest`.
         corpus: as given to `late_nearest`.
+        metric: as given to `late_nearest`.
         self_ids: as given to `late_nearest`.
         sample: how many queries, drawn without replacement; all if there are no more.
         seed: of the drawing.
@@ -204,11 +235,9 @@ def late_recall(
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
     _check(queries, corpus)
     drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
-    some = TokenMatrices(
-        queries.matrix, queries.indptr, queries.row[drawn], np.arange(len(drawn), dtype=np.int32), len(drawn)
-    )
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    exact = late_nearest(some, corpus, found.ids.shape[1], n_candidates=None, self_ids=own)
+    k = found.ids.shape[1]
+    exact = late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
     return share_found(found.dissimilarity[drawn], exact.dissimilarity)
 
 
@@ -224,14 +253,23 @@ def _everything(n: int, self_ids: Ids | None) -> Callable[[slice], Ids]:
     return candidates
 
 
-def _best(queries: TokenMatrices, corpus: TokenMatrices, begin: int, candidates: Ids, k: int) -> Neighbors:
+def _best(
+    queries: TokenMatrices, corpus: TokenMatrices, begin: int, candidates: Ids, k: int, metric: Metric
+) -> Neighbors:
     """Take the best ``k`` of the candidates of some queries, -1 being none; (queries, k or as many as there are)."""
     is_there = candidates >= 0
     dissimilarity = np.full(candidates.shape, np.inf, np.float32)
-    dissimilarity[is_there] = 0 - _scores(queries, corpus, begin + np.nonzero(is_there)[0], candidates[is_there])
+    query = begin + np.nonzero(is_there)[0]
+    dissimilarity[is_there] = _dissimilarity(queries, corpus, query, candidates[is_there], metric)
     ids = np.where(np.isfinite(dissimilarity), candidates, -1)
     order = np.lexsort((ids, dissimilarity))[:, :k]
     return Neighbors(np.take_along_axis(ids, order, axis=1), np.take_along_axis(dissimilarity, order, axis=1))
+
+
+def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
+    """Compare pairs, see `late_dissimilarity`."""
+    n_tokens = np.diff(queries.indptr)[queries.row[query]]
+    return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 
 
 def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from clustering.arrays import Floats, Ids, Weights
+from clustering.arrays import Floats, Ids, Weights, pairs_of
 
 Metric = Literal["cosine", "dot"]
 """Dissimilarity ``1 - cosine``, or minus the inner product."""
@@ -56,6 +56,14 @@ class Vectors:
         begin, end, _ = slice(begin, end).indices(self.n)
         low, high = np.searchsorted(self.owner, [begin, max(begin, end)])
         return type(self)(self.matrix, self.row[low:high], self.owner[low:high] - begin, max(0, end - begin))
+
+    def taken(self, things: Ids) -> Self:
+        """Return these things alone, numbered anew in their order, with the vectors that they use."""
+        if np.array_equal(things, np.arange(self.n)):
+            return self
+        pair, owner = pairs_of(self.owner, things)
+        used, row = np.unique(self.row[pair], return_inverse=True)
+        return type(self)(self.matrix[used], row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
         """Scale every vector to length 1; a vector of zeros stays, so that its cosine with any other is 0."""

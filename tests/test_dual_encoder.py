@@ -262,7 +262,7 @@ def test_a_copy_is_trained_and_the_encoder_stays(bert: Tower, tmp_path: Path) ->
     texts = student.entity_texts(kb)
     optimizer = torch.optim.SGD(student.module.parameters(), lr=0.1)
     student.module.train()
-    texts.tower.encode(texts.spell(texts.row), student.config.pooling)[0, 0].backward()
+    texts.tower.encode(texts.spell(texts.row), student.config.pooling)[0, 0, 0].backward()
     optimizer.step()
     trained = rows(student.encode_entities(kb))
     assert student.mention_tower.model.training
@@ -365,7 +365,7 @@ def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], nam
         ({"mention": None}, "must be strings"),
         ({"entity": 5}, "must be strings"),
         ({"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),
-        ({"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention"),
+        ({"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention, tokens"),
         ({"pooling": []}, "pooling"),
         ({"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
         ({"context": -1}, "context must be a number of words or None, not -1"),

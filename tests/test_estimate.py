@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import arbo
+from arbo.estimate import entity_cost
 
 pytestmark = pytest.mark.slow
 
@@ -68,6 +69,24 @@ def test_a_transformer_reads_what_its_cache_lacks(
     half = replace(before, to_embed=after.to_embed)
     assert "to embed" in str(before)
     assert "to embed" not in str(half)
+
+
+def test_tokens_take_more_and_are_never_in_the_cache(
+    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], bert_folder: Path, tmp_path: Path
+) -> None:
+    documents, kb = sample
+    encoder = arbo.DualEncoder.from_pretrained(bert_folder, arbo.EncoderConfig(pooling="tokens"), cache=tmp_path)
+    n_tokens = len(encoder.encode_entities(kb).matrix)
+    cost = entity_cost(encoder, kb)
+    pooled = entity_cost(replace(encoder, config=replace(encoder.config, pooling="mean")), kb)
+    assert (cost.vectors, cost.to_embed) == (pooled.vectors, len(encoder.entity_texts(kb).keys))
+    assert cost.kept == pytest.approx(4 * 64 * (n_tokens + cost.vectors), rel=0.1)
+    assert pooled.tokens == 0 < pooled.kept < cost.kept
+    linker = arbo.Linker(kb, encoder)
+    linker.link(documents[:5])
+    told = linker.estimate(documents)
+    assert told.to_embed == told.distinct_mentions + told.names
+    assert told.seconds > 0
 
 
 def test_given_vectors(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +17,20 @@ from hypothesis import strategies as st
 
 import arbo
 from arbo.encoders import late
+from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError
 from arbo.retrieval import mention_inputs
-from clustering import late_interaction
+from clustering import comparison, late_interaction
 from clustering.knn import Neighbors, nearest
 from clustering.late_interaction import TokenMatrices, late_nearest, late_recall, sum_of_max
-from clustering.vectors import Metric
+from clustering.vectors import Metric, Vectors
 
 torch = pytest.importorskip("torch")
+
+from arbo.training.data import TrainingSet  # noqa: E402
+from arbo.training.scores import Reader  # noqa: E402
+
 Array = npt.NDArray[Any]
 
 
@@ -125,12 +133,19 @@ def test_normalized_tokens_have_length_one_or_zero() -> None:
 # Search
 
 
-def expected_nearest(queries: TokenMatrices, corpus: TokenMatrices, k: int, own: Array | None = None) -> Neighbors:
+def expected_nearest(
+    queries: TokenMatrices, corpus: TokenMatrices, k: int, own: Array | None = None, metric: Metric = "cosine"
+) -> Neighbors:
+    """Sort all dissimilarities: the mean of the maxima, taken from what it is at most."""
     score = sum_of_max(queries, corpus, *every_pair(queries, corpus)).reshape(queries.n, corpus.n)
+    n_tokens = np.diff(queries.indptr)[queries.row]
+    far = (np.float64(metric == "cosine") - score / np.maximum(1, n_tokens)[:, None]).astype(np.float32)
+    if metric == "cosine":
+        far[np.abs(far) < 1e-6] = 0
     if own is not None:
-        score[np.arange(queries.n)[own >= 0], own[own >= 0]] = -np.inf
-    ids = np.argsort(-score, axis=1, kind="stable")[:, :k]
-    dissimilarity = -np.take_along_axis(score, ids, axis=1)
+        far[np.arange(queries.n)[own >= 0], own[own >= 0]] = np.inf
+    ids = np.argsort(far, axis=1, kind="stable")[:, :k]
+    dissimilarity = np.take_along_axis(far, ids, axis=1)
     ids[np.isinf(dissimilarity)] = -1
     missing = ((0, 0), (0, k - ids.shape[1]))
     return Neighbors(np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf))
@@ -158,15 +173,17 @@ def test_two_stages_with_all_things_as_candidates_are_exact(
 ) -> None:
     rng = np.random.default_rng(seed)
     queries, corpus = drawn(rng, 5, 3, ties=ties), drawn(rng, n, 3, ties=ties, n=max(1, n - 2))
-    expected = expected_nearest(queries, corpus, k)
+    corpus = replace(corpus, n=corpus.n + 1)  # one without a text, which no first stage proposes
+    expected = expected_nearest(queries, corpus, k, metric=metric)
     own = rng.integers(-1, corpus.n, 5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(late_interaction, "_PAIRS", pairs)
-        same(late_nearest(queries, corpus, k, n_candidates=None), expected)
-        same(late_nearest(queries, corpus, k, n_candidates=max(k, n), metric=metric), expected)
-        without = expected_nearest(queries, corpus, k, own)
-        same(late_nearest(queries, corpus, k, n_candidates=None, self_ids=own), without)
-        same(late_nearest(queries, corpus, k, n_candidates=max(k, n), self_ids=own), without)
+        same(late_nearest(queries, corpus, k, n_candidates=None, metric=metric), expected)
+        same(late_nearest(queries, corpus, k, n_candidates=max(k, corpus.n - 1), metric=metric), expected)
+        without = expected_nearest(queries, corpus, k, own, metric)
+        same(late_nearest(queries, corpus, k, n_candidates=None, metric=metric, self_ids=own), without)
+        n_candidates = max(k, corpus.n - 1)
+        same(late_nearest(queries, corpus, k, n_candidates=n_candidates, metric=metric, self_ids=own), without)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "dot"])
@@ -179,12 +196,12 @@ def test_two_stages_rank_the_candidates_of_the_first(metric: Metric) -> None:
         scores = sum_of_max(queries, corpus, np.full(10, q), first[q])
         ranked = sorted(zip(-scores, first[q], strict=True))[:3]
         assert found.ids[q].tolist() == [thing for _, thing in ranked]
-    exact = late_nearest(queries, corpus, 3, n_candidates=None)
+    exact = late_nearest(queries, corpus, 3, n_candidates=None, metric=metric)
     recall = np.mean([len(set(a) & set(b)) / 3 for a, b in zip(found.ids, exact.ids, strict=True)])
     has_tokens = np.diff(queries.indptr) > 0
     assert has_tokens.any()
     assert recall < 1
-    assert late_recall(found, queries, corpus) == pytest.approx(
+    assert late_recall(found, queries, corpus, metric=metric) == pytest.approx(
         np.mean(
             [
                 1.0 if not some else len(set(a) & set(b)) / 3
@@ -192,7 +209,7 @@ def test_two_stages_rank_the_candidates_of_the_first(metric: Metric) -> None:
             ]
         )
     )
-    assert late_recall(exact, queries, corpus) == 1
+    assert late_recall(exact, queries, corpus, metric=metric) == 1
 
 
 def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
@@ -312,37 +329,41 @@ def test_scores_in_torch_are_float32_also_under_autocast() -> None:
 # Token vectors of an encoder
 
 
-CONTEXT = arbo.EncoderConfig.in_context(max_length=40)
+NAMES = arbo.EncoderConfig(pooling="tokens")
+CONTEXT = arbo.EncoderConfig.in_context(max_length=40, pooling="tokens")
 
 
-@pytest.mark.parametrize("config", [arbo.EncoderConfig(), CONTEXT], ids=["names", "in context"])
-@pytest.mark.parametrize("special", [True, False])
-def test_tokens_of_mentions_and_entities(bert: Tower, config: arbo.EncoderConfig, special: bool) -> None:
+def read(tower: Tower, row: TokenRow) -> Array:
+    with torch.no_grad():
+        return np.asarray(tower.read([row]).hidden[0].numpy(), np.float64)
+
+
+def unit(tokens: Array) -> Array:
+    return np.asarray(tokens / np.linalg.norm(tokens, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("config", [NAMES, CONTEXT], ids=["names", "in context"])
+def test_tokens_of_mentions_and_entities(bert: Tower, config: arbo.EncoderConfig, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     inputs = mention_inputs(documents, expand_abbreviations=False)[:40]
-    encoder = arbo.DualEncoder(bert, bert, config).with_markers()
-    mentions = late.mention_tokens(encoder, inputs, special=special)
-    entities = late.entity_tokens(encoder, kb, special=special)
-    assert len(mentions) == 40
-    assert len(entities) == len(kb)
-    assert entities.owner.tolist() == encoder.encode_entities(kb).owner.tolist()
+    encoder = replace(arbo.DualEncoder(bert, bert, config).with_markers(), cache=tmp_path)
+    mentions, entities = encoder.encode_mentions(inputs), encoder.encode_entities(kb)
+    assert not list(tmp_path.iterdir())  # nothing of them is kept
+    assert (len(mentions), len(entities)) == (40, len(kb))
+    pooled = replace(encoder, config=replace(config, pooling="mean")).encode_entities(kb)
+    assert entities.owner.tolist() == pooled.owner.tolist()
     texts = encoder.mention_texts(inputs)
-    markers = {"[CLS]", "[SEP]", "[START]", "[END]"}
     for row, text in zip(texts.spell(texts.row), mentions.row, strict=True):
-        names = encoder.mention_tower.tokenizer.convert_ids_to_tokens(row.ids)
-        kept = [i for i, name in enumerate(names) if special or name not in markers]
-        with torch.no_grad():
-            hidden = encoder.mention_tower.read([row]).hidden[0].numpy()[kept]
-        if config.metric == "cosine":
-            hidden /= np.linalg.norm(hidden, axis=1, keepdims=True)
-        np.testing.assert_allclose(tokens_of(mentions, text), hidden, atol=1e-5)
+        hidden = read(encoder.mention_tower, row)
+        expected = unit(hidden) if config.metric == "cosine" else hidden
+        np.testing.assert_allclose(tokens_of(mentions, text), expected, atol=1e-5)
 
 
 def test_the_mean_of_all_tokens_is_what_the_encoder_pools(bert: Tower) -> None:
     kb = arbo.load_sample()[1]
-    config = replace(CONTEXT, pooling="mean")
-    encoder = arbo.DualEncoder(bert, bert, config).with_projection(5)
-    pooled, vectors = late.entity_tokens(encoder, kb).pooled(), encoder.encode_entities(kb)
+    encoder = arbo.DualEncoder(bert, bert, CONTEXT).with_projection(5)
+    pooled = encoder.encode_entities(kb).pooled()
+    vectors = replace(encoder, config=replace(CONTEXT, pooling="mean")).encode_entities(kb)
     np.testing.assert_allclose(pooled.matrix[pooled.row], vectors.matrix[vectors.row], atol=1e-5)
 
 
@@ -350,23 +371,163 @@ def test_padding_of_a_batch_does_not_show_in_the_scores_of_its_tokens(bert: Towe
     documents, kb = arbo.load_sample()
     encoder = arbo.DualEncoder(bert, bert, CONTEXT)
     inputs = mention_inputs(documents, expand_abbreviations=False)[:5]
-    mentions, entities = late.mention_tokens(encoder, inputs), late.entity_tokens(encoder, kb)
+    mentions, entities = encoder.encode_mentions(inputs), encoder.encode_entities(kb)
     texts, things = encoder.mention_texts(inputs), encoder.entity_texts(kb)
+    rows = texts.spell(texts.row), things.spell(things.row[:7])
     with torch.no_grad():
-        query = late.token_vectors(bert, texts.spell(texts.row))
-        tokens = late.token_vectors(bert, things.spell(things.row[:7]))
-        found = late.sum_of_max(query.hidden[:, None], query.mask[:, None], tokens.hidden, tokens.mask)
+        query, tokens = (bert.encode(own, "tokens") for own in rows)
+        query_mask, mask = (torch.tensor([[i < len(row.ids) for i in range(40)] for row in own]) for own in rows)
+        query_mask, mask = query_mask[:, : query.shape[1]], mask[:, : tokens.shape[1]]
+        found = late.sum_of_max(query[:, None], query_mask[:, None], tokens, mask)
     query_id, thing_id = np.divmod(np.arange(35), 7)
     expected = sum_of_max(mentions, entities, query_id, thing_id).reshape(5, 7)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
 
 
 def test_no_mentions_no_entities_and_a_model_that_gives_nan(bert: Tower) -> None:
-    encoder = arbo.DualEncoder(bert, bert, arbo.EncoderConfig())
-    assert len(late.mention_tokens(encoder, [])) == len(late.entity_tokens(encoder, arbo.KnowledgeBase())) == 0
+    encoder = arbo.DualEncoder(bert, bert, NAMES)
+    assert len(encoder.encode_mentions([])) == len(encoder.encode_entities(arbo.KnowledgeBase())) == 0
     broken = encoder.copy()
     with torch.no_grad():
         broken.mention_tower.model.embeddings.word_embeddings.weight[:] = torch.nan
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kidney")])
     with pytest.raises(DataError, match="the model gives NaN or infinity for 2 of 2 texts"):
-        late.entity_tokens(broken, kb)
+        broken.encode_entities(kb)
+
+
+# In a linker
+
+
+def by_brute_force(linker: arbo.Linker, domains: Sequence[str | None], documents: Any) -> tuple[Array, Array]:
+    """Dissimilarity of each mention with each entity, and with each mention: text by text, in float64."""
+    encoder, kb = linker.encoder, linker.kb
+    inputs = mention_inputs(documents, expand_abbreviations=linker.config.expand_abbreviations)
+    texts, things = encoder.mention_texts(inputs), encoder.entity_texts(kb)
+
+    def tokens(tower: Tower, row: TokenRow) -> Array:
+        return unit(read(tower, row)) if encoder.metric == "cosine" else read(tower, row)
+
+    queries = [tokens(texts.tower, row) for row in texts.spell(texts.row)]
+    corpus = [tokens(things.tower, row) for row in things.spell(things.row)]
+    offset = 1.0 if encoder.metric == "cosine" else 0.0
+    entity, mention = np.full((len(queries), len(kb)), np.inf), np.full((len(queries), len(queries)), np.inf)
+    for q, query in enumerate(queries):
+        for other, owner in zip(corpus, things.owner, strict=True):
+            if domains[q] == kb.entities[owner].domain:
+                entity[q, owner] = min(entity[q, owner], offset - (query @ other.T).max(axis=1).mean())
+        for o, other in enumerate(queries):
+            if o != q and domains[q] == domains[o]:
+                mention[q, o] = offset - (query @ other.T).max(axis=1).mean()
+    return entity, mention
+
+
+@pytest.mark.parametrize("config", [NAMES, CONTEXT], ids=["names", "in context"])
+@pytest.mark.parametrize("parted", [False, True])
+@pytest.mark.slow
+def test_neighbours_are_those_of_brute_force(bert: Tower, config: arbo.EncoderConfig, parted: bool) -> None:
+    documents, kb = arbo.load_sample()
+    names = ("a", "b", None) if parted else (None,)
+    some = arbo.Corpus(replace(d, domain=names[i % len(names)]) for i, d in enumerate(documents[:12]))
+    things = arbo.KnowledgeBase(replace(e, domain=names[i % len(names)]) for i, e in enumerate(kb))
+    linker = arbo.Linker(things, arbo.DualEncoder(bert, bert, config).with_two_towers())
+    retrieval = linker.retrieve(some, k=3, discover=False)
+    domains = [item.document.domain for item in retrieval.inputs]
+    for found, far in zip((retrieval.entities, retrieval.mentions), by_brute_force(linker, domains, some), strict=True):
+        expected = np.sort(far, axis=1)[:, : found.ids.shape[1]]
+        np.testing.assert_allclose(found.dissimilarity, expected, atol=2e-5 * np.abs(far[np.isfinite(far)]).max())
+        there = found.ids >= 0
+        own = np.take_along_axis(far, np.where(there, found.ids, 0), axis=1)
+        np.testing.assert_allclose(own[there], found.dissimilarity[there], atol=2e-5 * np.abs(own[there]).max())
+    last = np.array([row[row >= 0][-1] for row in retrieval.entities.ids], np.int32)
+    asked = retrieval.dissimilarity_to(last)
+    place = (retrieval.entities.ids >= 0).sum(axis=1) - 1
+    assert np.array_equal(asked, retrieval.entities.dissimilarity[np.arange(len(place)), place])
+
+
+@pytest.mark.slow
+def test_a_linker_that_compares_tokens(bert: Tower, tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    encoder = arbo.DualEncoder(bert, bert, NAMES)
+    linker = arbo.Linker(kb, encoder).tune(documents[:30])
+    result = linker.link(documents[30:])
+    encoder.save_pretrained(tmp_path / "model")
+    again = arbo.Linker(kb, arbo.DualEncoder.from_pretrained(tmp_path / "model"), linker.config)
+    assert again.encoder.config == NAMES
+    other = again.link(documents[30:])
+    assert other.link_table == result.link_table
+    scores = result.evaluate().linking
+    assert scores is not None
+    assert scores.recall[1] > 0.2
+    for link in result.links[:20]:
+        assert link.mention.text in str(result.explain(link.mention.id))
+    for (_, near), (_, far) in pairwise(result.links[0].candidates):
+        assert 1 >= near >= far
+    assert len(arbo.Linker(encoder=encoder).discover(documents[:10]).links) == len(documents[:10].mentions)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_a_mention_and_an_entity_without_tokens(bert: Tower, metric: Metric) -> None:
+    """They are like one token of zeros: as near to all as cosine 0, or as inner product 0."""
+    config = arbo.EncoderConfig(mention="{mention}", entity="{name}", pooling="tokens", metric=metric)
+    text = "\x01 fever"
+    mentions = [arbo.Mention(f"m{a}", "d", ((a, b),), text[a:b], gold=("E2",)) for a, b in ((0, 1), (2, 7))]
+    corpus = arbo.Corpus([arbo.Document("d", text, tuple(mentions))])
+    kb = arbo.KnowledgeBase([arbo.Entity("E1", "\x01"), arbo.Entity("E2", "fever"), arbo.Entity("E3", "kidney")])
+    encoder = arbo.DualEncoder(bert, bert, config)
+    retrieval = arbo.Linker(kb, encoder).retrieve(corpus, k=1, discover=False)
+    zero = 1.0 if metric == "cosine" else 0.0
+    assert retrieval.entities.dissimilarity[0].tolist() == [zero] * 3
+    assert retrieval.entities.ids[0].tolist() == [0, 1, 2]
+    assert retrieval.entities.ids[1, 0] == 1
+    assert retrieval.mentions.dissimilarity.tolist() == [[zero], [zero]]
+    data = TrainingSet.of(corpus, kb)
+    reader = Reader.of(encoder, data)
+    batch = reader.batch(np.array([0, 1]), np.array([[1, 0, 2], [1, 0, 2]]))
+    scores = reader.pairs(batch, reader.encode(batch, slice(None)), slice(None)).scores
+    assert scores[0].tolist() == [0, 0, 0]
+    expected = (zero - retrieval.dissimilarity_to(np.array([1, 1], np.int32))[1]) * 1  # "fever" is one token
+    assert scores[1, 0].item() == pytest.approx(expected, rel=1e-4)
+    assert scores[1, 1] == 0
+
+
+def test_a_first_stage_proposes_and_its_recall_is_told(bert: Tower, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, arbo.DualEncoder(bert, bert, NAMES))
+    exact = linker.link(documents[:10])
+    assert exact.manifest["search"] == {"method": "exact", "recall": {}}
+    approximate = linker.configured(config=replace(linker.config, search="hnsw")).link(documents[:10])
+    assert approximate.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
+    assert approximate.link_table == exact.link_table  # 256 and fewer are searched exactly
+    monkeypatch.setattr(comparison, "CANDIDATES", 1)
+    missing = linker.configured(config=replace(linker.config, search="hnsw", candidates=3)).link(documents[:10])
+    recall = missing.manifest["search"]["recall"]
+    assert all(0 < share < 1 for share in recall.values())
+
+
+def test_kinds_that_do_not_go_together() -> None:
+    tokens, vectors = TokenMatrices.of([[1.0]], [0, 1]), Vectors.of([[1.0]])
+    found = Neighbors(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32))
+    for queries, corpus in ((tokens, vectors), (vectors, tokens)):
+        shown = f"queries are {type(queries).__name__}, the corpus is {type(corpus).__name__}: were they made by"
+        with pytest.raises(ValueError, match=shown):
+            comparison.nearest(queries, corpus, 1)
+        with pytest.raises(ValueError, match=shown):
+            comparison.measured_recall(found, queries, corpus)
+        with pytest.raises(ValueError, match=shown):
+            comparison.pair_dissimilarity(queries, corpus, [0], [0])
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 9))
+def test_things_that_are_taken_have_their_texts(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    things = drawn(rng, 7, 3, n=n)
+    chosen = rng.integers(0, n, rng.integers(0, 6))
+    taken = things.taken(chosen)
+    assert len(taken) == len(chosen)
+
+    def texts(of: TokenMatrices, thing: int) -> list[list[list[float]]]:
+        return [tokens_of(of, text).tolist() for text in of.row[of.owner == thing]]
+
+    assert [texts(taken, place) for place in range(len(chosen))] == [texts(things, thing) for thing in chosen]
+    assert things.taken(np.arange(n)) is things

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import POOLINGS, PRECISIONS, Pooling, Precision, Tower
+from arbo.encoders.tower import POOLINGS, PRECISIONS, Pooling, Precision, Tower, n_vectors
 from arbo.errors import ArboError, DataError, UsageError
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
@@ -43,7 +43,8 @@ def test_batches_of_any_size_give_the_same(kind: str, pooling: Pooling, request:
     assert alone.dtype == np.float32
     for tokens in (1, 60, 500, 10**6):
         np.testing.assert_allclose(tower.embed(made, pooling, tokens_a_batch=tokens), alone, atol=1e-5)
-    np.testing.assert_allclose(tower.embed(made[::-1], pooling), alone[::-1], atol=1e-5)
+    back = np.concatenate([tower.embed([row], pooling) for row in made[::-1]])
+    np.testing.assert_allclose(tower.embed(made[::-1], pooling), back, atol=1e-5)
 
 
 def test_texts_of_like_length_go_together(bert: Tower, batches: Batches) -> None:
@@ -164,6 +165,7 @@ def test_pooling_by_hand(bert: Tower) -> None:
     np.testing.assert_allclose(pooled("mean", 1, 3), hidden.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(pooled("mention", 1, 3), hidden[1:3].mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(pooled("mention", 2, 2), hidden.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(bert.embed([TokenRow(ids, 1, 3), longer], "tokens")[:5], hidden, atol=1e-5)
     assert get_args(Pooling) == POOLINGS
 
 
@@ -212,8 +214,11 @@ def modes(tower: Tower) -> list[bool]:
 def test_what_is_trained_is_what_is_embedded(bert: Tower, pooling: Pooling) -> None:
     tower, made = bert.with_projection(16), [*rows(bert, 6), TokenRow([], 0, 0)]
     vectors = tower.encode(made, pooling)
-    assert (vectors.shape, vectors.dtype) == ((7, 16), torch.float32)
-    np.testing.assert_allclose(vectors.detach().numpy(), tower.embed(made, pooling), atol=1e-5)
+    counts = [n_vectors(row, pooling) for row in made]
+    assert (vectors.shape, vectors.dtype) == ((7, max(counts), 16), torch.float32)
+    own = np.concatenate([found[:count] for found, count in zip(vectors.detach().numpy(), counts, strict=True)])
+    np.testing.assert_allclose(own, tower.embed(made, pooling), atol=1e-5)
+    assert not any(found[count:].any() for found, count in zip(vectors, counts, strict=True))
     vectors.square().sum().backward()
     without = {name for name, weight in tower.model.named_parameters() if weight.grad is None}
     assert without == {"pooler.dense.weight", "pooler.dense.bias"}
@@ -229,7 +234,7 @@ def test_the_gradient_is_that_of_the_vectors(bert: Tower) -> None:
     probe, step = torch.randn(4, 64, generator=generator), torch.randn(weight.shape, generator=generator) * 1e-3
 
     def value() -> torch.Tensor:
-        return (tower.encode(made, "mention") * probe).sum()
+        return (tower.encode(made, "mention")[:, 0] * probe).sum()
 
     value().backward()
     around = []
@@ -273,12 +278,14 @@ def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Po
     tower = Tower.of(model, bert.tokenizer, torch.nn.Linear(64, 8))  # with a bias
     empty = TokenRow([], 0, 0)
     vectors = tower.encode([TokenRow([7, 8, 9], 1, 2), empty], pooling)
-    assert vectors.any(dim=1).tolist() == [True, False]
+    assert vectors.flatten(1).any(dim=1).tolist() == [True, False]
     vectors.sum().backward()
     assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
     assert not tower.encode([empty, empty], pooling).any()
-    assert tower.encode([], pooling).shape == (0, 8)
-    assert tower.embed([empty, TokenRow([7], 0, 1)], pooling).any(axis=1).tolist() == [False, True]
+    assert tower.encode([], pooling).shape == (0, 1, 8)
+    assert tower.embed([], pooling).shape == (0, 8)
+    is_read = tower.embed([empty, TokenRow([7], 0, 1)], pooling).any(axis=1).tolist()
+    assert is_read == ([True] if pooling == "tokens" else [False, True])
 
 
 def test_vectors_of_tokens(bert: Tower) -> None:

@@ -23,18 +23,23 @@ from arbo.training.losses import loss_of  # noqa: E402
 from arbo.training.objective import comparable  # noqa: E402
 
 ROWS = [TokenRow([2, 7, 9, 8, 3], 1, 4), TokenRow([2, 12, 3], 1, 2)]
+ONE = torch.ones(2, 1, dtype=torch.bool)
 
 
 @pytest.mark.parametrize("metric", ["dot", "cosine"])
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
 @pytest.mark.parametrize("family", ["bert", "roberta"])
 def test_the_sum_of_embeddings_is_moved_by_the_sign_of_a_numerical_gradient(
-    request: pytest.FixtureRequest, family: str, metric: Any
+    request: pytest.FixtureRequest, family: str, pooling: Any, metric: Any
 ) -> None:
     tower: Tower = request.getfixturevalue(family)
-    anchor = torch.randn(2, 64, generator=torch.Generator().manual_seed(0))
+    counts = (3, 2) if pooling == "tokens" else (1, 1)  # the second anchor is padded
+    anchor = torch.randn(2, counts[0], 64, generator=torch.Generator().manual_seed(0))
+    anchor_mask = torch.arange(counts[0]) < torch.tensor(counts)[:, None]
+    mask = torch.arange(5) < torch.tensor([[5], [3]]) if pooling == "tokens" else ONE
     seen: list[Any] = []
     hook = tower.model.embeddings.LayerNorm.register_forward_hook(lambda _, given, __: seen.append(given[0].detach()))
-    perturbed(tower, ROWS, anchor, torch.tensor([0.01, -0.02]), "mean", metric, 0)
+    perturbed(tower, ROWS, mask, anchor, anchor_mask, torch.tensor([0.01, -0.02]), pooling, metric, 0)
     hook.remove()
     moved = (seen[1] - seen[0]).numpy()
     assert not moved[1, 3:].any()  # where the second text has no token
@@ -44,11 +49,13 @@ def test_the_sum_of_embeddings_is_moved_by_the_sign_of_a_numerical_gradient(
         """Of copies of a text, each changed in its own way; (copies,)."""
         hook = exact.embeddings.LayerNorm.register_forward_pre_hook(lambda _, given: (given[0] + change,))
         with torch.no_grad():
-            found = exact(input_ids=torch.tensor([ids] * len(change))).last_hidden_state.mean(1).numpy()
+            found = exact(input_ids=torch.tensor([ids] * len(change))).last_hidden_state.numpy()
         hook.remove()
+        if pooling == "mean":
+            found = found.mean(axis=1, keepdims=True)
         if metric == "cosine":
-            found /= np.linalg.norm(found, axis=1, keepdims=True)
-        return found @ to.double().numpy()
+            found /= np.linalg.norm(found, axis=2, keepdims=True)
+        return (found @ to.double().numpy().T).max(axis=1).sum(axis=1)
 
     rng = np.random.default_rng(0)
     for i, (row, step) in enumerate(zip(ROWS, (0.01, -0.02), strict=True)):
@@ -56,7 +63,7 @@ def test_the_sum_of_embeddings_is_moved_by_the_sign_of_a_numerical_gradient(
         change = torch.zeros(80, len(row.ids), 64, dtype=torch.double)
         change[range(40), token, number] = 1e-5
         change[range(40, 80), token, number] = -1e-5
-        higher, lower = np.split(similarity(row.ids, anchor[i], change), 2)
+        higher, lower = np.split(similarity(row.ids, anchor[i, : counts[i]], change), 2)
         slope = (higher - lower) / 2e-5
         clear = np.abs(slope) > 1e-4
         assert clear.sum() > 30
@@ -67,35 +74,39 @@ def test_the_sum_of_embeddings_is_moved_by_the_sign_of_a_numerical_gradient(
 def test_a_copy_has_the_dropout_with_which_its_direction_was_found(bert: Tower) -> None:
     tower = bert.copy()
     tower.model.train()
-    anchor = torch.randn(2, 64)
+    anchor = torch.randn(2, 1, 64)
     torch.manual_seed(5)
     clean = tower.encode(ROWS, "mean")
-    assert torch.equal(perturbed(tower, ROWS, anchor, torch.zeros(2), "mean", "dot", 5), clean)
-    nearer = perturbed(tower, ROWS, anchor, torch.tensor([0.001, -0.001]), "mean", "dot", 5)
-    assert (((nearer - clean) * anchor).sum(1) * torch.tensor([1, -1]) > 0).all()
+    assert torch.equal(perturbed(tower, ROWS, ONE, anchor, ONE, torch.zeros(2), "mean", "dot", 5), clean)
+    nearer = perturbed(tower, ROWS, ONE, anchor, ONE, torch.tensor([0.001, -0.001]), "mean", "dot", 5)
+    assert (((nearer - clean) * anchor).sum((1, 2)) * torch.tensor([1, -1]) > 0).all()
 
 
 def by_definition(it: Any, batch: Any) -> Any:
     """Loss and gradients of equation 8, one mention and one node at a time, through embeddings that are given."""
     pooling, metric, config = it.encoder.config.pooling, it.encoder.metric, it.config
-    assert pooling == "mean"
+    assert pooling in ("mean", "tokens")
 
     def vector(text: Any, change: Any = 0.0) -> tuple[Any, Any]:
         model, ids = text.tower.model, torch.tensor([text.row.ids])
         words = model.get_input_embeddings()(ids) + change
-        return words, comparable(model(inputs_embeds=words).last_hidden_state.mean(1), metric)
+        hidden = model(inputs_embeds=words).last_hidden_state[0]
+        return words, comparable(hidden if pooling == "tokens" else hidden.mean(0, keepdim=True), metric)
+
+    def score(a: Any, b: Any) -> Any:
+        return (a @ b.T).max(dim=1).values.sum()
 
     total = torch.zeros(())
-    loss = loss_of(config)
+    loss = loss_of(config, metric)
     for mention, nodes, exists in zip(batch.mention, batch.node, batch.exists, strict=True):
         _, anchor = vector(batch.texts[mention])
         clean, moved = [], []
         for place, node in enumerate(nodes[exists]):
             words, found = vector(batch.texts[node])
-            (gradient,) = torch.autograd.grad((anchor.detach() * found).sum(), words, retain_graph=True)
+            (gradient,) = torch.autograd.grad(score(anchor.detach(), found), words, retain_graph=True)
             sign = -gradient.sign() if place == 0 else gradient.sign()
-            clean.append((anchor * found).sum())
-            moved.append((anchor * vector(batch.texts[node], config.epsilon * sign)[1]).sum())
+            clean.append(score(anchor, found))
+            moved.append(score(anchor, vector(batch.texts[node], config.epsilon * sign)[1]))
         whole = torch.ones(1, len(clean), dtype=torch.bool)
         total = total + loss(torch.stack(clean)[None], whole)[0]
         total = total + config.adversarial_weight * loss(torch.stack(moved)[None], whole)[0]
@@ -103,16 +114,24 @@ def by_definition(it: Any, batch: Any) -> Any:
     return total.detach()
 
 
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
 @pytest.mark.parametrize(("two_towers", "micro_batch"), [(False, 1), (True, 2), (False, 10**6)])
 @pytest.mark.slow
 def test_gradients_of_all_of_the_loss(
-    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_towers: bool, micro_batch: int
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, two_towers: bool, micro_batch: int, pooling: Any
 ) -> None:
     """With something smooth as sign: which one a number near 0 has, rounding decides."""
     monkeypatch.setattr(torch.Tensor, "sign", lambda number: (100 * number).tanh())
     documents, kb = arbo.load_sample()
-    start = encoder(without_dropout(bert))
-    changes = {"regulariser": "fgsm", "adversarial_weight": 0.7, "loss": "proxy", "alpha": 4.0, "negatives": "in-batch"}
+    start = encoder(without_dropout(bert), pooling=pooling)
+    changes = {
+        "positives": "entity",
+        "regulariser": "fgsm",
+        "adversarial_weight": 0.7,
+        "loss": "proxy",
+        "alpha": 4.0,
+        "negatives": "in-batch",
+    }
     start = start.with_two_towers() if two_towers else start
     it, batch = trainer_of(start, documents[:1], kb, tmp_path, micro_batch=micro_batch, **changes)
     loss = it.add_gradients(0, batch, 1.0)
@@ -129,10 +148,10 @@ def test_gradients_of_all_of_the_loss(
 def test_each_mention_has_copies_of_its_own(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     it, batch = trainer_of(encoder(without_dropout(bert)), documents[:2], kb, tmp_path, negatives="in-batch")
-    pairs = it.reader.pairs(batch, it.reader.encode(batch.texts), slice(None))
+    pairs = it.reader.pairs(batch, it.reader.encode(batch, slice(None)), slice(None))
     nodes = adversarial_nodes(it.reader, batch, slice(None), pairs, 1e-4, 0)
     assert not nodes[~pairs.exists].any()
-    moved = ((nodes - pairs.node) * pairs.mention).sum(2)
+    moved = ((nodes - pairs.node) * pairs.mention).sum((2, 3))
     assert (moved[:, 0] < 0).all()
     assert (moved[:, 1:][pairs.exists[:, 1:]] > 0).all()
     text = batch.node[0, 1:][batch.exists[0, 1:]][0]

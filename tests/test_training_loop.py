@@ -42,6 +42,7 @@ from arbo.training.development import development_scores  # noqa: E402
 from arbo.training.loop import TrainingError, train  # noqa: E402
 from arbo.training.losses import LOSSES  # noqa: E402
 from arbo.training.plan import Plan  # noqa: E402
+from arbo.training.presets import PRESETS  # noqa: E402
 from arbo.training.scores import Batch, Reader  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -73,7 +74,7 @@ def test_a_tiny_model_learns_the_sample(bert: Tower, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     reads = arbo.EncoderConfig.in_context(max_length=48, context=5, pooling="mention", metric="cosine")
     start = arbo.DualEncoder(bert, bert, reads).with_markers()
-    config = TrainingConfig(n_negatives=6, epochs=3, batch_size=32, scale=20.0, learning_rate=1e-3)
+    config = replace(PRESETS["arboel"].training, n_negatives=6, epochs=3, batch_size=32, learning_rate=1e-3)
     trained = train(start, documents[:60], kb, out=tmp_path / "model", dev=documents[60:], config=config)
 
     def recall(model: arbo.DualEncoder) -> float:
@@ -141,18 +142,79 @@ def test_the_parts_of_other_papers_train_and_go_on_after_a_kill(
     assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "whole"))
 
 
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
 def test_parts_of_other_papers_do_not_depend_on_the_micro_batch(
-    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch
+    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, pooling: Any
 ) -> None:
     monkeypatch.setattr(torch.Tensor, "sign", lambda number: (100 * number).tanh())  # see test_training_fgsm.py
     documents, _, kb = sample
     found = []
     for micro_batch in (2, 10**6):
-        settings = PARTS["all"] | {"micro_batch": micro_batch, "precision": "float32"}
-        it, batch = trainer_of(encoder(without_dropout(bert)), documents[:1], kb, tmp_path, **settings)
+        settings = PARTS["all"] | {"micro_batch": micro_batch, "precision": "float32", "positives": "entity"}
+        start = encoder(without_dropout(bert), pooling=pooling)
+        it, batch = trainer_of(start, documents[:1], kb, tmp_path, **settings)
         it.add_gradients(0, batch, 1.0)
         found.append(gradients(it))
     assert float((found[0] - found[1]).norm()) < 1e-3 * float(found[1].norm())
+
+
+@pytest.mark.parametrize("two_towers", [False, True])
+@pytest.mark.parametrize("metric", ["dot", "cosine"])
+def test_a_step_over_tokens_is_what_its_definition_says(
+    bert: Tower, tmp_path: Path, sample: Any, two_towers: bool, metric: Any
+) -> None:
+    """Loss and gradient of one mention and one node at a time, without any padding."""
+    documents, _, kb = sample
+    start = encoder(without_dropout(bert), pooling="tokens", metric=metric)
+    start = start.with_two_towers() if two_towers else start
+    changes = {"positives": "entity", "negatives": "in-batch", "loss": "cross-entropy", "scale": 0.3}
+    it, batch = trainer_of(start, documents[:2], kb, tmp_path, micro_batch=3, **changes)
+    assert len({len(text.row.ids) for text in batch.texts}) > 2
+    loss = it.add_gradients(0, batch, 1.0)
+    own = gradients(it)
+    it.optimizer.zero_grad()
+
+    def tokens(place: int) -> Any:
+        found = batch.texts[place].tower.model(torch.tensor([batch.texts[place].row.ids])).last_hidden_state[0]
+        return torch.nn.functional.normalize(found, dim=1) if metric == "cosine" else found
+
+    whole = torch.zeros(())
+    for mention, nodes, exists in zip(batch.mention, batch.node, batch.exists, strict=True):
+        query = tokens(mention)
+        scores = torch.stack([(query @ tokens(node).T).max(dim=1).values.sum() for node in nodes[exists]])
+        whole = whole - torch.log_softmax(0.3 * scores, dim=0)[0]
+    whole.backward()
+    assert loss == pytest.approx(float(whole.detach()), rel=1e-4)
+    assert float((own - gradients(it)).norm()) < 1e-3 * float(own.norm())
+
+
+@pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
+def test_tokens_are_trained_with_all_negatives(bert: Tower, tmp_path: Path, sample: Any, negatives: Any) -> None:
+    documents, dev, kb = sample
+    config = replace(QUICK, negatives=negatives, batch_size=8, steps=2, scale=1.0, loss="bce", mixup=0.3)
+    run = partial(train, encoder(bert, pooling="tokens", metric="dot"), documents[:4], kb, dev=dev[:3], config=config)
+    trained = run(out=tmp_path / "model")
+    assert trained.config.pooling == "tokens"
+    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "model"))
+    again = arbo.Linker(kb, arbo.DualEncoder.from_pretrained(tmp_path / "model"))
+    assert again.link(dev[:3]).link_table == arbo.Linker(kb, trained).link(dev[:3]).link_table
+
+
+@pytest.mark.parametrize("positives", [name for name in get_args(PositiveStrategy) if name != "entity"])
+def test_trees_of_mentions_need_one_vector_of_each(
+    bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, positives: Any
+) -> None:
+    documents, _, kb = sample
+    monkeypatch.setattr(Tower, "encode", lambda *given: pytest.fail("something was read"))
+    with pytest.raises(UsageError, match=f"positives '{positives}' .*: choose positives 'entity', or another pooling"):
+        train(
+            encoder(bert, pooling="tokens"),
+            documents,
+            kb,
+            out=tmp_path / "m",
+            config=replace(QUICK, positives=positives),
+        )
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_seed_repeats(bert: Tower, tmp_path: Path, sample: Any) -> None:
@@ -182,13 +244,15 @@ def trainer_of(
     start: arbo.DualEncoder, documents: Iterable[Any], kb: Any, folder: Path, **changes: Any
 ) -> tuple[loop.Trainer, Batch]:
     """Make a trainer in training mode, and a batch of all mentions."""
-    config = replace(QUICK, positives="1rand", **changes)
+    config = replace(QUICK, **{"positives": "1rand"} | changes)
     data = TrainingSet.of(arbo.Corpus.of(documents), kb)
     accelerator = loop._accelerator(config)
     trainer = loop.Trainer(start, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
     trainer.plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
     trainer.model.train()
-    return trainer, trainer.reader.batch(data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries))
+    return trainer, trainer.reader.batch(
+        data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries, trainer.config, 0)
+    )
 
 
 def gradients(trainer: loop.Trainer) -> Any:
@@ -743,7 +807,7 @@ def test_a_negative_that_reads_as_the_positive_or_the_mention_is_none(
     assert (batch.mention[1] == batch.node[1, 0]) == (not two_towers)
 
 
-@pytest.mark.parametrize(("pooling", "n_texts"), [("cls", 1), ("mean", 1), ("mention", 2)])
+@pytest.mark.parametrize(("pooling", "n_texts"), [("cls", 1), ("mean", 1), ("mention", 2), ("tokens", 1)])
 def test_where_the_mention_is_counts_for_its_own_pooling_alone(bert: Tower, pooling: Any, n_texts: int) -> None:
     kb, text = arbo.KnowledgeBase([arbo.Entity("A", "fever")]), "kidney fever"
     spans = {"m1": (0, 6), "m2": (7, 12)}
@@ -754,7 +818,8 @@ def test_where_the_mention_is_counts_for_its_own_pooling_alone(bert: Tower, pool
     batch = reader.batch(np.array([0, 1]), np.array([[2], [1]]))
     assert len(batch.texts) == n_texts
     expected = bert.embed(reader.mentions.spell(reader.mentions.row), pooling)
-    np.testing.assert_allclose(reader.encode(batch.texts).detach().numpy()[batch.mention], expected, atol=1e-5)
+    found = reader.encode(batch, slice(None)).detach().numpy()[batch.mention]
+    np.testing.assert_allclose(np.concatenate(found), expected, atol=1e-5)
 
 
 def test_texts_are_read_in_batches_that_fill_the_device(
@@ -767,7 +832,7 @@ def test_texts_are_read_in_batches_that_fill_the_device(
     for budget in (40, 10**6):
         monkeypatch.setattr(Tower, "tokens_a_batch", budget)
         with batches(bert) as shapes:
-            vectors = reader.encode(batch.texts)
+            vectors = reader.encode(batch, slice(None))
         assert sum(n for n, _ in shapes) == len(vectors) == len(batch.texts)
         assert all(n * longest <= budget or n == 1 for n, longest in shapes)
         assert (len(shapes) == 1) == (budget == 10**6)
@@ -778,7 +843,7 @@ def test_scores_are_not_rounded_in_bfloat16(bert: Tower, sample: Any) -> None:
     reader = Reader.of(encoder(bert, metric="dot"), TrainingSet.of(arbo.Corpus.of(documents), kb))
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         batch = reader.batch(np.arange(4), np.arange(20).reshape(4, 5))
-        scores = reader.pairs(batch, reader.encode(batch.texts), slice(None)).scores
+        scores = reader.pairs(batch, reader.encode(batch, slice(None)), slice(None)).scores
     assert scores.dtype == torch.float32
     assert not torch.equal(scores, scores.bfloat16().float())
 
@@ -901,6 +966,6 @@ def test_what_the_start_embeds_comes_from_its_cache(
     monkeypatch.setattr(
         Tower, "embed", lambda self, rows, *more: embedded.append(len(rows)) or embed(self, rows, *more)
     )
-    config = arbo.TrainingConfig(steps=1, batch_size=4, micro_batch=4, n_negatives=2)
+    config = replace(PRESETS["arboel"].training, steps=1, batch_size=4, micro_batch=4, n_negatives=2)
     arbo.train(start, documents, kb, config=config, out=tmp_path / "model")
     assert not sum(embedded)

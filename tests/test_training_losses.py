@@ -119,7 +119,7 @@ def test_the_proxy_loss_and_its_gradient_as_formulas(alpha, margin):
     value = np.log1p(np.exp(-near)) + np.log1p(np.exp(far).sum(axis=1))
     push = alpha * np.exp(far) / (1 + np.exp(far).sum(axis=1, keepdims=True))
     expected = np.column_stack([-alpha * np.exp(-near) / (1 + np.exp(-near)), push])
-    loss = loss_of(TrainingConfig(loss="proxy", alpha=alpha, margin=margin, scale=7.0))
+    loss = loss_of(TrainingConfig(loss="proxy", alpha=alpha, margin=margin, scale=7.0), "cosine")
     given = torch.tensor(scores), torch.ones(50, 6, dtype=torch.bool)
     np.testing.assert_allclose(loss(*given).numpy(), value, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(gradient_of(loss, scores), expected, rtol=1e-4, atol=1e-5)
@@ -155,5 +155,5 @@ def test_one_negative_by_hand():
 @pytest.mark.parametrize("name", [name for name in LOSSES if name != "proxy"])
 def test_similarities_are_scaled(name):
     scores, exists = drawn(1)
-    scaled = loss_of(TrainingConfig(loss=name, scale=20.0))
+    scaled = loss_of(TrainingConfig(loss=name), "cosine")
     assert torch.equal(scaled(scores, exists), LOSSES[name](20 * scores, exists))

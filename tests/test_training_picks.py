@@ -1,5 +1,6 @@
 """Positives and negatives against brute force over small training sets."""
 
+from types import SimpleNamespace
 from typing import get_args
 
 import networkx
@@ -158,9 +159,10 @@ def test_near_negatives(seed, n_entities, n_mentions, in_domains):
 def test_random_negatives_are_wrong_and_differ(seed, n, in_domains):
     case = Case(seed, in_domains=in_domains)
     mentions = np.arange(len(case.rows))
-    drawn = random(case.snapshot, case.gold, mentions, n, np.random.default_rng(seed))
+    but = np.array([[*case.rng.permutation(case.wrong(m)).tolist(), -1, -1][:2] for m in mentions.tolist()])
+    drawn = random(case.snapshot, case.gold, mentions, n, np.random.default_rng(seed), but=but.reshape(-1, 2))
     for m, row in zip(mentions.tolist(), drawn.tolist(), strict=True):
-        wrong = set(case.wrong(m))
+        wrong = set(case.wrong(m)) - set(but[m].tolist())
         entities = [case.owner[text] for text in row if text >= 0]
         assert set(entities) <= wrong
         assert len(set(entities)) == len(entities) == min(n, len(wrong))
@@ -171,14 +173,14 @@ def test_random_negatives_are_uniform_over_entities_not_texts():
     owner = np.r_[np.zeros(20, int), 1, 2, 3]
     snapshot = Snapshot(Vectors.of(np.eye(23), owner), Vectors.of(np.ones((4000, 23))), np.full(4000, 3), "dot")
     gold = Gold.of([[3]] * 4000, [None] * 4000, [None] * 4)
-    drawn = random(snapshot, gold, np.arange(4000), 1, np.random.default_rng(0))
+    drawn = random(snapshot, gold, np.arange(4000), 1, np.random.default_rng(0), but=np.empty((4000, 0), int))
     assert np.bincount(owner[drawn[:, 0]]).tolist() == pytest.approx([4000 / 3] * 3, rel=0.1)
 
 
 def test_random_negatives_can_be_all_there_are():
     snapshot = Snapshot(Vectors.of(np.eye(60)), Vectors.of(np.ones((40, 60))), np.full(40, 7), "dot")
     gold = Gold.of([[7, 9, 7]] * 40, [None] * 40, [None] * 60)
-    drawn = random(snapshot, gold, np.arange(40), 60, np.random.default_rng(0))
+    drawn = random(snapshot, gold, np.arange(40), 60, np.random.default_rng(0), but=np.empty((40, 0), int))
     assert (np.sort(drawn[:, :58], axis=1) == np.setdiff1d(np.arange(60), [7, 9])).all()
     assert (drawn[:, 58:] == -1).all()
 
@@ -199,12 +201,37 @@ def test_in_batch_negatives(seed, in_domains):
         assert {node for node in row if node >= 0} == expected
 
 
-def test_in_batch_negatives_are_in_an_order_of_their_own_that_stays():
+@pytest.mark.parametrize("n", [1, 9, 200])
+def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
+    documents, kb = arbo.load_sample()
+    data, rng = TrainingSet.of(documents, kb), np.random.default_rng(0)
+    vectors = [Vectors.of(rng.normal(size=(size, 8))) for size in (len(kb), len(data.inputs))]
+    snapshot = Snapshot(*vectors, data.entity, "dot")
+    config = TrainingConfig(negatives="mixed", n_negatives=n, hard_share=0.3)
+    plan = Plan.of(data, snapshot, config, 0)
+    nearest = near(snapshot, data.gold, data.queries, n_entities=round(0.3 * n), n_mentions=0)
+    assert (plan.negative[data.queries, : nearest.shape[1]] == nearest).all()
+    for m, row in zip(data.queries.tolist(), plan.negative[data.queries].tolist(), strict=True):
+        nodes = [node for node in row if node >= 0]
+        gold = {entity for id_ in data.inputs[m].mention.gold or () for entity in kb.rows(id_)}
+        assert len(set(nodes)) == len(nodes) == min(n, len(kb) - len(gold))
+        assert not gold & set(nodes)
+
+
+def test_partly_random_negatives_of_a_batch_are_drawn_anew_each_step():
     everything = np.arange(40)
     gold = Gold.of([[i] for i in range(40)], [None] * 40, [None] * 40)
-    found = in_batch(everything, gold, everything, everything)
-    assert (found == in_batch(everything, gold, everything, everything)).all()
-    assert len({int(row[row >= 0][0]) for row in found}) > 10
+    data, plan = SimpleNamespace(gold=gold), Plan(everything, np.empty((40, 0), int))
+
+    def nodes(negatives, step):
+        config = TrainingConfig(negatives=negatives, n_negatives=5)
+        return plan.nodes(data, everything, everything, config, step)[:, 1:]
+
+    plain, drawn = nodes("in-batch", 0), nodes("in-batch-mixed", 0)
+    assert (drawn == nodes("in-batch-mixed", 0)).all()
+    assert (drawn != nodes("in-batch-mixed", 1)).any()
+    assert (np.sort(drawn) == np.sort(plain)).all()
+    assert len({int(row[row >= 0][0]) for row in drawn}) > 10
 
 
 def test_an_entity_without_text_is_an_error():

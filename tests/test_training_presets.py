@@ -13,17 +13,28 @@ from conftest import Run
 import arbo
 from arbo.cli import training
 from arbo.readers.jsonl import write_jsonl
-from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy, TrainingConfig
+from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy
 from arbo.training.presets import PRESETS, PresetName
 
 
-def test_the_default_is_what_the_first_paper_trains() -> None:
-    assert PRESETS["arboel"].training == TrainingConfig()
-    assert PRESETS["arboel"].encoder == arbo.EncoderConfig.in_context()
-
-
 def test_what_the_papers_say() -> None:
-    pel, fgsm, amh = (PRESETS[name] for name in ("pel", "pel-fgsm", "amh-dual"))
+    arboel, pel, fgsm, amh = (PRESETS[name] for name in ("arboel", "pel", "pel-fgsm", "amh-dual"))
+    assert (
+        asdict(arboel.training).items()
+        >= {
+            "positives": "arborescence",
+            "negatives": "knn",
+            "loss": "arborescence",
+            "learning_rate": 3e-5,
+            "warmup": 0.1,
+            "epochs": 5,
+            "batch_size": 128,
+            "optimizer": "adam",
+            "clip": 1.0,
+            "n_negatives": 10,
+        }.items()
+    )
+    assert arboel.encoder == arbo.EncoderConfig.in_context()
     assert (
         asdict(pel.training).items()
         >= {
@@ -46,6 +57,9 @@ def test_what_the_papers_say() -> None:
     assert (amh.training.batch_size, amh.training.learning_rate, amh.training.optimizer) == (64, 2e-5, "adam")
     assert (amh.training.negatives, amh.training.n_negatives, amh.training.mixup) == ("in-batch-hard", 10, 0.3)
     assert (amh.encoder.pooling, amh.encoder.metric) == ("cls", "dot")
+    for name, pooling in (("amh-mean", "mean"), ("amh-som", "tokens")):
+        assert PRESETS[name].training == amh.training
+        assert PRESETS[name].encoder == replace(amh.encoder, pooling=pooling)
 
 
 def test_the_command_line_knows_all_names() -> None:
@@ -58,7 +72,8 @@ def test_the_command_line_knows_all_names() -> None:
         assert {name.value for name in names} == set(get_args(known))  # type: ignore[attr-defined]
 
 
-def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["amh-dual", "amh-som"])
+def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path, name: PresetName) -> None:
     pytest.importorskip("torch")
     documents, kb = arbo.load_sample()
     write_jsonl(documents[:2], tmp_path / "docs.jsonl")
@@ -66,10 +81,10 @@ def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_p
     (tmp_path / "own.json").write_text('{"batch_size": 4, "epochs": 3, "n_negatives": 2}', "utf-8")
     (tmp_path / "reads.json").write_text('{"max_length": 48}', "utf-8")
     given = [tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
-    given += ["--encoder", bert_folder, "--preset", "amh-dual", "--config", tmp_path / "own.json", "--steps", 1]
+    given += ["--encoder", bert_folder, "--preset", name, "--config", tmp_path / "own.json", "--steps", 1]
     made = run("train", *given, "--encoder-config", tmp_path / "reads.json", "--out", tmp_path / "model", "--json")
     assert made.code == 0, made.err
-    preset = PRESETS["amh-dual"]
+    preset = PRESETS[name]
     expected = replace(preset.training, batch_size=4, epochs=3, n_negatives=2, steps=1)
     assert made.json["training"] == json.loads(json.dumps(expected.as_dict()))
     trained = arbo.DualEncoder.from_pretrained(tmp_path / "model")

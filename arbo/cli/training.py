@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -23,9 +23,10 @@ from arbo.cli.options import (
     Types,
 )
 from arbo.settings import read_json, settings_of
+from arbo.training.config import TrainingConfig
 
 if TYPE_CHECKING:
-    from arbo import EncoderConfig, TrainingConfig
+    from arbo import EncoderConfig
 
 Settings = TypeVar("Settings", bound="TrainingConfig | EncoderConfig")
 
@@ -68,6 +69,14 @@ class Presets(StrEnum):
     pel = "pel"
     pel_fgsm = "pel-fgsm"
     amh_dual = "amh-dual"
+    amh_mean = "amh-mean"
+    amh_som = "amh-som"
+
+
+def _help(name: str, what: str = "") -> str:
+    """Tell what an option does, and what holds without it."""
+    default = next(field.default for field in fields(TrainingConfig) if field.name == name)
+    return f"{what} [default: {default}, or the preset's]".strip()
 
 
 def train(
@@ -86,8 +95,13 @@ def train(
     ],
     encoder_config: EncoderConfigFile = None,
     two_towers: Annotated[
-        bool, typer.Option("--two-towers", help="Train one transformer for mentions and another for entities.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--two-towers/--one-tower",
+            help="Train one transformer for mentions and another for entities, as all presets do, or one for both.",
+            show_default=False,
+        ),
+    ] = None,
     dev: Annotated[
         Path | None,
         typer.Option(
@@ -103,9 +117,9 @@ def train(
         typer.Option(
             "--preset",
             help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
-            "mixup. Two towers read mentions in context and entities with their description; the first token is "
-            "compared by inner product (arboel, amh-dual), or the mean of all by cosine (pel, pel-fgsm). --config and "
-            "--encoder-config override single fields.",
+            "mixup. Two towers read mentions in context and entities with their description; the first token (arboel, "
+            "amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are compared by inner product, "
+            "or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override single fields.",
         ),
     ] = None,
     config: Annotated[
@@ -117,17 +131,17 @@ def train(
         ),
     ] = None,
     positives: Annotated[
-        Positives | None, typer.Option("--positives", help="What mentions are drawn towards. [default: arborescence]")
+        Positives | None, typer.Option("--positives", help=_help("positives", "What mentions are drawn towards."))
     ] = None,
     negatives: Annotated[
-        Negatives | None, typer.Option("--negatives", help="What they are pushed away from. [default: knn]")
+        Negatives | None, typer.Option("--negatives", help=_help("negatives", "What they are pushed away from."))
     ] = None,
-    loss: Annotated[Losses | None, typer.Option("--loss", help="[default: arborescence]")] = None,
-    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="[default: 5]")] = None,
+    loss: Annotated[Losses | None, typer.Option("--loss", help=_help("loss"))] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help=_help("epochs"))] = None,
     steps: Annotated[int | None, typer.Option("--steps", min=1, help="End after so many, if epochs do not.")] = None,
-    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="[default: 128]")] = None,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help="[default: 3e-5]")] = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="[default: 0]")] = None,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help=_help("batch_size"))] = None,
+    learning_rate: Annotated[float | None, typer.Option("--learning-rate", help=_help("learning_rate"))] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help=_help("seed"))] = None,
     tensorboard: Annotated[
         Path | None,
         typer.Option("--tensorboard", metavar="FOLDER", help="Keep the figures there for TensorBoard too."),
@@ -143,7 +157,7 @@ def train(
     What is under way stands in the folder OUT.training, log.jsonl with the figures of every step too: after an
     interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
     """
-    from arbo import DualEncoder, EncoderConfig, TrainingConfig, console
+    from arbo import DualEncoder, EncoderConfig, console
     from arbo.progress import bars
     from arbo.training.loop import train as train_encoder
     from arbo.training.presets import PRESETS
@@ -165,7 +179,7 @@ def train(
     if encoder_config is not None:
         reads = _overridden(reads or EncoderConfig(), encoder_config, "the encoder's configuration")
     start = DualEncoder.from_pretrained(encoder, reads).with_markers()
-    if two_towers or (base and base.two_towers):
+    if preset is not None if two_towers is None else two_towers:
         start = start.with_two_towers()
 
     def tell(figures: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +25,9 @@ from arbo.errors import UsageError
 from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
-from clustering.vectors import Metric, Vectors
+from clustering.comparison import Embeddings
+from clustering.late_interaction import TokenMatrices
+from clustering.vectors import Metric, Vectors, unit
 
 if TYPE_CHECKING:
     import torch
@@ -46,7 +49,8 @@ class DualEncoder:
 
     Make one with `from_pretrained`. Each distinct text is embedded once, texts of like length together. With
     ``cache`` the embeddings are kept in that folder by what they are of (text, weights, configuration): a run that
-    was killed goes on where it was, another run embeds what is new. The folder holds vectors and hashes, no text.
+    was killed goes on where it was, another run embeds what is new. The folder holds vectors and hashes, no text. The
+    vectors of tokens are not kept: they take a hundred times the room.
 
     To train one, change the weights of a `copy` (or of what `with_two_towers`, `with_projection` and `with_markers`
     return, which are copies too): embeddings are kept by the weights that an encoder was made with. What the training
@@ -164,12 +168,18 @@ class DualEncoder:
         """Return the encoder itself: its weights are trained."""
         return self
 
-    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
-        """Encode each name of every entity, or every entity as a whole."""
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
+        """Encode each name of every entity, or every entity as a whole; with the pooling ``tokens`` as token matrices.
+
+        Raises:
+            ArboError: not even one text fits into memory.
+            DataError: the model gives NaN or infinity.
+
+        """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 
-    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
-        """Encode each mention as its template says."""
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
+        """Encode each mention as its template says, see `encode_entities`."""
         return self._embed(self.mention_texts(mentions), len(mentions), announce, "mentions")
 
     def entity_texts(self, kb: KnowledgeBase) -> Texts:
@@ -224,8 +234,13 @@ class DualEncoder:
             Speller.of(self.entity_tower.tokenizer, entity, self.config.max_length),
         )
 
-    def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
-        """Embed texts of ``n`` things.
+    def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Embeddings:
+        """Embed texts of ``n`` things."""
+        embed = self._token_matrices if self.config.pooling == "tokens" else self._vectors
+        return embed(texts, n, announce, what)
+
+    def _vectors(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
+        """Make one vector a text.
 
         What the store lacks is embedded slice by slice in an order that depends on it alone, so that a run which
         goes on after a kill forms the same batches.
@@ -245,8 +260,26 @@ class DualEncoder:
         distinct = Vectors.of(matrix)  # texts that differ can have one vector, such as upper and lower case
         return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
 
+    def _token_matrices(self, texts: Texts, n: int, announce: Announce, what: str) -> TokenMatrices:
+        """Make the vectors of all tokens, texts in the order of their embedding.
+
+        They are spelled once before, to know how much room they need. Memory beyond the result: a slice.
+        """
+        order = self.missing(texts)
+        slices = [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]
+        counts = [[len(row.ids) for row in texts.spell(chosen)] for chosen in slices]
+        indptr = np.cumsum([0, *chain.from_iterable(counts)])
+        matrix = np.empty((indptr[-1], texts.tower.dim), np.float32)
+        begin = 0
+        for chosen in announce(f"embedding tokens of {what}")(slices, len(slices)):
+            tokens = texts.tower.embed(texts.spell(chosen), self.config.pooling)
+            matrix[begin : begin + len(tokens)] = unit(tokens) if self.metric == "cosine" else tokens
+            begin += len(tokens)
+        row = np.argsort(order)[texts.row].astype(np.int32)
+        return TokenMatrices(matrix, indptr, row, np.array(texts.owner, np.int32), n)
+
     def _store(self, texts: Texts) -> EmbeddingStore | None:
-        if self.cache is None:
+        if self.cache is None or self.config.pooling == "tokens":
             return None
         speller, tower = texts.speller, texts.tower
         parts = (_VERSION, tower.fingerprint, speller.template, speller.literals, speller.room, self.config.pooling)

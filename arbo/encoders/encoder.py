@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol, Self
 from arbo.documents import Document, Mention
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
-from clustering.vectors import Metric, Vectors
+from clustering.comparison import Embeddings
+from clustering.vectors import Metric
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
 """Thresholds on (entity, mention) edges for vectors that nothing is known of, see DECISIONS.md, note 13."""
@@ -40,11 +41,11 @@ class Encoder(Protocol):
         Encoders with trained weights return themselves.
         """
 
-    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
-        """Encode each entity as one or several vectors, for instance one a name."""
+    def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
+        """Encode each entity as one or several vectors, for instance one a name; or as those of the tokens of each."""
 
-    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
-        """Encode each mention as one vector."""
+    def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
+        """Encode each mention as one vector, or as those of its tokens, if entities are."""
 
     @property
     def settings(self) -> dict[str, Any]:

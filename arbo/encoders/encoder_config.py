@@ -18,7 +18,7 @@ EntityView = Literal["names", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class EncoderConfig:
-    """What a transformer reads of a mention and of an entity, and how its output becomes a vector.
+    """What a transformer reads of a mention and of an entity, and how its output becomes a vector, or several.
 
     The defaults suit a general sentence encoder that was never trained to link: names without context. What ArboEL
     trains is `EncoderConfig.in_context()`.
@@ -32,7 +32,9 @@ class EncoderConfig:
     entity_view: EntityView = "names"
     """One vector for each name of an entity, or one for the whole entity."""
     pooling: Pooling = "mean"
-    """The first token's vector (``cls``), the mean of all, or the mean over the mention's (or name's) own tokens."""
+    """The first token's vector (``cls``), the mean of all, or the mean over the mention's (or name's) own tokens; or no
+    pooling: the vectors of all ``tokens`` are kept, and each of the mention's is compared with its best match
+    (`clustering.late_interaction`)."""
     context: int | None = None
     """Words on either side of the mention; None for as many as fit."""
     within_line: bool = False

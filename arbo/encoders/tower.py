@@ -21,14 +21,14 @@ import numpy as np
 from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_pretrained, save_pretrained
 from arbo.encoders.templates import TokenRow
 from arbo.errors import ArboError, DataError, UsageError
-from clustering.arrays import Floats, Ids
+from clustering.arrays import Floats, Ids, ranges
 
 if TYPE_CHECKING:
     import torch
 
 T = TypeVar("T")
 
-Pooling = Literal["cls", "mean", "mention"]
+Pooling = Literal["cls", "mean", "mention", "tokens"]
 Precision = Literal["float32", "bfloat16", "float16"]
 
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
@@ -215,26 +215,28 @@ class Tower:
         return TokenVectors(hidden, tensor(mask), tensor(focus))
 
     def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
-        """Make a vector of each row of tokens, all in one batch: (rows, dim), in float32, on the model's device.
+        """Make vectors of rows of tokens, all in one batch: (rows, vectors, dim), in float32, on the model's device.
 
+        One of each row, or one of each token; see `n_vectors`. Behind them, and in a row without tokens, are zeros.
         Gradients and dropout are as the caller has set them, and so is which rows go together: those of like length
-        pad least. A row without tokens is a vector of zeros.
+        pad least.
         """
         import torch
 
         if not rows:
-            return torch.zeros((0, self.dim), device=self.model.device)
+            return torch.zeros((0, 1, self.dim), device=self.model.device)
         tokens = self.read(rows)
         vectors = pool(*tokens, pooling)
         if self.projection is not None:
             vectors = self.projection(vectors).float()
-        return vectors * tokens.mask[:, :1]
+        return vectors * tokens.mask[:, : vectors.shape[1], None]
 
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
-        """Embed rows of tokens in evaluation mode, those of like length together; (rows, dim).
+        """Embed rows of tokens in evaluation mode, those of like length together; (vectors, dim), row after row.
 
-        The modules are left in the mode that they were in. Where memory runs out batches are halved, which changes
-        the result by rounding alone. A row without tokens is a vector of zeros.
+        Of each row there are `n_vectors`: one, which is zeros where the row has no tokens, or one of each token. The
+        modules are left in the mode that they were in. Where memory runs out batches are halved, which changes the
+        result by rounding alone.
 
         Raises:
             ArboError: not even one row fits into memory.
@@ -243,16 +245,27 @@ class Tower:
         """
         import torch
 
+        count = np.array([n_vectors(row, pooling) for row in rows], np.int64)
+
+        def flat(some: Sequence[TokenRow]) -> torch.Tensor:
+            found = self.encode(some, pooling)
+            if pooling != "tokens":
+                return found[:, 0]
+            return torch.cat([own[: len(row.ids)] for own, row in zip(found, some, strict=True)])
+
         # They leave the device together: to fetch those of each batch would be to wait for it.
-        embedded = torch.zeros((len(rows), self.dim), device=self.model.device)
+        embedded = torch.zeros((int(count.sum()), self.dim), device=self.model.device)
         order: list[int] = []
-        batches = self.in_batches(rows, lambda some: self.encode(some, pooling), tokens_a_batch=tokens_a_batch)
-        for places, found in batches:
-            embedded[len(order) : len(order) + len(places)] = found
+        end = 0
+        for places, found in self.in_batches(rows, flat, tokens_a_batch=tokens_a_batch):
+            embedded[end : end + len(found)] = found
+            end += len(found)
             order += places
-        vectors = np.zeros((len(rows), self.dim), np.float32)
-        vectors[order] = embedded[: len(order)].cpu().numpy()
-        self.refuse(int((~np.isfinite(vectors).all(axis=1)).sum()), len(rows))
+        vectors = np.zeros(embedded.shape, np.float32)
+        read = np.array(order, np.int64)
+        vectors[ranges((np.cumsum(count) - count)[read], count[read])] = embedded[:end].cpu().numpy()
+        bad = np.repeat(np.arange(len(rows)), count)[~np.isfinite(vectors).all(axis=1)]
+        self.refuse(len(np.unique(bad)), len(rows))
         return vectors
 
     def in_batches(
@@ -300,6 +313,11 @@ class Tower:
             raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {n:,} texts{hint}")
 
 
+def n_vectors(row: TokenRow, pooling: Pooling) -> int:
+    """Return of how many vectors a row of tokens is made: one, or one for each token, special ones too."""
+    return len(row.ids) if pooling == "tokens" else 1
+
+
 def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
     """Return where a batch ends that begins at a place of ascending lengths: within a budget of tokens, one at least.
 
@@ -313,19 +331,21 @@ def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
 
 
 def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling: Pooling) -> torch.Tensor:
-    """Make one vector of a row's token vectors: (rows, tokens, dim) to (rows, dim), in float32.
+    """Make one vector of a row's token vectors: (rows, tokens, dim) to (rows, 1, dim), in float32.
 
     ``"cls"`` takes the first, ``"mean"`` the mean over all tokens in ``mask``, ``"mention"`` that over those in
-    ``focus``, or over all where a mention has no token of its own. Of a row without tokens only ``"cls"`` makes
-    anything but zeros.
+    ``focus``, or over all where a mention has no token of its own; ``"tokens"`` leaves all of them as they are. What
+    ``mask`` leaves out is zeros in the means alone.
     """
     hidden = hidden.float()
+    if pooling == "tokens":
+        return hidden
     if pooling == "cls":
-        return hidden[:, 0]
+        return hidden[:, :1]
     if pooling == "mention":
         mask = focus + mask * (focus.sum(dim=1, keepdim=True) == 0)
     weight = mask.unsqueeze(-1).float()
-    return (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+    return (hidden * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp(min=1)
 
 
 @contextmanager

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from os import PathLike, fspath
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from arbo.errors import UsageError
 from arbo.settings import read_json, settings_of
+
+if TYPE_CHECKING:
+    from clustering.vectors import Metric
 
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "random", "knn", "mixed"]
@@ -33,11 +36,15 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig:
-    """How a dual-encoder is trained. The defaults are those of the ArboEL paper (section 3.2, appendix A.1)."""
+    """How a dual-encoder is trained.
 
-    positives: PositiveStrategy = "arborescence"
+    The defaults are what to start with, see "Where to start" in docs/train.md; what papers train is in
+    `arbo.training.presets`.
+    """
+
+    positives: PositiveStrategy = "entity"
     """What a mention is drawn towards, see `arbo.training.positives`."""
-    negatives: NegativeStrategy = "knn"
+    negatives: NegativeStrategy = "in-batch"
     """What it is pushed away from, see `arbo.training.negatives`."""
     n_negatives: int = 10
     """How many of them; ``in-batch`` has as many as the batch offers, the others of a batch no more than that."""
@@ -47,11 +54,11 @@ class TrainingConfig:
     """How much of the positive is mixed into the negatives at most; None for none, see `arbo.training.mixup`."""
     mixup_gradient: bool = True
     """Whether what is mixed into them is differentiated too."""
-    loss: LossName = "arborescence"
+    loss: LossName = "cross-entropy"
     """See `arbo.training.losses`."""
-    scale: float = 1.0
-    """What similarities are multiplied with before the loss: 1 for inner products, some 20 for cosines. ``proxy`` has
-    ``alpha`` in its place."""
+    scale: float | None = None
+    """What similarities are multiplied with before the loss; None for 1 with inner products and 20 with cosines.
+    ``proxy`` has ``alpha`` in its place."""
     alpha: float = 32.0
     """Of ``proxy``: how strongly pairs that are on the wrong side of the margin pull and push."""
     margin: float = 0.0
@@ -65,17 +72,17 @@ class TrainingConfig:
     epochs: int = 5
     steps: int | None = None
     """Where training ends, if before its epochs do; the schedule ends there too."""
-    batch_size: int = 128
+    batch_size: int = 32
     """Mentions a step."""
     micro_batch: int = 32
     """Mentions whose texts are in memory at once; changes nothing but memory and speed, but for what dropout draws.
 
-    Where it is smaller than the batch, each text is read twice, once without gradients.
+    Where it is smaller than the batch, and with ``fgsm`` in any case, each text is read twice, once without gradients.
     """
     refresh: int | None = None
     """Steps after which positives and negatives are chosen anew; None for once an epoch."""
     optimizer: Optimizer = "adam"
-    learning_rate: float = 3e-5
+    learning_rate: float = 5e-5
     weight_decay: float = 0.0
     """Of ``adamw``."""
     schedule: Schedule = "linear"
@@ -107,7 +114,7 @@ class TrainingConfig:
                 raise UsageError(f"{name} must be between 0 and 1, not {value!r}")
         for name in ("learning_rate", "scale", "alpha", "epsilon", "adversarial_weight", "clip", "mixup"):
             value = getattr(self, name)
-            if value is None and name in ("clip", "mixup"):
+            if value is None and name in ("scale", "clip", "mixup"):
                 continue
             if type(value) not in (int, float) or not 0 < value < math.inf:
                 raise UsageError(f"{name} must be a number above 0, not {value!r}")
@@ -128,6 +135,13 @@ class TrainingConfig:
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, ready for JSON."""
         return asdict(self)
+
+    def scale_of(self, metric: Metric) -> float:
+        """Return what similarities of a metric are multiplied with."""
+        if self.loss == "proxy":
+            return self.alpha
+        defaults: dict[Metric, float] = {"dot": 1.0, "cosine": 20.0}
+        return defaults[metric] if self.scale is None else self.scale
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
         """Return the learning rate of a step, counted from 0, of so many.

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from arbo.encoders import DualEncoder
+from arbo.encoders.late import sum_of_max
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Pooling, Tower
 from arbo.errors import UsageError
@@ -34,7 +35,7 @@ def check_perturbable(encoder: DualEncoder) -> None:
 
 
 def adversarial_nodes(reader: Reader, batch: Batch, rows: slice, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
-    """Encode perturbed copies of the nodes of some mentions; (mentions, 1 + negatives, dim), `comparable`.
+    """Encode perturbed copies of the nodes of some mentions, `comparable`; of the shape of ``pairs.node``.
 
     They are differentiable with respect to the weights, and not to the mentions. What does not exist is zeros.
 
@@ -54,31 +55,45 @@ def adversarial_nodes(reader: Reader, batch: Batch, rows: slice, pairs: Pairs, e
     texts = [batch.texts[i] for i in text[order]]
     nodes = torch.zeros_like(pairs.node)
     for i, (tower, own) in enumerate(reader.batches(texts)):
-        at = tuple(torch.from_numpy(array[order[own]]).to(nodes.device) for array in (mention, place))
-        step = epsilon * torch.where(at[1] == 0, -1.0, 1.0)
-        read = [texts[j].row for j in own]
-        anchor = pairs.mention[at[0], 0]
-        nodes[at] = perturbed(tower, read, anchor, step, encoder.config.pooling, encoder.metric, seed + i)
+        at, column = (torch.from_numpy(array[order[own]]).to(nodes.device) for array in (mention, place))
+        copies = perturbed(
+            tower,
+            [texts[j].row for j in own],
+            pairs.node_mask[at, column],
+            pairs.mention[at, 0],
+            pairs.mention_mask[at, 0],
+            epsilon * torch.where(column == 0, -1.0, 1.0),
+            encoder.config.pooling,
+            encoder.metric,
+            seed + i,
+        )
+        nodes[at, column, : copies.shape[1]] = copies
     return nodes
 
 
 def perturbed(
     tower: Tower,
     rows: Sequence[TokenRow],
+    mask: Tensor,
     anchor: Tensor,
+    anchor_mask: Tensor,
     step: Tensor,
     pooling: Pooling,
     metric: Metric,
     seed: int,
 ) -> Tensor:
-    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient; (texts, dim).
+    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
+
+    As `Tower.encode` does; (texts, tokens, dim), which are fewer tokens than in the masks where all texts are shorter.
 
     Args:
         tower: what reads them.
         rows: (texts,) their tokens.
-        anchor: (texts, dim) what each is to become more similar to, `comparable`.
+        mask: (texts, tokens) which of their token vectors there are.
+        anchor: (texts, tokens, dim) what each is to become more similar to, `comparable`.
+        anchor_mask: (texts, tokens) which token vectors of that there are.
         step: (texts,) by how much; below 0, less similar.
-        pooling: how token vectors become one.
+        pooling: what becomes of token vectors.
         metric: of similarity.
         seed: of dropout.
 
@@ -95,8 +110,9 @@ def perturbed(
         inputs.append(summed.detach().requires_grad_())
         return inputs[-1]
 
-    similarity = (anchor.detach() * encode(keep)).sum()
-    (gradient,) = torch.autograd.grad(similarity, inputs)
+    found = encode(keep)
+    similarity = sum_of_max(anchor.detach(), anchor_mask, found, mask[:, : found.shape[1]])
+    (gradient,) = torch.autograd.grad(similarity.sum(), inputs)
     return encode(lambda summed: summed + step[:, None, None] * gradient.sign())
 
 

@@ -74,7 +74,7 @@ class Weights(torch.nn.Module):
 
     def forward(self, batch: Batch, part: slice) -> Tensor:
         """Encode some of a batch's texts; see `Reader.encode`."""
-        return self.reader.encode(batch.texts[part])
+        return self.reader.encode(batch, part)
 
 
 @dataclass(eq=False)
@@ -143,7 +143,7 @@ class Trainer:
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        nodes = self.plan.nodes(self.data, self.reader.owner, batch)
+        nodes = self.plan.nodes(self.data, self.reader.owner, batch, self.config, step)
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         rows = np.arange(len(batch))[rank::world]
         share = 1 / len(batch)
@@ -208,7 +208,7 @@ class Trainer:
             return float(loss.detach())
         with torch.no_grad():
             encoded = [encode(part) for part in parts]
-        vectors = encoded[0].new_empty(len(batch.texts), encoded[0].shape[1])
+        vectors = encoded[0].new_empty(len(batch.texts), *encoded[0].shape[1:])
         for part, own in zip(parts, encoded, strict=True):
             vectors[part] = own
         vectors.requires_grad_()
@@ -312,14 +312,19 @@ def train(
         DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
         UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is
-            of another training, or another process is at it; the device does not compute in that precision;
-            TensorBoard is not installed.
+            of another training, or another process is at it; the device does not compute in that precision; positives
+            other than ``entity`` for an encoder that keeps all tokens; TensorBoard is not installed.
 
     """
     config, target = config or TrainingConfig(), Path(out).resolve()
     check_replaceable(target)
     if checkpoint_every < 1:
         raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    if encoder.config.pooling == "tokens" and config.positives != "entity":
+        raise UsageError(
+            f"positives {config.positives!r} are chosen by one vector of each mention, where pooling 'tokens' keeps "
+            "those of all tokens: choose positives 'entity', or another pooling"
+        )
     if config.regulariser == "fgsm":
         check_perturbable(encoder)
     accelerator = _accelerator(config)

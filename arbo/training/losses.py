@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import pad, softplus
 
 from arbo.training.config import LossName, TrainingConfig
+from clustering.vectors import Metric
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -82,12 +83,12 @@ def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
     return softplus(-scores[:, 0]) + softplus(scores[:, 1:]).sum(dim=1)
 
 
-def loss_of(config: TrainingConfig) -> Loss:
+def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
     """Return the loss of a configuration, from similarities that are not scaled yet: `proxy_loss` does so itself."""
-    loss = LOSSES[config.loss]
+    loss, scale = LOSSES[config.loss], config.scale_of(metric)
     if config.loss == "proxy":
-        return partial(loss, alpha=config.alpha, margin=config.margin)
-    return lambda scores, exists: loss(config.scale * scores, exists)
+        return partial(loss, alpha=scale, margin=config.margin)
+    return lambda scores, exists: loss(scale * scores, exists)
 
 
 def _finite(scores: Tensor, exists: Tensor) -> Tensor:

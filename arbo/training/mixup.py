@@ -1,8 +1,10 @@
 """Adaptive mixup: negatives that are moved towards the positive, the further the better the model knows it.
 
 What the paper leaves open: the loss is differentiated through W and the positive's vector too, as its formulas are
-written, unless ``mixup_gradient`` is False. The scores of W are multiplied by ``scale``, as those of the loss are.
-Cosines compare unit vectors: these are what is mixed, and the mixture is made a unit vector again.
+written, unless ``mixup_gradient`` is False. The scores of W are scaled as those of the loss are.
+Cosines compare unit vectors: these are what is mixed, and the mixture is made a unit vector again. Texts of several
+token vectors are mixed place by place, the first token of the one with the first of the other; where one is longer, the
+rest of it is as it was, or the share of the positive alone.
 """
 
 from __future__ import annotations
@@ -22,17 +24,21 @@ def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
 
-def mixed_up(node: Tensor, share: Tensor, *, gradient: bool = True) -> Tensor:
-    """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; (mentions, 1 + negatives, dim).
+def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
+    """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; and say which tokens there are.
 
-    It is no average: all of the negative is left. The positive stays what it is.
+    It is no average: all of the negative is left. The positive stays what it is. A mixture has a token where either has
+    one.
 
     Args:
-        node: (mentions, 1 + negatives, dim) vectors, the positive's first.
+        node: (mentions, 1 + negatives, tokens, dim) token vectors, the positive's first.
+        mask: (mentions, 1 + negatives, tokens) which of them there are.
         share: (mentions,) alpha W.
         gradient: whether what is added is differentiated.
 
     """
-    positive = node[:, :1]
-    added = share[:, None, None] * positive
-    return torch.cat([positive, (added if gradient else added.detach()) + node[:, 1:]], dim=1)
+    node = node * mask.unsqueeze(-1)
+    positive, negatives = node[:, :1], node[:, 1:]
+    added = share[:, None, None, None] * positive
+    mixed = (added if gradient else added.detach()) + negatives
+    return torch.cat([positive, mixed], dim=1), torch.cat([mask[:, :1], mask[:, :1] | mask[:, 1:]], dim=1)

@@ -20,7 +20,7 @@ Papers call different things by one name; the last column has it: ArboEL, the pr
 
 What adaptive mixup calls mixed up is no choice of negatives but what becomes of those chosen: `arbo.training.mixup`.
 
-Nodes are numbered as in `Snapshot`; a row that has fewer negatives than asked for ends with -1.
+Nodes are numbered as in `Snapshot`; where there are fewer negatives than asked for, the other places are -1.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.domains import taken
 from arbo.torch_search import best_scanner
 from arbo.training.positives import Snapshot, nearest_text
-from clustering.arrays import Bools, Ids
-from clustering.knn import nearest
-from clustering.vectors import Vectors
+from clustering.arrays import Bools, Ids, ranges
+from clustering.comparison import Embeddings, nearest
 
 
 class Gold(NamedTuple):
@@ -72,8 +70,7 @@ class Gold(NamedTuple):
     def are_apart(self, a: Ids, b: Ids) -> Bools:
         """Say whether two mentions of one domain have no gold id in common; (pairs,)."""
         count = np.diff(self.indptr)[b]
-        pair = np.repeat(np.arange(len(b)), count)
-        place = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(self.indptr[b], count)
+        place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
         shared = self._holds(a[pair], self.id[place])
         n_shared = np.bincount(pair[shared], minlength=len(b))
         apart: Bools = (n_shared == 0) & (a != b) & (self.domain[a] == self.domain[b])
@@ -107,8 +104,11 @@ def near(snapshot: Snapshot, gold: Gold, mentions: Ids, *, n_entities: int, n_me
     return np.hstack([entity, mention])
 
 
-def random(snapshot: Snapshot, gold: Gold, mentions: Ids, n: int, rng: np.random.Generator) -> Ids:
-    """Draw wrong entities uniformly, none twice for a mention; of several texts of an entity one; (mentions, n)."""
+def random(snapshot: Snapshot, gold: Gold, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:
+    """Draw wrong entities uniformly, none twice for a mention; of several texts of an entity one; (mentions, n).
+
+    ``but``: (mentions, any) wrong entities that are not drawn, none twice; -1 for none.
+    """
     by_domain = np.argsort(gold.entity_domain, kind="stable")
     first, end = (
         np.searchsorted(gold.entity_domain[by_domain], gold.domain[mentions], side) for side in ("left", "right")
@@ -117,12 +117,14 @@ def random(snapshot: Snapshot, gold: Gold, mentions: Ids, n: int, rng: np.random
     inside = gold.id < len(by_domain)
     inside[inside] = gold.entity_domain[gold.id[inside]] == gold.domain[owner[inside]]
     n_wrong = end - first - np.bincount(owner[inside], minlength=len(gold.domain))[mentions]
+    n_wrong -= (but >= 0).sum(axis=1)
     drawn = np.full((len(mentions), n), -1)
     for column in range(n):
         todo = np.flatnonzero(n_wrong > column)
         while len(todo):
             entity = by_domain[rng.integers(first[todo], end[todo])]
-            fits = gold.is_wrong(mentions[todo], entity) & (drawn[todo, :column] != entity[:, None]).all(axis=1)
+            out = np.hstack([but[todo], drawn[todo, :column]])
+            fits = gold.is_wrong(mentions[todo], entity) & (out != entity[:, None]).all(axis=1)
             drawn[todo[fits], column] = entity[fits]
             todo = todo[~fits]
     entities = drawn[drawn >= 0]
@@ -134,8 +136,6 @@ def random(snapshot: Snapshot, gold: Gold, mentions: Ids, n: int, rng: np.random
 
 def in_batch(owner: Ids, gold: Gold, mentions: Ids, positive: Ids) -> Ids:
     """Give every mention of a batch the positives of the others, each once; (mentions, distinct positives).
-
-    In an order that is random, each mention's its own; the same each time for a batch.
 
     Args:
         owner: (entity texts,) the entity of each.
@@ -151,23 +151,20 @@ def in_batch(owner: Ids, gold: Gold, mentions: Ids, positive: Ids) -> Ids:
     is_text = node < len(owner)
     wrong[is_text] = gold.is_wrong(mention[is_text], owner[node[is_text]])
     wrong[~is_text] = gold.are_apart(mention[~is_text], node[~is_text] - len(owner))
-    found = np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
-    return np.random.default_rng(mentions).permuted(found, axis=1)
+    return np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
 
 
 def _nearest_allowed(
-    snapshot: Snapshot, mentions: Ids, vectors: Vectors, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
+    snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
 ) -> Ids:
     """Find the nearest of some things that are allowed, fetching as many as it takes; (mentions, n), -1 at the end."""
     found = np.full((len(mentions), n), -1)
-    corpus = taken(vectors, things)
+    corpus = embeddings.taken(things)
     todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8
     while len(todo):
         width = min(width, len(things))
         own = mentions[todo]
-        queries = Vectors(
-            snapshot.mentions.matrix, snapshot.mentions.row[own], np.arange(len(own), dtype=np.int32), len(own)
-        )
+        queries = snapshot.mentions.taken(own)
         ids = nearest(queries, corpus, width, metric=snapshot.metric, scanner=best_scanner()).ids
         ids, fits = things[ids], ids >= 0
         fits[fits] = allowed(np.repeat(own, width)[fits.ravel()], ids[fits])

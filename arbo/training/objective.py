@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from arbo.encoders.late import sum_of_max
 from arbo.training.config import TrainingConfig
 from arbo.training.hardest import hardest
 from arbo.training.losses import loss_of
@@ -15,20 +16,26 @@ from clustering.vectors import Metric
 
 
 class Pairs(NamedTuple):
-    """Mentions and the nodes that each is compared with, as vectors that are `comparable`."""
+    """Mentions and the nodes that each is compared with, as token vectors that are `comparable`; a pooled one is one.
+
+    Token vectors are padded; which of them there are, masks say.
+    """
 
     mention: Tensor
-    """(mentions, 1, dim)"""
+    """(mentions, 1, tokens, dim)"""
+    mention_mask: Tensor
+    """(mentions, 1, tokens)"""
     node: Tensor
-    """(mentions, 1 + negatives, dim), the positive's first."""
+    """(mentions, 1 + negatives, tokens, dim), the positive's first."""
+    node_mask: Tensor
+    """(mentions, 1 + negatives, tokens)"""
     exists: Tensor
     """(mentions, 1 + negatives) which nodes are compared with."""
 
     @property
     def scores(self) -> Tensor:
-        """Similarities; (mentions, 1 + negatives)."""
-        # Not a matrix product: autocast or TF32 would round it, which is coarser than what the loss learns from.
-        return (self.mention * self.node).sum(dim=2)
+        """Similarities, sums of maxima; (mentions, 1 + negatives)."""
+        return sum_of_max(self.mention, self.mention_mask, self.node, self.node_mask)
 
 
 def comparable(vectors: Tensor, metric: Metric) -> Tensor:
@@ -48,7 +55,7 @@ def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
     """Return the loss of each mention: mix the negatives up, compare, and ask the loss; (mentions,)."""
     if config.mixup is not None:
-        share = config.mixup * positive_share(config.scale * pairs.scores, pairs.exists)
-        mixed = mixed_up(pairs.node, share, gradient=config.mixup_gradient)
-        pairs = pairs._replace(node=comparable(mixed, metric))
-    return loss_of(config)(pairs.scores, pairs.exists)
+        share = config.mixup * positive_share(config.scale_of(metric) * pairs.scores, pairs.exists)
+        mixed, mask = mixed_up(pairs.node, pairs.node_mask, share, gradient=config.mixup_gradient)
+        pairs = pairs._replace(node=comparable(mixed, metric), node_mask=mask)
+    return loss_of(config, metric)(pairs.scores, pairs.exists)

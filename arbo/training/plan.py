@@ -29,20 +29,24 @@ def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
     return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")
 
 
+def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
+    return np.random.default_rng([config.seed, what, step])
+
+
 class Plan(NamedTuple):
     """What each mention is to be compared with, chosen by one snapshot of the model; nodes as in `Snapshot`."""
 
     positive: Ids
     """(mentions,) -1 for a mention that is not trained on."""
     negative: Ids
-    """(mentions, negatives) rows end with -1; without columns where they are those of the batch."""
+    """(mentions, negatives) -1 for none; without columns where they are those of the batch."""
 
     @classmethod
     def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
         """Choose positives and negatives; ``step`` seeds what is random."""
 
         def rng(what: int) -> np.random.Generator:
-            return np.random.default_rng([config.seed, what, step])
+            return _rng(config, what, step)
 
         positive = pick_positives(snapshot, config.positives, rng(_POSITIVES))
         queries, n = data.queries, config.n_negatives
@@ -53,21 +57,27 @@ class Plan(NamedTuple):
         elif config.negatives in ("random", "mixed"):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
             hard = near(snapshot, data.gold, queries, n_entities=n_hard, n_mentions=0)
-            chosen = np.hstack([hard, random(snapshot, data.gold, queries, n - n_hard, rng(_NEGATIVES))])
+            near_ones = np.where(hard >= 0, snapshot.entities.owner[hard], -1)
+            others = random(snapshot, data.gold, queries, n - n_hard, rng(_NEGATIVES), but=near_ones)
+            chosen = np.hstack([hard, others])
         negative = np.full((len(positive), chosen.shape[1]), -1)
         negative[queries] = chosen
         return cls(positive, negative)
 
-    def nodes(self, data: TrainingSet, owner: Ids, batch: Ids) -> Ids:
+    def nodes(self, data: TrainingSet, owner: Ids, batch: Ids, config: TrainingConfig, step: int) -> Ids:
         """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
 
         Args:
             data: what the mentions are of.
             owner: (entity texts,) the entity of each.
             batch: the mentions.
+            config: as in `of`.
+            step: seeds the order of negatives that are partly random.
 
         """
         positive, negative = self.positive[batch], self.negative[batch]
         if not self.negative.shape[1]:
             negative = in_batch(owner, data.gold, batch, positive)
+            if config.negatives == "in-batch-mixed":
+                negative = _rng(config, _NEGATIVES, step).permuted(negative, axis=1)
         return np.column_stack([positive, negative])

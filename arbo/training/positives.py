@@ -16,16 +16,16 @@ spanning tree, rooted at the entity (ArboEL, sections 2.2 and 3.2):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from arbo.training.config import PositiveStrategy
 from clustering import Graph, partition
-from clustering.arrays import Floats, Ids
+from clustering.arrays import Floats, Ids, pairs_of
+from clustering.comparison import Embeddings, pair_dissimilarity
 from clustering.dense import nearest_others, spanning_tree
-from clustering.knn import pair_dissimilarity
-from clustering.vectors import Metric, Vectors
+from clustering.vectors import Metric
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,9 +35,9 @@ class Snapshot:
     Nodes are numbered entity texts first, one or several an entity (its names), then mentions.
     """
 
-    entities: Vectors
+    entities: Embeddings
     """Pair ``i`` is entity text ``i``."""
-    mentions: Vectors
+    mentions: Embeddings
     gold: Ids
     """(mentions,) the entity that a mention is of, -1 where the knowledge base has none."""
     metric: Metric
@@ -87,18 +87,13 @@ def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Fl
 
     Of equally near ones the first.
     """
-    begin = np.searchsorted(snapshot.entities.owner, entity)
-    count = np.searchsorted(snapshot.entities.owner, entity, side="right") - begin
+    text, pair = pairs_of(snapshot.entities.owner, entity)
+    count = np.bincount(pair, minlength=len(entity))
     if (count == 0).any():
         raise ValueError(f"entity {entity[np.argmin(count)]} has no text")
-    start = np.cumsum(count) - count
-    text = np.arange(count.sum()) - np.repeat(start - begin, count)
-    texts = Vectors(
-        snapshot.entities.matrix, snapshot.entities.row, np.arange(snapshot.n_texts, dtype=np.int32), snapshot.n_texts
-    )
-    weight = pair_dissimilarity(snapshot.mentions, texts, np.repeat(mention, count), text, metric=snapshot.metric)
-    pair = np.repeat(np.arange(len(entity)), count)
-    best = np.lexsort((text, weight, pair))[start]
+    texts = replace(snapshot.entities, owner=np.arange(snapshot.n_texts, dtype=np.int32), n=snapshot.n_texts)
+    weight = pair_dissimilarity(snapshot.mentions, texts, mention[pair], text, metric=snapshot.metric)
+    best = np.lexsort((text, weight, pair))[np.cumsum(count) - count]
     return text[best], weight[best]
 
 

@@ -9,22 +9,35 @@ from typing import Literal, NamedTuple
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.training.config import TrainingConfig
 
-PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual"]
+PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
 
 
 class Preset(NamedTuple):
-    """How a paper trains, and what its encoder reads."""
+    """How a paper trains, with a transformer each for mentions and entities, and what these read."""
 
     training: TrainingConfig
     encoder: EncoderConfig
-    two_towers: bool = True
-    """Whether mentions and entities have a transformer each."""
 
 
 _MARKED = {
     "mention": "[CLS] {left} [Ms] {mention} [Me] {right} [SEP]",
     "entity": "[CLS] {name} [ENT] {description} [SEP]",
 }
+
+# Section 3.2, appendix A.1.
+_ARBOEL = TrainingConfig(
+    positives="arborescence",
+    negatives="knn",
+    n_negatives=10,
+    loss="arborescence",
+    epochs=5,
+    batch_size=128,
+    optimizer="adam",
+    learning_rate=3e-5,
+    schedule="linear",
+    warmup=0.1,
+    clip=1.0,
+)
 
 # Table 6. 64 negatives are its best for MedMentions, and too many for its GPU beside their perturbed copies. The
 # micro-batch is arbo's own: one of 32 mentions would have 2,000 texts in memory at once.
@@ -61,12 +74,15 @@ _AMH = TrainingConfig(
 )
 
 PRESETS: Mapping[PresetName, Preset] = {
-    "arboel": Preset(TrainingConfig(), EncoderConfig.in_context()),
+    "arboel": Preset(_ARBOEL, EncoderConfig.in_context()),
     "pel": Preset(_PEL, _PEL_READS),
     "pel-fgsm": Preset(
         replace(_PEL, n_negatives=32, regulariser="fgsm", epsilon=0.01, adversarial_weight=1.0, micro_batch=2),
         _PEL_READS,
     ),
     "amh-dual": Preset(_AMH, EncoderConfig.in_context(**_MARKED)),
+    "amh-mean": Preset(_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
+    "amh-som": Preset(_AMH, EncoderConfig.in_context(pooling="tokens", **_MARKED)),
 }
-"""ArboEL (its arborescence), the proxy paper without and with its regulariser, adaptive mixup with the score DUAL."""
+"""ArboEL (its arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores DUAL,
+Pooling Mean and SOM (equations 4 to 6)."""

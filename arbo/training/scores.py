@@ -9,11 +9,12 @@ from typing import NamedTuple, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from arbo.encoders import DualEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower, batch_end
+from arbo.encoders.tower import Tower, batch_end, n_vectors
 from arbo.training.data import TrainingSet
 from arbo.training.objective import Pairs, comparable
 from clustering.arrays import Bools, Ids
@@ -32,6 +33,8 @@ class Batch:
 
     texts: list[Text]
     """The shortest first: every n-th of them are a fair n-th of the work."""
+    mask: Bools
+    """(texts, tokens) which token vectors each has, as wide as the longest; one if they are pooled."""
     mention: Ids
     """(mentions,) the text of each."""
     node: Ids
@@ -83,19 +86,23 @@ class Reader:
         node[is_entity] = rank[len(read) + entity_place]
         exists = nodes >= 0
         exists[:, 1:] &= (node[:, 1:] != node[:, :1]) & (node[:, 1:] != mention[:, None])
-        return Batch([texts[i] for i in order], mention, node, exists)
+        count = np.array([n_vectors(texts[i].row, self.encoder.config.pooling) for i in order])
+        mask = np.arange(count.max(initial=1)) < count[:, None]
+        return Batch([texts[i] for i in order], mask, mention, node, exists)
 
     def _key(self, text: Text) -> Hashable:
         """Return what a text's vector depends on; only one sort of pooling looks where the mention is."""
         ids, begin, end = text.row
         return text.tower, tuple(ids), (begin, end) if self.encoder.config.pooling == "mention" else None
 
-    def encode(self, texts: Sequence[Text]) -> Tensor:
-        """Encode some of a batch's texts, those of like length together; (texts, dim)."""
+    def encode(self, batch: Batch, part: slice) -> Tensor:
+        """Encode some of a batch's texts, those of like length together; (texts, tokens, dim), padded with zeros."""
+        texts, width = batch.texts[part], batch.mask.shape[1]
         places: list[int] = []
         parts = []
         for tower, own in self.batches(texts):
-            parts.append(tower.encode([texts[i].row for i in own], self.encoder.config.pooling))
+            found = tower.encode([texts[i].row for i in own], self.encoder.config.pooling)
+            parts.append(pad(found, (0, 0, 0, width - found.shape[1])))
             places += own
         vectors = torch.cat(parts)
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
@@ -116,7 +123,7 @@ class Reader:
 
         Args:
             batch: the batch.
-            vectors: (texts, dim) of its texts.
+            vectors: (texts, tokens, dim) of its texts.
             rows: the mentions.
 
         """
@@ -125,4 +132,5 @@ class Reader:
             torch.from_numpy(array[rows]).to(vectors.device)
             for array in (batch.mention[:, None], batch.node, batch.exists)
         )
-        return Pairs(vectors[query], vectors[compared], exists)
+        mask = torch.from_numpy(batch.mask).to(vectors.device)
+        return Pairs(vectors[query], mask[query], vectors[compared], mask[compared], exists)

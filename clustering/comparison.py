@@ -1,0 +1,101 @@
+"""Neighbours and dissimilarities of things, whatever stands for them: the one place that tells the kinds apart.
+
+Of `Vectors` they are those of `clustering.knn`, of `TokenMatrices` those of `clustering.late_interaction`: a first
+stage on pooled vectors proposes `CANDIDATES` things, which are then compared token by token.
+"""
+
+from typing import TypeAlias
+
+from clustering import knn
+from clustering.arrays import Floats, Ids
+from clustering.dense_search import Scanner, faiss_scanner
+from clustering.knn import Neighbors, Progress, silent
+from clustering.late_interaction import TokenMatrices, late_dissimilarity, late_nearest, late_recall
+from clustering.search import SearchMethod
+from clustering.vectors import Metric, Vectors
+
+Embeddings: TypeAlias = Vectors | TokenMatrices
+"""What stands for things where they are compared: one or several vectors of each, or those of all tokens."""
+
+CANDIDATES = 256
+"""Things that the first stage proposes for each query, more if more neighbours are wanted; so few are searched exactly.
+What it misses of 5,000 names is measured in `benchmarks/late_interaction.py`."""
+
+
+def nearest(
+    queries: Embeddings,
+    corpus: Embeddings,
+    k: int,
+    *,
+    metric: Metric = "cosine",
+    search: SearchMethod = "exact",
+    scanner: Scanner = faiss_scanner,
+    self_ids: Ids | None = None,
+    progress: Progress = silent,
+) -> Neighbors:
+    """Find the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
+
+    With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`.
+
+    Raises:
+        ValueError: one of the two is vectors, the other token matrices; and what these searches raise.
+
+    """
+    if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
+        return late_nearest(
+            queries,
+            corpus,
+            k,
+            n_candidates=max(k, CANDIDATES),
+            metric=metric,
+            search=search,
+            scanner=scanner,
+            self_ids=self_ids,
+            progress=progress,
+        )
+    if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
+        return knn.nearest(
+            queries,
+            corpus,
+            k,
+            metric=metric,
+            search=search,
+            scanner=scanner,
+            self_ids=self_ids,
+            progress=progress,
+        )
+    raise _unlike(queries, corpus)
+
+
+def measured_recall(
+    found: Neighbors,
+    queries: Embeddings,
+    corpus: Embeddings,
+    *,
+    metric: Metric = "cosine",
+    self_ids: Ids | None = None,
+) -> float:
+    """Share of the exact neighbours that `nearest` found; see `clustering.knn.measured_recall` and `late_recall`."""
+    if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
+        return late_recall(found, queries, corpus, metric=metric, self_ids=self_ids)
+    if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
+        return knn.measured_recall(found, queries, corpus, metric=metric, self_ids=self_ids)
+    raise _unlike(queries, corpus)
+
+
+def pair_dissimilarity(
+    queries: Embeddings, corpus: Embeddings, query: Ids, thing: Ids, *, metric: Metric = "cosine"
+) -> Floats:
+    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus, as `nearest` finds it; (pairs,)."""
+    if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
+        return late_dissimilarity(queries, corpus, query, thing, metric=metric)
+    if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
+        return knn.pair_dissimilarity(queries, corpus, query, thing, metric=metric)
+    raise _unlike(queries, corpus)
+
+
+def _unlike(queries: Embeddings, corpus: Embeddings) -> ValueError:
+    return ValueError(
+        f"queries are {type(queries).__name__}, the corpus is {type(corpus).__name__}: "
+        "were they made by the same encoder?"
+    )
