@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from arbo.result import Cluster, Link, Result
     from arbo.sample import load_sample
     from arbo.training.config import TrainingConfig
-    from arbo.training.loop import train
+    from arbo.training.dual import train
     from arbo.withholding import nil_split
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
@@ -60,7 +60,7 @@ _HOME = {
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
-    "train": "training.loop",
+    "train": "training.dual",
 }
 
 __all__ = [

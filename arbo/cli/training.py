@@ -159,7 +159,7 @@ def train(
     """
     from arbo import DualEncoder, EncoderConfig, console
     from arbo.progress import bars
-    from arbo.training.loop import train as train_encoder
+    from arbo.training.dual import train as train_encoder
     from arbo.training.presets import PRESETS
 
     base = None if preset is None else PRESETS[preset.value]
