@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from arbo.readers.pubtator import read_pubtator
     from arbo.result import Cluster, Link, Result
     from arbo.sample import load_sample
-    from arbo.training.config import TrainingConfig
+    from arbo.training.config import RerankingConfig, TrainingConfig
     from arbo.training.dual import train
+    from arbo.training.reranking import train_reranker
     from arbo.withholding import nil_split
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
@@ -50,6 +51,7 @@ _HOME = {
     "Mention": "documents",
     "MissingDependency": "errors",
     "NgramEncoder": "encoders",
+    "RerankingConfig": "training.config",
     "Result": "result",
     "TrainingConfig": "training.config",
     "UsageError": "errors",
@@ -61,6 +63,7 @@ _HOME = {
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
     "train": "training.dual",
+    "train_reranker": "training.reranking",
 }
 
 __all__ = [
@@ -82,6 +85,7 @@ __all__ = [
     "Mention",
     "MissingDependency",
     "NgramEncoder",
+    "RerankingConfig",
     "Result",
     "TrainingConfig",
     "UsageError",
@@ -93,6 +97,7 @@ __all__ = [
     "read_jsonl",
     "read_pubtator",
     "train",
+    "train_reranker",
 ]
 
 

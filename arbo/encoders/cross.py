@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
 
+if TYPE_CHECKING:
+    import torch
+
 SLICE = 4096
 """Pairs whose tokens are held at once."""
 
@@ -35,8 +38,8 @@ SLICE = 4096
 class CrossEncoder:
     """A score of a mention and an entity: a transformer over both, and a linear layer over its pooled vector.
 
-    Load one with `from_pretrained`, or begin one with `of`. To train one, change the weights of a `copy`, as of a
-    `DualEncoder`. Segments are not told apart, as in the code that the ArboEL paper is based on.
+    Load one with `from_pretrained`, or begin one with `of` and train it with `arbo.train_reranker`. Segments are not
+    told apart, as in the code that the ArboEL paper is based on.
     """
 
     tower: Tower
@@ -96,6 +99,11 @@ class CrossEncoder:
     def with_markers(self) -> Self:
         """Return a copy to whose vocabulary the markers of both templates are added; see `DualEncoder.with_markers`."""
         return replace(self, tower=self._reader.with_markers().mention_tower)
+
+    @property
+    def module(self) -> torch.nn.ModuleList:
+        """All that has weights, as of a `DualEncoder`."""
+        return self._reader.module
 
     @property
     def threshold(self) -> float:

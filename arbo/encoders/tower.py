@@ -330,6 +330,19 @@ def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
     return end
 
 
+def packs(lengths: Sequence[int], budget: int) -> Iterator[slice]:
+    """Divide ascending lengths into batches, see `batch_end`.
+
+    >>> list(packs([2, 3, 3, 9], 9))
+    [slice(0, 3, None), slice(3, 4, None)]
+    """
+    begin = 0
+    while begin < len(lengths):
+        end = batch_end(lengths, begin, budget)
+        yield slice(begin, end)
+        begin = end
+
+
 def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling: Pooling) -> torch.Tensor:
     """Make one vector of a row's token vectors: (rows, tokens, dim) to (rows, 1, dim), in float32.
 
