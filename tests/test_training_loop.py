@@ -49,7 +49,14 @@ from arbo.training.scores import Batch, Reader  # noqa: E402
 pytestmark = pytest.mark.slow
 
 QUICK = TrainingConfig(
-    positives="entity", negatives="random", n_negatives=4, epochs=1, batch_size=32, scale=20.0, learning_rate=1e-3
+    positives="entity",
+    negatives="random",
+    n_negatives=4,
+    loss="arborescence",
+    scale=20.0,
+    epochs=1,
+    batch_size=32,
+    learning_rate=1e-3,
 )
 
 

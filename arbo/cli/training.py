@@ -119,7 +119,8 @@ def train(
             help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
             "mixup. Two towers read mentions in context and entities with their description; the first token (arboel, "
             "amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are compared by inner product, "
-            "or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override single fields.",
+            "or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override single fields. Without a "
+            "preset: what to start with, one tower that reads names, near negatives, cross-entropy over cosines.",
         ),
     ] = None,
     config: Annotated[

@@ -124,9 +124,9 @@ class TrainingConfig(LoopConfig):
 
     positives: PositiveStrategy = "entity"
     """What a mention is drawn towards, see `arbo.training.positives`."""
-    negatives: NegativeStrategy = "in-batch"
+    negatives: NegativeStrategy = "knn"
     """What it is pushed away from, see `arbo.training.negatives`."""
-    n_negatives: int = 10
+    n_negatives: int = 4
     """How many of them; ``in-batch`` has as many as the batch offers, the others of a batch no more than that."""
     hard_share: float = 0.5
     """Of ``mixed`` and ``in-batch-mixed``: the share of near ones."""
