@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, MethodName, OnError, SearchName
 
 if TYPE_CHECKING:
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus
-    from arbo.encoders import CrossEncoder, Encoder
+    from arbo.encoders import CrossEncoder, CrossEncoderConfig, Encoder, EncoderConfig
     from arbo.knowledge_base import KnowledgeBase
+    from arbo.training.config import LoopConfig
+
+Settings = TypeVar("Settings", bound="LoopConfig | EncoderConfig | CrossEncoderConfig")
 
 
 def linker_config(
@@ -160,3 +163,28 @@ def read_documents(path: Path, format_: DocumentFormat, types: list[str] | None,
     for note, count in documents.notes.items():
         console.say(f"{path.name}: {count:,} {note}")
     return documents
+
+
+def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
+    """Say how many mentions of training documents have an entity."""
+    from arbo import console
+
+    annotated = [
+        (mention.gold, document.domain) for document in documents for mention in document.mentions if mention.gold
+    ]
+    known = sum(kb.first_row(gold, domain) is not None for gold, domain in annotated)
+    console.say(
+        f"{known:,} of {len(annotated):,} mentions with an id have it in the knowledge base: they are trained on"
+    )
+    if known < len(annotated) / 2:
+        console.warn("the knowledge base lacks most: do the ids match? --kb-xrefs MSH, say, lets it answer to MeSH ids")
+
+
+def overridden(base: Settings, file: Path | None, what: str) -> Settings:
+    """Change the settings that a JSON file gives; unknown ones are an error, in which ``what`` names them all."""
+    from arbo.settings import read_json, settings_of
+
+    if file is None:
+        return base
+    values = read_json(file, what)
+    return settings_of(type(base), asdict(base) | values if isinstance(values, dict) else values, file=str(file))
