@@ -29,7 +29,7 @@ from arbo.encoders.cross import Pairs
 from arbo.encoders.model_folder import check_replaceable
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import packs
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
 from arbo.progress import quiet
@@ -310,7 +310,14 @@ def _kept(
             if not file.is_file():
                 Candidates.of(linker, corpus, k=k).save(file)
     accelerator.wait_for_everyone()
-    candidates = [Candidates.load(file) for file in files]
-    for own, corpus in zip(candidates, corpora.values(), strict=True):
-        own.check(corpus, linker.kb)
+    return [_checked(file, corpus, linker.kb) for file, corpus in zip(files, corpora.values(), strict=True)]
+
+
+def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:
+    """Load candidates, unless they are stale."""
+    try:
+        candidates = Candidates.load(file)
+        candidates.check(documents, kb)
+    except DataError as error:
+        raise DataError(f"{error.problem}: delete the file, and they are found anew", file=str(file)) from error
     return candidates
