@@ -13,9 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from arbo.candidates import Candidates
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus, Document, Mention
-    from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder, VectorEncoder
+    from arbo.encoders import CrossEncoder, CrossEncoderConfig, DualEncoder, EncoderConfig, NgramEncoder, VectorEncoder
     from arbo.errors import ArboError, DataError, MissingDependency, UsageError
     from arbo.evaluation import compare
     from arbo.knowledge_base import Entity, KnowledgeBase
@@ -25,15 +26,19 @@ if TYPE_CHECKING:
     from arbo.readers.pubtator import read_pubtator
     from arbo.result import Cluster, Link, Result
     from arbo.sample import load_sample
-    from arbo.training.config import TrainingConfig
-    from arbo.training.loop import train
+    from arbo.training.config import RerankingConfig, TrainingConfig
+    from arbo.training.dual import train
+    from arbo.training.reranking import train_reranker
     from arbo.withholding import nil_split
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
 _HOME = {
     "ArboError": "errors",
+    "Candidates": "candidates",
     "Cluster": "result",
     "Corpus": "documents",
+    "CrossEncoder": "encoders",
+    "CrossEncoderConfig": "encoders",
     "DataError": "errors",
     "Document": "documents",
     "DualEncoder": "encoders",
@@ -46,6 +51,7 @@ _HOME = {
     "Mention": "documents",
     "MissingDependency": "errors",
     "NgramEncoder": "encoders",
+    "RerankingConfig": "training.config",
     "Result": "result",
     "TrainingConfig": "training.config",
     "UsageError": "errors",
@@ -56,13 +62,17 @@ _HOME = {
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
-    "train": "training.loop",
+    "train": "training.dual",
+    "train_reranker": "training.reranking",
 }
 
 __all__ = [
     "ArboError",
+    "Candidates",
     "Cluster",
     "Corpus",
+    "CrossEncoder",
+    "CrossEncoderConfig",
     "DataError",
     "Document",
     "DualEncoder",
@@ -75,6 +85,7 @@ __all__ = [
     "Mention",
     "MissingDependency",
     "NgramEncoder",
+    "RerankingConfig",
     "Result",
     "TrainingConfig",
     "UsageError",
@@ -86,6 +97,7 @@ __all__ = [
     "read_jsonl",
     "read_pubtator",
     "train",
+    "train_reranker",
 ]
 
 

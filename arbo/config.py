@@ -28,7 +28,10 @@ class LinkerConfig:
     mention_threshold: Limit = "default"
     """Heaviest edge between mentions."""
     candidates: int = 16
-    """Nearest entities kept of each mention, for margins and recall@k."""
+    """Nearest entities kept of each mention, for margins and recall@k; a reranker reads them."""
+    skip_margin: float | None = None
+    """Mentions whose nearest entity is so much nearer than the second are not read by a reranker; None reads all. See
+    `arbo.reranker.skipping`."""
     search: SearchMethod = "exact"
     """How neighbours are found: ``exact``, or approximately over dense vectors, by a graph (``hnsw``) or by lists
     around centroids (``ivf``). With the pooling ``tokens`` this is the first stage, which proposes 256 things to be
@@ -51,6 +54,9 @@ class LinkerConfig:
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; any number below all edges does the same")
+        margin = self.skip_margin
+        if margin is not None and (type(margin) not in (int, float) or not 0 <= margin < float("inf")):
+            raise UsageError(f"skip_margin must be a number of at least 0 or None, not {margin!r}")
         if type(self.expand_abbreviations) is not bool:
             raise UsageError(f"expand_abbreviations must be true or false, not {self.expand_abbreviations!r}")
 
@@ -75,10 +81,19 @@ class LinkerConfig:
 
 def tuned_encoder(path: str | PathLike[str]) -> dict[str, Any] | None:
     """Read the settings of the encoder that a configuration was tuned with; None where the file does not tell."""
-    encoder = _tuned(path).get("encoder")
-    if encoder is not None and not (isinstance(encoder, dict) and isinstance(encoder.get("model", ""), str)):
-        raise DataError("`encoder` must be an object, as `arbo tune` writes it", file=fspath(path))
-    return encoder
+    return _tuned_model(path, "encoder")
+
+
+def tuned_reranker(path: str | PathLike[str]) -> dict[str, Any] | None:
+    """Read the settings of the reranker that a configuration was tuned with; None where there was none."""
+    return _tuned_model(path, "reranker")
+
+
+def _tuned_model(path: str | PathLike[str], part: str) -> dict[str, Any] | None:
+    settings = _tuned(path).get(part)
+    if settings is not None and not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):
+        raise DataError(f"`{part}` must be an object, as `arbo tune` writes it", file=fspath(path))
+    return settings
 
 
 def _tuned(path: str | PathLike[str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from clustering.late_interaction import SAMPLE
 
 if TYPE_CHECKING:
     from arbo.linker import Linker
+    from arbo.reranker import Reranker
 
 MEGABYTE = 1 << 20
 
@@ -43,6 +44,8 @@ _SPARSE_SECONDS = 4e-9
 _LATE_SECONDS = 3e-10
 # Imports and kernels, and describing a mention.
 _START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
+# A pair of a mention and a candidate that a reranker reads, in bytes.
+_PAIR = 80
 # A transformer's working memory beyond its weights, on a processor.
 _TRANSFORMER = 200 * MEGABYTE
 # Seconds to load a transformer, and to look a text up in the store.
@@ -84,6 +87,8 @@ class Estimate:
     candidates: int
     to_embed: int
     """Texts that a transformer has to read; those in the cache are not among them."""
+    to_read: int
+    """Pairs of a mention and a candidate that a reranker has to read, at most."""
     peak_bytes: int
     seconds: float
 
@@ -97,9 +102,10 @@ class Estimate:
         if minutes > 120:
             time_ = f"{minutes / 60:.1f} hours"
         embed = f", {self.to_embed:,} texts to embed" if self.to_embed else ""
+        read = f", {self.to_read:,} pairs to read" if self.to_read else ""
         return (
             f"{self.mentions:,} mentions ({self.distinct_mentions:,} distinct), {self.entities:,} entities with "
-            f"{self.names:,} vectors, k={self.k}{embed}:\nabout {time_}, "
+            f"{self.names:,} vectors, k={self.k}{embed}{read}:\nabout {time_}, "
             f"peak memory about {self.peak_bytes / 1e9:.2f} GB"
         )
 
@@ -111,6 +117,8 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
     entity = _NOTHING if kb is None else entity_cost(linker.encoder, kb)
     mention = mention_cost(linker.encoder, inputs)
     n, k, candidates = len(inputs), linker.config.k, linker.config.candidates
+    to_read = n * min(candidates, len(kb)) if linker.reranker and kb else 0
+    reading = _reading_seconds(linker.reranker, inputs, kb, to_read) if linker.reranker and kb and to_read else 0.0
     held = _resident()
     decide = n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
     scaled = 0
@@ -119,7 +127,7 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
     stages = (
         entity.peak,
         entity.kept + mention.peak,
-        entity.kept + mention.kept + _ENGINE + max(scaled, decide),
+        entity.kept + mention.kept + _ENGINE + max(scaled, decide + (_TRANSFORMER + _PAIR * to_read if to_read else 0)),
     )
     searched = mention.vectors * (entity.vectors + mention.vectors)
     search = searched * (_SPARSE_SECONDS if mention.dim == 0 else 2 * mention.dim / _flops(mention.dim))
@@ -137,8 +145,9 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
         k=k,
         candidates=candidates,
         to_embed=entity.to_embed + mention.to_embed,
+        to_read=to_read,
         peak_bytes=held + max(stages),
-        seconds=_START_SECONDS + entity.seconds + mention.seconds + search + n * _MENTION_SECONDS,
+        seconds=_START_SECONDS + entity.seconds + mention.seconds + search + reading + n * _MENTION_SECONDS,
     )
 
 
@@ -230,6 +239,20 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
         texts_a_thing = len(texts.owner) / len(set(texts.owner))
         cost = cost._replace(kept=kept, peak=kept, tokens=tokens * texts_a_thing)
     return cost._replace(to_embed=len(missing), peak=cost.peak + _TRANSFORMER, seconds=seconds)
+
+
+def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, n_pairs: int) -> float:
+    """Time a reranker on some pairs of mentions and entities, spread over both."""
+    n = min(_RUN, n_pairs)
+    some = [inputs[i] for i in np.linspace(0, len(inputs) - 1, n).astype(int)]
+    entity = np.linspace(0, len(kb) - 1, n).astype(int)
+
+    def spent() -> float:
+        begun = time.perf_counter()
+        reranker.score(some, kb, np.arange(n), entity)
+        return time.perf_counter() - begun
+
+    return min(spent(), spent()) / n * n_pairs
 
 
 def _flops(dim: int) -> float:

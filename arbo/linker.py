@@ -1,4 +1,4 @@
-"""The recipe: encode, search, graph, partition, links."""
+"""The recipe: encode, search, rerank, graph, partition, links."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from arbo.encoders import Encoder, NgramEncoder
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
+from arbo.reranker import Reranker, reranked
 from arbo.result import Result, describe
 from arbo.retrieval import Retrieval, mention_inputs, retrieve
 from arbo.stopwatch import Stopwatch
@@ -35,6 +36,8 @@ class Linker:
         config: how the graph is built and clustered.
         announce: shows progress, see `arbo.progress`.
         tuning: how `tune` chose the configuration.
+        reranker: reads each mention with its candidates, and makes their edges, see `arbo.reranker`; None leaves that
+            to the encoder.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -49,6 +52,7 @@ class Linker:
     config: LinkerConfig = field(default_factory=LinkerConfig)
     announce: Announce = quiet
     tuning: Tuning | None = None
+    reranker: Reranker | None = None
 
     def __post_init__(self) -> None:
         if self.kb is not None:
@@ -96,7 +100,7 @@ class Linker:
         return estimate(self, Corpus.of(documents), discover=self.kb is None if discover is None else discover)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
-        """Encode the mentions and find their neighbours, among entities too unless to discover: what takes long."""
+        """Encode the mentions, find their neighbours, among entities too unless to discover, and rerank these."""
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if discover or not self.kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
@@ -104,7 +108,7 @@ class Linker:
         else:
             encoder, entities = self._entities
             domains = [entity.domain for entity in self.kb]
-        return retrieve(
+        found = retrieve(
             encoder,
             inputs,
             entities,
@@ -114,6 +118,9 @@ class Linker:
             search=self.config.search,
             announce=self.announce,
         )
+        if self.reranker is None or entities is None or self.kb is None:
+            return found
+        return reranked(found, self.reranker, self.kb, skip_margin=self.config.skip_margin, announce=self.announce)
 
     def configured(self, **changes: Any) -> Self:
         """Return the same linker with other fields; what was encoded of the knowledge base is kept."""

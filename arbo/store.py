@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
@@ -201,15 +202,18 @@ def sha256_of(file: Path) -> str:
 
 def write_json(value: dict[str, Any], file: str | PathLike[str]) -> None:
     """Write a JSON file, complete or not at all."""
+    # One line a top-level key: what people edit stays in sight, what machines read stays small.
+    lines = (f"  {json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in json_ready(value).items())
+    write_whole(file, lambda partial: partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8"))
+
+
+def write_whole(file: str | PathLike[str], write: Callable[[Path], object]) -> None:
+    """Let a function write a file beside its place, then move it there: complete or not at all."""
     target = Path(file).resolve()
     partial = beside(target, "partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # One line a top-level key: what people edit stays in sight, what machines read stays small.
-        lines = (
-            f"  {json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in json_ready(value).items()
-        )
-        partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+        write(partial)
         os.replace(partial, target)
     except OSError as error:
         raise UsageError(f"cannot write {target}: {error.strerror or error}") from error

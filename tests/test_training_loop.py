@@ -34,12 +34,13 @@ from accelerate.utils import InitProcessGroupKwargs  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
 from arbo.retrieval import mention_inputs  # noqa: E402
-from arbo.training import loop  # noqa: E402
+from arbo.training import dual, loop  # noqa: E402
 from arbo.training.checkpoints import LOCK, checkpoints, locked  # noqa: E402
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig  # noqa: E402
 from arbo.training.data import TrainingSet  # noqa: E402
 from arbo.training.development import development_scores  # noqa: E402
-from arbo.training.loop import TrainingError, train  # noqa: E402
+from arbo.training.dual import DualTrainer, train  # noqa: E402
+from arbo.training.loop import TrainingError, accelerator_of  # noqa: E402
 from arbo.training.losses import LOSSES  # noqa: E402
 from arbo.training.plan import Plan  # noqa: E402
 from arbo.training.presets import PRESETS  # noqa: E402
@@ -249,12 +250,12 @@ def test_parts_of_a_batch_give_the_same_gradients(bert: Tower, tmp_path: Path, s
 
 def trainer_of(
     start: arbo.DualEncoder, documents: Iterable[Any], kb: Any, folder: Path, **changes: Any
-) -> tuple[loop.Trainer, Batch]:
+) -> tuple[DualTrainer, Batch]:
     """Make a trainer in training mode, and a batch of all mentions."""
     config = replace(QUICK, **{"positives": "1rand"} | changes)
     data = TrainingSet.of(arbo.Corpus.of(documents), kb)
-    accelerator = loop._accelerator(config)
-    trainer = loop.Trainer(start, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
+    accelerator = accelerator_of(config)
+    trainer = DualTrainer(start, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
     trainer.plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
     trainer.model.train()
     return trainer, trainer.reader.batch(
@@ -262,7 +263,7 @@ def trainer_of(
     )
 
 
-def gradients(trainer: loop.Trainer) -> Any:
+def gradients(trainer: DualTrainer) -> Any:
     return torch.cat(
         [weight.grad.flatten() for weight in trainer.encoder.module.parameters() if weight.grad is not None]
     )
@@ -476,10 +477,10 @@ def test_the_best_model_that_the_checkpoint_speaks_of_is_kept(
 ) -> None:
     def score(*values: float) -> None:
         scores = iter(values)
-        monkeypatch.setattr(loop, "development_scores", lambda *_: {"recall@1": next(scores)})
+        monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
 
     best = []
-    monkeypatch.setattr(loop, "_with_thresholds", lambda trained, _: best.append(weights(trained)) or trained)
+    monkeypatch.setattr(dual, "_with_thresholds", lambda trained, _: best.append(weights(trained)) or trained)
     score(0.2, 0.1)
     small(tmp_path / "first")
     score(0.1, 0.2)  # but before the better one is in a checkpoint the process is killed, and then goes on elsewhere,
@@ -616,7 +617,7 @@ def test_a_file_system_without_locks(
 def test_other_processes_wait_for_the_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
     monkeypatch.setattr(loop, "Accelerator", lambda **named: given.update(named))
-    loop._accelerator(QUICK)
+    accelerator_of(QUICK)
     (limit,) = [handler.timeout for handler in given["kwargs_handlers"] if isinstance(handler, InitProcessGroupKwargs)]
     assert limit >= timedelta(days=1)
 
@@ -646,8 +647,8 @@ def test_what_a_look_embedded_is_not_embedded_again(
 
     kept = []
     monkeypatch.setattr(Tower, "embed", watched)
-    monkeypatch.setattr(loop, "development_scores", lambda *_: {"recall@1": next(scores)})
-    for owner, name in ((TrainingSet, "snapshot"), (loop, "_with_thresholds")):
+    monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
+    for owner, name in ((TrainingSet, "snapshot"), (dual, "_with_thresholds")):
         noted(owner, name)
     save = loop.save_checkpoint
 

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from arbo.cli import demo, kb, linking, runs, scoring, training, withholding
+from arbo.cli import demo, kb, linking, reranking, runs, scoring, training, withholding
 
 app = typer.Typer(
     name="arbo",
@@ -53,6 +53,7 @@ for _verb in (
     runs.explain,
     scoring.score,
     training.train,
+    reranking.train_reranker,
     withholding.nil_split,
 ):
     app.command()(_verb)

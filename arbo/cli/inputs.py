@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, MethodName, OnError, SearchName
 
 if TYPE_CHECKING:
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus
-    from arbo.encoders import Encoder
+    from arbo.encoders import CrossEncoder, CrossEncoderConfig, Encoder, EncoderConfig
     from arbo.knowledge_base import KnowledgeBase
+    from arbo.training.config import LoopConfig
+
+Settings = TypeVar("Settings", bound="LoopConfig | EncoderConfig | CrossEncoderConfig")
 
 
 def linker_config(
@@ -22,6 +25,8 @@ def linker_config(
     k: int | None,
     threshold: str | None,
     search: SearchName | None,
+    candidates: int | None = None,
+    skip_margin: float | None = None,
 ) -> LinkerConfig:
     """Return the configuration of a file, or the default one, with what the options change."""
     from arbo.config import LinkerConfig
@@ -32,8 +37,9 @@ def linker_config(
         changes["method"] = method.value
     if search is not None:
         changes["search"] = search.value
-    if k is not None:
-        changes["k"] = k
+    for name, value in (("k", k), ("candidates", candidates), ("skip_margin", skip_margin)):
+        if value is not None:
+            changes[name] = value
     if threshold is not None:
         changes["entity_threshold"], changes["mention_threshold"] = _limits(threshold)
     return replace(settings, **changes)
@@ -88,6 +94,31 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
     return encoder
 
 
+def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
+    """Return the reranker that is named, else the one that a configuration was tuned with, if there was one.
+
+    Raises:
+        UsageError: the configuration was tuned with another one, or with none.
+
+    """
+    from arbo.config import tuned_reranker
+    from arbo.encoders import CrossEncoder
+    from arbo.errors import UsageError
+    from arbo.store import json_ready
+
+    settings = (tuned_reranker(tuned) if tuned else None) or {}
+    name = model or settings.get("model")
+    if name is None:
+        return None
+    reranker = CrossEncoder.from_pretrained(name)
+    if tuned and _without_place(settings) != _without_place(json_ready(reranker.settings)):
+        raise UsageError(
+            f"{tuned} was tuned with {'another reranker' if settings else 'no reranker'}: thresholds would not fit; "
+            "leave --reranker out, or tune again"
+        )
+    return reranker
+
+
 def _check_name(model: str) -> None:
     """Catch a mistyped name before the hub is asked for it."""
     from difflib import get_close_matches
@@ -132,3 +163,28 @@ def read_documents(path: Path, format_: DocumentFormat, types: list[str] | None,
     for note, count in documents.notes.items():
         console.say(f"{path.name}: {count:,} {note}")
     return documents
+
+
+def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
+    """Say how many mentions of training documents have an entity."""
+    from arbo import console
+
+    annotated = [
+        (mention.gold, document.domain) for document in documents for mention in document.mentions if mention.gold
+    ]
+    known = sum(kb.first_row(gold, domain) is not None for gold, domain in annotated)
+    console.say(
+        f"{known:,} of {len(annotated):,} mentions with an id have it in the knowledge base: they are trained on"
+    )
+    if known < len(annotated) / 2:
+        console.warn("the knowledge base lacks most: do the ids match? --kb-xrefs MSH, say, lets it answer to MeSH ids")
+
+
+def overridden(base: Settings, file: Path | None, what: str) -> Settings:
+    """Change the settings that a JSON file gives; unknown ones are an error, in which ``what`` names them all."""
+    from arbo.settings import read_json, settings_of
+
+    if file is None:
+        return base
+    values = read_json(file, what)
+    return settings_of(type(base), asdict(base) | values if isinstance(values, dict) else values, file=str(file))

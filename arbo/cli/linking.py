@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arbo.cli.inputs import linker_config, load_encoder, read_documents, read_kb
+from arbo.cli.inputs import linker_config, load_encoder, load_reranker, read_documents, read_kb
 from arbo.cli.options import (
     Cache,
     Config,
@@ -23,17 +24,22 @@ from arbo.cli.options import (
     KbXrefs,
     KnowledgeBaseFormat,
     MethodOption,
+    NumberOfCandidates,
     OnError,
     OnErrorOption,
     Out,
+    RerankerModel,
     SearchOption,
+    SkipMargin,
     Threshold,
     Types,
 )
 from arbo.cli.reporting import check_outputs, drawing
 
 if TYPE_CHECKING:
+    from arbo.config import LinkerConfig
     from arbo.documents import Corpus
+    from arbo.encoders import CrossEncoder
     from arbo.linker import Linker
     from arbo.result import Result
 
@@ -54,21 +60,30 @@ def link(
     encoder: EncoderModel = None,
     encoder_config: EncoderConfigFile = None,
     cache: Cache = None,
+    reranker: RerankerModel = None,
+    candidates: NumberOfCandidates = None,
+    skip_margin: SkipMargin = None,
     dry_run: DryRun = False,
     on_error: OnErrorOption = OnError.fail,
     as_json: Json = False,
 ) -> None:
-    """Link every mention to an entity of the knowledge base, or call it NIL and cluster it with its like."""
+    """Link every mention to an entity of the knowledge base, or call it NIL and cluster it with its like.
+
+    With `--reranker` a cross-encoder chooses among the candidates that the encoder finds.
+    """
     from arbo import Linker
     from arbo.progress import bars
     from arbo.store import check_replaceable
 
-    settings = linker_config(config, method, k, threshold, search)
+    settings = linker_config(config, method, k, threshold, search, candidates, skip_margin)
     check_replaceable(out)
     reader = load_encoder(encoder, encoder_config, cache, config)
+    second = load_reranker(reranker, config)
+    settings = _for_reranker(settings, second, as_made=candidates is None and config is None)
     base = read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
-    _run(Linker(base, reader, settings, announce=bars), documents, out, dry_run=dry_run, as_json=as_json)
+    linker = Linker(base, reader, settings, announce=bars, reranker=second)
+    _run(linker, documents, out, dry_run=dry_run, as_json=as_json)
 
 
 def discover(
@@ -113,6 +128,9 @@ def tune(
     encoder: EncoderModel = None,
     encoder_config: EncoderConfigFile = None,
     cache: Cache = None,
+    reranker: RerankerModel = None,
+    candidates: NumberOfCandidates = None,
+    skip_margin: SkipMargin = None,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw the score against the threshold; .png or .svg."),
@@ -131,6 +149,8 @@ def tune(
 
     if (kb is None) != (kb_format is None):
         raise UsageError("--kb and --kb-format go together")
+    if reranker and kb is None:
+        raise UsageError("--reranker needs --kb: it reads mentions with entities")
     if nil and kb is None:
         raise UsageError("--nil needs --kb: without a knowledge base no mention is NIL")
     if out.is_dir():
@@ -139,12 +159,22 @@ def tune(
         LinkerConfig.from_json(out)  # an earlier tuning is replaced, nothing else is
     check_writable(out)
     check_outputs([docs], None, plot)
+    settings = linker_config(None, None, None, None, None, candidates, skip_margin)
     reader = load_encoder(encoder, encoder_config, cache, None)
+    second = load_reranker(reranker, None)
+    settings = _for_reranker(settings, second, as_made=candidates is None)
     base = None if kb is None or kb_format is None else read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
-    linker = Linker(base, reader, announce=bars).tune(documents, objective="nil_f1" if nil else None)
+    linker = Linker(base, reader, settings, announce=bars, reranker=second).tune(
+        documents, objective="nil_f1" if nil else None
+    )
     assert linker.tuning is not None
-    content = {"config": linker.config.as_dict(), "encoder": reader.settings, "tuning": linker.tuning.as_dict()}
+    content = {
+        "config": linker.config.as_dict(),
+        "encoder": reader.settings,
+        "reranker": second.settings if second else None,
+        "tuning": linker.tuning.as_dict(),
+    }
     write_json(content, out)
     if plot is not None:
         with drawing(plot):
@@ -164,6 +194,15 @@ def tune(
         f"{linker.tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
         f"({len(linker.tuning.trials):,} choices tried, thresholds exactly where results are nested)\nwritten to {out}"
     )
+
+
+def _for_reranker(settings: LinkerConfig, reranker: CrossEncoder | None, *, as_made: bool) -> LinkerConfig:
+    """Check settings that are for a reranker; keep as many candidates as it is made for, unless they say how many."""
+    from arbo import UsageError
+
+    if reranker is None and settings.skip_margin is not None:
+        raise UsageError("--skip-margin spares a reranker work, and there is none: name one with --reranker")
+    return replace(settings, candidates=reranker.config.candidates) if reranker and as_made else settings
 
 
 def _run(linker: Linker, documents: Corpus, out: Path, *, dry_run: bool, as_json: bool) -> None:

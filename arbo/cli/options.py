@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -129,8 +130,55 @@ Cache = Annotated[
         "on. [default: arbo in the user's cache folder]",
     ),
 ]
+RerankerModel = Annotated[
+    str | None,
+    typer.Option(
+        "--reranker",
+        metavar="MODEL",
+        help="A cross-encoder that arbo saved: it reads each mention with each of its candidates; the threshold on "
+        "entity edges is then on 1 minus the probability among them. [default: none, or what --config was tuned with]",
+    ),
+]
+NumberOfCandidates = Annotated[
+    int | None,
+    typer.Option(
+        "--candidates",
+        min=1,
+        help="Nearest entities kept of each mention, and read by the reranker. [default: 16, with a reranker as many "
+        "as it is made for]",
+    ),
+]
+SkipMargin = Annotated[
+    float | None,
+    typer.Option(
+        "--skip-margin",
+        min=0.0,
+        help="Spare the reranker the mentions whose nearest entity the encoder finds so much more similar than the "
+        "second. [default: it reads all]",
+    ),
+]
+ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; an earlier model there is replaced.")]
+Start = Annotated[
+    str,
+    typer.Option(
+        "--encoder",
+        metavar="MODEL",
+        help="Where to start: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
+    ),
+]
+Steps = Annotated[int | None, typer.Option("--steps", min=1, help="End after so many, if epochs do not.")]
+Tensorboard = Annotated[
+    Path | None,
+    typer.Option("--tensorboard", metavar="FOLDER", help="Keep the figures there for TensorBoard too."),
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Read the inputs, say how much memory and time the job will take, and stop.")
 ]
 OnErrorOption = Annotated[OnError, typer.Option("--on-error", help="Stop at a malformed record, or skip and count it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
+
+
+def with_default(settings: type, name: str, what: str = "") -> str:
+    """Tell what an option does, and what holds where neither it nor a preset is given: the default of some settings."""
+    default = next(field.default for field in fields(settings) if field.name == name)
+    return f"{what} [default: {default}, or the preset's]".strip()

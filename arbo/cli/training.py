@@ -1,15 +1,15 @@
-"""The verb that makes models: train."""
+"""The verb that makes encoders: train."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import overridden, read_documents, read_kb, tell_known
 from arbo.cli.options import (
     Documents,
     EncoderConfigFile,
@@ -18,17 +18,16 @@ from arbo.cli.options import (
     Kb,
     KbFormat,
     KbXrefs,
+    ModelOut,
     OnError,
     OnErrorOption,
+    Start,
+    Steps,
+    Tensorboard,
     Types,
+    with_default,
 )
-from arbo.settings import read_json, settings_of
 from arbo.training.config import TrainingConfig
-
-if TYPE_CHECKING:
-    from arbo import EncoderConfig
-
-Settings = TypeVar("Settings", bound="TrainingConfig | EncoderConfig")
 
 
 class Positives(StrEnum):
@@ -74,9 +73,7 @@ class Presets(StrEnum):
 
 
 def _help(name: str, what: str = "") -> str:
-    """Tell what an option does, and what holds without it."""
-    default = next(field.default for field in fields(TrainingConfig) if field.name == name)
-    return f"{what} [default: {default}, or the preset's]".strip()
+    return with_default(TrainingConfig, name, what)
 
 
 def train(
@@ -84,15 +81,8 @@ def train(
     format_: Format,
     kb: Kb,
     kb_format: KbFormat,
-    out: Annotated[Path, typer.Option("--out", help="Model folder to write; an earlier model there is replaced.")],
-    encoder: Annotated[
-        str,
-        typer.Option(
-            "--encoder",
-            metavar="MODEL",
-            help="Where to start: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
-        ),
-    ],
+    out: ModelOut,
+    encoder: Start,
     encoder_config: EncoderConfigFile = None,
     two_towers: Annotated[
         bool | None,
@@ -139,14 +129,11 @@ def train(
     ] = None,
     loss: Annotated[Losses | None, typer.Option("--loss", help=_help("loss"))] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help=_help("epochs"))] = None,
-    steps: Annotated[int | None, typer.Option("--steps", min=1, help="End after so many, if epochs do not.")] = None,
+    steps: Steps = None,
     batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help=_help("batch_size"))] = None,
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help=_help("learning_rate"))] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help=_help("seed"))] = None,
-    tensorboard: Annotated[
-        Path | None,
-        typer.Option("--tensorboard", metavar="FOLDER", help="Keep the figures there for TensorBoard too."),
-    ] = None,
+    tensorboard: Tensorboard = None,
     on_error: OnErrorOption = OnError.fail,
     as_json: Json = False,
 ) -> None:
@@ -160,11 +147,11 @@ def train(
     """
     from arbo import DualEncoder, EncoderConfig, console
     from arbo.progress import bars
-    from arbo.training.loop import train as train_encoder
+    from arbo.training.dual import train as train_encoder
     from arbo.training.presets import PRESETS
 
     base = None if preset is None else PRESETS[preset.value]
-    settings = _overridden(base.training if base else TrainingConfig(), config, "the training's configuration")
+    settings = overridden(base.training if base else TrainingConfig(), config, "the training's configuration")
     given: dict[str, Any] = {
         "positives": positives and positives.value,
         "negatives": negatives and negatives.value,
@@ -178,7 +165,7 @@ def train(
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
     reads = base.encoder if base else None
     if encoder_config is not None:
-        reads = _overridden(reads or EncoderConfig(), encoder_config, "the encoder's configuration")
+        reads = overridden(reads or EncoderConfig(), encoder_config, "the encoder's configuration")
     start = DualEncoder.from_pretrained(encoder, reads).with_markers()
     if preset is not None if two_towers is None else two_towers:
         start = start.with_two_towers()
@@ -190,15 +177,7 @@ def train(
             console.say(f"{place}: loss {figures['loss']:.3f}; on the development documents {scores}")
 
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
-    annotated = [
-        (mention.gold, document.domain) for document in documents for mention in document.mentions if mention.gold
-    ]
-    known = sum(entities.first_row(gold, domain) is not None for gold, domain in annotated)
-    console.say(
-        f"{known:,} of {len(annotated):,} mentions with an id have it in the knowledge base: they are trained on"
-    )
-    if known < len(annotated) / 2:
-        console.warn("the knowledge base lacks most: do the ids match? --kb-xrefs MSH, say, lets it answer to MeSH ids")
+    tell_known(documents, entities)
     trained = train_encoder(
         start,
         documents,
@@ -218,11 +197,3 @@ def train(
         f"written to {out}; default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)\n"
         f"next: arbo link DOCS --encoder {out} ...; figures of every step: {out}.log.jsonl"
     )
-
-
-def _overridden(base: Settings, file: Path | None, what: str) -> Settings:
-    """Change the settings that a JSON file gives; unknown ones are an error."""
-    if file is None:
-        return base
-    values = read_json(file, what)
-    return settings_of(type(base), asdict(base) | values if isinstance(values, dict) else values, file=str(file))

@@ -1,8 +1,8 @@
 """Model folders: trained towers in the layout of transformers and what arbo knows of them, complete or absent.
 
-A tower that mentions and entities share lies in the folder itself, where `AutoModel.from_pretrained` finds it; two lie
-in its subfolders `mention` and `entity`. Beside them stands `arbo.json`: how the encoder reads, and the hashes of all
-files.
+A tower that mentions and entities share, or a cross-encoder's, lies in the folder itself, where
+`AutoModel.from_pretrained` finds it; two lie in its subfolders `mention` and `entity`. Beside them stands `arbo.json`:
+how the encoder reads, and the hashes of all files.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
+from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.tower import Precision, Tower
@@ -23,8 +24,15 @@ from arbo.errors import DataError, UsageError
 from arbo.settings import read_json
 from arbo.store import beside, check_writable, move_into_place, sha256_of, version_of
 
-FORMAT = "arbo-model"
+AnyConfig = EncoderConfig | CrossEncoderConfig
+Config = TypeVar("Config", bound=AnyConfig)
+
+FORMATS: Mapping[str, type[AnyConfig]] = {
+    "arbo-model": EncoderConfig,
+    "arbo-cross-encoder": CrossEncoderConfig,
+}
 FORMAT_VERSION = 1
+_CALLED: Mapping[type, str] = {EncoderConfig: "a dual-encoder", CrossEncoderConfig: "a cross-encoder"}
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"format": str, "format_version": int, "versions": dict, "config": dict, "shared": bool, "files": dict}
 _MEND = "save the model again, or fetch it again"
@@ -40,14 +48,14 @@ class SavedModel(NamedTuple):
     """How the encoder reads; None for a model that arbo did not save."""
 
 
-class _Manifest(NamedTuple):
-    config: EncoderConfig
+class _Manifest(NamedTuple, Generic[Config]):
+    config: Config
     shared: bool
     files: dict[str, str]
     """SHA-256 of each file, by its name relative to the folder."""
 
 
-def save_model(mention: Tower, entity: Tower, config: EncoderConfig, folder: str | PathLike[str]) -> None:
+def save_model(mention: Tower, entity: Tower, config: AnyConfig, folder: str | PathLike[str]) -> None:
     """Write towers and configuration beside their place, then move them there in one step.
 
     An earlier model of arbo is replaced, and nothing else ever is.
@@ -64,7 +72,7 @@ def save_model(mention: Tower, entity: Tower, config: EncoderConfig, folder: str
         for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
             tower.save(place)
         manifest = {
-            "format": FORMAT,
+            "format": next(name for name, kind in FORMATS.items() if kind is type(config)),
             "format_version": FORMAT_VERSION,
             "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
             "config": asdict(config),
@@ -90,13 +98,30 @@ def load_model(
 
     """
     folder = find_folder(name, revision)
-    manifest = _read_manifest(folder)
+    manifest = _manifest_of(folder, EncoderConfig)
     if manifest is None:
         tower = Tower.load(folder, device=device, precision=precision)
         return SavedModel(tower, tower, None)
     _check_files(folder, manifest.files)
     towers = [Tower.load(place, device=device, precision=precision) for place in _places(folder, manifest.shared)]
     return SavedModel(towers[0], towers[-1], manifest.config)
+
+
+def load_cross_encoder(
+    name: str | PathLike[str], *, revision: str | None, device: str | None, precision: Precision
+) -> tuple[Tower, CrossEncoderConfig]:
+    """Load a cross-encoder that arbo saved; see `load_model`.
+
+    Raises:
+        DataError: also for any other model: what it would make of a pair is not trained.
+
+    """
+    folder = find_folder(name, revision)
+    manifest = _manifest_of(folder, CrossEncoderConfig)
+    if manifest is None:
+        raise DataError("this is a transformer, not a cross-encoder that arbo saved; name one", file=str(folder))
+    _check_files(folder, manifest.files)
+    return Tower.load(folder, device=device, precision=precision), manifest.config
 
 
 def check_replaceable(target: Path) -> None:
@@ -130,14 +155,27 @@ def _files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
-def _read_manifest(folder: Path) -> _Manifest | None:
+def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
+    """Read what arbo wrote beside a model of this kind."""
+    manifest = _read_manifest(folder)
+    if manifest is None:
+        return None
+    if not isinstance(manifest.config, kind):
+        raise DataError(
+            f"this is {_CALLED[type(manifest.config)]}; what is wanted here is {_CALLED[kind]}", file=str(folder)
+        )
+    return _Manifest(manifest.config, manifest.shared, manifest.files)
+
+
+def _read_manifest(folder: Path) -> _Manifest[AnyConfig] | None:
     """Read what arbo wrote beside a model; None where it did not."""
     path = folder / MANIFEST
     if not path.is_file():
         return None
     values, file = read_json(path, "what arbo knows of the model"), str(path)
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        raise DataError(f"this is not of a model that arbo saved ({FORMAT!r})", file=file)
+    kind = FORMATS.get(str(values.get("format"))) if isinstance(values, dict) else None
+    if kind is None:
+        raise DataError(f"this is not of a model that arbo saved ({' or '.join(map(repr, FORMATS))})", file=file)
     written_by = values.get("format_version")
     if isinstance(written_by, int) and written_by > FORMAT_VERSION:
         raise DataError(
@@ -148,10 +186,10 @@ def _read_manifest(folder: Path) -> _Manifest | None:
     unknown = sorted(set(values) - set(_KEYS))
     if unknown:
         raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {', '.join(_KEYS)}", file=file)
-    wrong = [name for name, kind in _KEYS.items() if type(values.get(name)) is not kind]
+    wrong = [name for name, expected in _KEYS.items() if type(values.get(name)) is not expected]
     if wrong or written_by != FORMAT_VERSION:
         raise DataError(f"it is incomplete: {', '.join(wrong or ['format_version'])}; {_MEND}", file=file)
-    config = EncoderConfig.from_dict(values["config"], file=file)
+    config = kind.from_dict(values["config"], file=file)
     return _Manifest(config, values["shared"], values["files"])
 
 

@@ -47,6 +47,10 @@ class TokenRow(NamedTuple):
     end: int
 
 
+FieldTokens = Mapping[str, list[int]]
+"""Tokens of each field of one input."""
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """Literals and fields in order; ``focus`` is the field that is never left out: the mention, or the name."""
@@ -159,12 +163,16 @@ class Speller:
         }
 
     def __call__(self, inputs: Sequence[Sequence[str]]) -> list[TokenRow]:
-        """Spell inputs, each the texts of the template's fields in order.
+        """Spell inputs, each the texts of the template's fields in order, and lay them out."""
+        return [self.row(tokens) for tokens in self.spell(inputs)]
+
+    def spell(self, inputs: Sequence[Sequence[str]]) -> list[FieldTokens]:
+        """Spell the fields of inputs, as much of each as fits the window.
 
         Of a long text only as much is tokenised as can matter, which changes nothing.
         """
         names, focus = self.template.fields, self.template.focus
-        rows: dict[int, TokenRow] = {}
+        spellings: dict[int, FieldTokens] = {}
         waiting, reach = list(range(len(inputs))), _CHARACTERS_A_TOKEN * self.room
         while waiting:
             texts = [dict(zip(names, inputs[i], strict=True)) for i in waiting]
@@ -178,9 +186,22 @@ class Speller:
                 if any(shares[name] > len(tokens[name]) for name in names):
                     too_near.append(i)
                 else:
-                    rows[i] = self._row(tokens, shares)
+                    spellings[i] = _cut(tokens, shares)
             waiting, reach = too_near, 4 * reach
-        return [rows[i] for i in range(len(inputs))]
+        return [spellings[i] for i in range(len(inputs))]
+
+    def row(self, tokens: FieldTokens, room: int | None = None) -> TokenRow:
+        """Lay out what `spell` gave; with less ``room`` for fields than there was, as if they had been spelt for it."""
+        if room is not None:
+            tokens = _cut(tokens, _share({name: len(ids) for name, ids in tokens.items()}, self.template.focus, room))
+        row: list[int] = []
+        begin = end = 0
+        for text, is_field in self.template.parts:
+            start = len(row)
+            row += tokens[text] if is_field else self.literals[text]
+            if is_field and text == self.template.focus:
+                begin, end = start, len(row)
+        return TokenRow(row, begin, end)
 
     def _spell(self, texts: Sequence[str]) -> list[list[int]]:
         spelt = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
@@ -198,19 +219,12 @@ class Speller:
                 spelt += [piece for piece in encoding.ids if piece not in self.markers]
         return spelt
 
-    def _row(self, tokens: Mapping[str, list[int]], shares: Mapping[str, int]) -> TokenRow:
-        ids: list[int] = []
-        begin = end = 0
-        for text, is_field in self.template.parts:
-            if not is_field:
-                ids += self.literals[text]
-                continue
-            start = len(ids)
-            length, own = shares[text], tokens[text]
-            ids += own[len(own) - length :] if text == "left" else own[:length]
-            if text == self.template.focus:
-                begin, end = start, len(ids)
-        return TokenRow(ids, begin, end)
+
+def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:
+    """Shorten fields to their shares: the left context at its beginning, the others at their end."""
+    return {
+        name: ids[len(ids) - shares[name] :] if name == "left" else ids[: shares[name]] for name, ids in tokens.items()
+    }
 
 
 def _share(wanted: Mapping[str, int], focus: str, room: int) -> dict[str, int]:

@@ -124,11 +124,12 @@ class Tower:
         """Return one with weights of its own, as they are now, in evaluation mode."""
         return Tower.of(*self._copied())
 
-    def with_projection(self, dim: int) -> Tower:
-        """Return a copy whose vectors are projected to ``dim`` numbers, without a bias.
+    def with_projection(self, dim: int, *, bias: bool = False) -> Tower:
+        """Return a copy whose vectors are projected to ``dim`` numbers.
 
         The projection begins as an orthogonal matrix, the same one each time: where ``dim`` is not smaller than the
-        model's hidden size all inner products stay what they were. It takes the place of an earlier one.
+        model's hidden size all inner products stay what they were. A bias begins as zeros. It takes the place of an
+        earlier projection.
         """
         import torch
 
@@ -137,7 +138,8 @@ class Tower:
         model, tokenizer, _ = self._copied()
         weight = torch.empty(dim, model.config.hidden_size)
         torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
-        return Tower.of(model, tokenizer, _linear({"weight": weight}).to(model.device))
+        weights = {"weight": weight, "bias": torch.zeros(dim)} if bias else {"weight": weight}
+        return Tower.of(model, tokenizer, _linear(weights).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
         """Return a copy with further special tokens, each beginning as the mean of the tokens that spelt it."""
@@ -326,6 +328,19 @@ def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
     while end < len(lengths) and (end + 1 - begin) * lengths[end] <= budget:
         end += 1
     return end
+
+
+def packs(lengths: Sequence[int], budget: int) -> Iterator[slice]:
+    """Divide ascending lengths into batches, see `batch_end`.
+
+    >>> list(packs([2, 3, 3, 9], 9))
+    [slice(0, 3, None), slice(3, 4, None)]
+    """
+    begin = 0
+    while begin < len(lengths):
+        end = batch_end(lengths, begin, budget)
+        yield slice(begin, end)
+        begin = end
 
 
 def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling: Pooling) -> torch.Tensor:

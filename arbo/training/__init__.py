@@ -1,4 +1,4 @@
-"""Training of dual-encoders: positives, negatives, losses, and the loop that puts them together.
+"""Training of encoders and rerankers: what is compared, losses, and the loop that puts them together.
 
-Nothing is imported here: `arbo.training.loop.train` needs torch and accelerate, the rest of arbo does not.
+Nothing is imported here: `arbo.training.loop` needs torch and accelerate, the rest of arbo does not.
 """

@@ -13,11 +13,11 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import torch
@@ -26,14 +26,22 @@ from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
-from arbo.encoders import DualEncoder
 from arbo.errors import DataError, UsageError
-from arbo.training.plan import Plan
+from clustering.arrays import Ids
 
 LOCK = "lock"
 _PREFIX = "step-"
 
+Plan = TypeVar("Plan")
+
 logger = logging.getLogger(__name__)
+
+
+class Saveable(Protocol):
+    """A model that can be written to a folder."""
+
+    def save_pretrained(self, folder: Path, /) -> None:
+        """Write it, complete or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +59,29 @@ class State:
 
 
 def save_checkpoint(
-    folder: Path, state: State, encoder: DualEncoder, optimizer: torch.optim.Optimizer, plan: Plan
+    folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint, and remove those before it and what is of models that are neither the best nor the last."""
+    """Write a checkpoint, and remove those before it and what is of models that are neither the best nor the last.
+
+    Args:
+        folder: of the training.
+        state: where it is.
+        model: as it is.
+        optimizer: as it is.
+        plan: what was chosen for the epoch, arrays by name.
+
+    """
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:
-        encoder.save_pretrained(partial / "model")
+        model.save_pretrained(partial / "model")
         tensors = {
             f"{index}.{name}": value.detach().cpu().contiguous().clone()
             for index, values in optimizer.state_dict()["state"].items()
             for name, value in values.items()
         }
         save_file(tensors, partial / "optimizer.safetensors")
-        save_arrays(plan._asdict(), partial / "plan.safetensors")
+        save_arrays(dict(plan), partial / "plan.safetensors")
         (partial / "state.json").write_text(json.dumps(asdict(state)) + "\n", "utf-8")
         earlier = checkpoints(folder) + [old for old in folder.glob("best-*") if old != best_model(folder, state)]
         found_again = {embeddings(folder, state.best_step), embeddings(folder, state.step)}
@@ -131,11 +148,18 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def load_state(checkpoint: Path) -> tuple[State, Plan]:
-    """Read where a training was, and its plan."""
+def load_state(checkpoint: Path) -> State:
+    """Read where a training was."""
     try:
-        state = State(**json.loads((checkpoint / "state.json").read_text("utf-8")))
-        return state, Plan(**load_arrays(checkpoint / "plan.safetensors"))
+        return State(**json.loads((checkpoint / "state.json").read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise _unreadable(checkpoint, error) from error
+
+
+def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
+    """Read what was chosen for the epoch; ``kind`` makes a plan of its arrays by name."""
+    try:
+        return kind(**load_arrays(checkpoint / "plan.safetensors"))
     except (OSError, ValueError, TypeError, SafetensorError) as error:
         raise _unreadable(checkpoint, error) from error
 

@@ -1,11 +1,13 @@
-"""The settings of a training: named parts that are combined freely."""
+"""The settings of a training: those of the loop, which all trainings share, and those of what is trained."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args
 
 from arbo.errors import UsageError
 from arbo.settings import read_json, settings_of
@@ -22,24 +24,102 @@ Optimizer = Literal["adam", "adamw"]
 TrainingPrecision = Literal["float32", "bfloat16", "float16"]
 Selection = Literal["recall@1", "recall@64", "ari"]
 
-_CHOICES: dict[str, tuple[Any, ...]] = {
-    "positives": get_args(PositiveStrategy),
-    "negatives": get_args(NegativeStrategy),
-    "loss": get_args(LossName),
-    "regulariser": get_args(Regulariser),
-    "schedule": get_args(Schedule),
-    "optimizer": get_args(Optimizer),
-    "precision": get_args(TrainingPrecision),
-    "best": get_args(Selection),
-}
+
+@dataclass(frozen=True, slots=True)
+class LoopConfig:
+    """What `arbo.training.loop` asks for, whatever is trained."""
+
+    regulariser: Regulariser = "none"
+    """What is added to the loss; ``fgsm`` is that of perturbed copies, see `arbo.training.fgsm`."""
+    epsilon: float = 0.01
+    """Of ``fgsm``: how much each number of the input embeddings is changed."""
+    adversarial_weight: float = 1.0
+    """Of ``fgsm``: what its loss is multiplied with."""
+    epochs: int = 5
+    steps: int | None = None
+    """Where training ends, if before its epochs do; the schedule ends there too."""
+    batch_size: int = 32
+    """Mentions a step."""
+    micro_batch: int = 32
+    """Mentions whose texts are in memory at once; changes nothing but memory and speed, but for what dropout draws."""
+    optimizer: Optimizer = "adam"
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.0
+    """Of ``adamw``."""
+    schedule: Schedule = "linear"
+    """How the learning rate falls after the warm-up: in a line to 0, by a factor a step to a hundredth, or not."""
+    warmup: float = 0.1
+    """The share of the steps over which it rises."""
+    clip: float | None = 1.0
+    """Largest norm of a gradient; None for any."""
+    precision: TrainingPrecision = "float32"
+    """Of the forward pass; weights are kept in float32."""
+    seed: int = 0
+
+    _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "regulariser": get_args(Regulariser),
+        "schedule": get_args(Schedule),
+        "optimizer": get_args(Optimizer),
+        "precision": get_args(TrainingPrecision),
+    }
+    _COUNTS: ClassVar[tuple[str, ...]] = ("epochs", "steps", "batch_size", "micro_batch")
+    _SHARES: ClassVar[tuple[str, ...]] = ("warmup",)
+    _ABOVE_0: ClassVar[tuple[str, ...]] = ("learning_rate", "epsilon", "adversarial_weight", "clip")
+    _NOT_BELOW_0: ClassVar[tuple[str, ...]] = ("weight_decay",)
+    _FLAGS: ClassVar[tuple[str, ...]] = ()
+    _OR_NONE: ClassVar[tuple[str, ...]] = ("steps", "clip")
+
+    def __post_init__(self) -> None:
+        for name, known in self._CHOICES.items():
+            if getattr(self, name) not in known:
+                raise UsageError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
+
+        def check(names: tuple[str, ...], what: str, kinds: tuple[type, ...], least: float, most: float) -> None:
+            for name in names:
+                value, or_none = getattr(self, name), name in self._OR_NONE
+                if value is None and or_none:
+                    continue
+                if type(value) not in kinds or not least <= value <= most:
+                    raise UsageError(f"{name} must be {what}{' or None' if or_none else ''}, not {value!r}")
+
+        number, tiny, huge = (int, float), math.ulp(0), sys.float_info.max
+        check(self._COUNTS, "an integer of at least 1", (int,), 1, math.inf)
+        check(("seed",), "an integer of at least 0", (int,), 0, math.inf)
+        check(self._SHARES, "between 0 and 1", number, 0, 1)
+        check(self._ABOVE_0, "a number above 0", number, tiny, huge)
+        check(self._NOT_BELOW_0, "a number of at least 0", number, 0, huge)
+        check(self._FLAGS, "true or false", (bool,), 0, 1)
+
+    @classmethod
+    def from_json(cls, path: str | PathLike[str]) -> Self:
+        """Read an object of these fields; unknown ones are an error."""
+        return settings_of(cls, read_json(path, "the training's configuration"), file=fspath(path))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values by name, ready for JSON."""
+        return asdict(self)
+
+    def learning_rate_at(self, step: int, n_steps: int) -> float:
+        """Return the learning rate of a step, counted from 0, of so many.
+
+        >>> [TrainingConfig(learning_rate=1.0, warmup=0.5).learning_rate_at(step, 4) for step in range(4)]
+        [0.5, 1.0, 1.0, 0.5]
+        """
+        n_warm = round(self.warmup * n_steps)
+        if step < n_warm:
+            return self.learning_rate * (step + 1) / n_warm
+        left = (n_steps - step) / max(1, n_steps - n_warm)
+        falls: dict[Schedule, float] = {"linear": left, "exponential": 0.01 ** (1 - left), "constant": 1.0}
+        return self.learning_rate * falls[self.schedule]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingConfig:
+class TrainingConfig(LoopConfig):
     """How a dual-encoder is trained.
 
     The defaults are what to start with, see "Where to start" in docs/train.md; what papers train is in
-    `arbo.training.presets`.
+    `arbo.training.presets`. Where a micro-batch is smaller than the batch, and with ``fgsm`` in any case, each text is
+    read twice, once without gradients.
     """
 
     positives: PositiveStrategy = "entity"
@@ -63,78 +143,24 @@ class TrainingConfig:
     """Of ``proxy``: how strongly pairs that are on the wrong side of the margin pull and push."""
     margin: float = 0.0
     """Of ``proxy``: how much above 0 the positive's similarity is wanted, and how much below 0 the negatives'."""
-    regulariser: Regulariser = "none"
-    """What is added to the loss; ``fgsm`` is that of perturbed copies, see `arbo.training.fgsm`."""
-    epsilon: float = 0.01
-    """Of ``fgsm``: how much each number of the input embeddings is changed."""
-    adversarial_weight: float = 1.0
-    """Of ``fgsm``: what its loss is multiplied with."""
-    epochs: int = 5
-    steps: int | None = None
-    """Where training ends, if before its epochs do; the schedule ends there too."""
-    batch_size: int = 32
-    """Mentions a step."""
-    micro_batch: int = 32
-    """Mentions whose texts are in memory at once; changes nothing but memory and speed, but for what dropout draws.
-
-    Where it is smaller than the batch, and with ``fgsm`` in any case, each text is read twice, once without gradients.
-    """
     refresh: int | None = None
     """Steps after which positives and negatives are chosen anew; None for once an epoch."""
-    optimizer: Optimizer = "adam"
-    learning_rate: float = 5e-5
-    weight_decay: float = 0.0
-    """Of ``adamw``."""
-    schedule: Schedule = "linear"
-    """How the learning rate falls after the warm-up: in a line to 0, by a factor a step to a hundredth, or not."""
-    warmup: float = 0.1
-    """The share of the steps over which it rises."""
-    clip: float | None = 1.0
-    """Largest norm of a gradient; None for any."""
-    precision: TrainingPrecision = "float32"
-    """Of the forward pass; weights are kept in float32."""
     best: Selection = "recall@1"
     """What the model that is kept is best in, on the development documents."""
-    seed: int = 0
 
-    def __post_init__(self) -> None:
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise UsageError(f"{name} {getattr(self, name)!r} is not one of {', '.join(known)}")
-        for name in ("n_negatives", "epochs", "batch_size", "micro_batch"):
-            if type(getattr(self, name)) is not int or getattr(self, name) < 1:
-                raise UsageError(f"{name} must be an integer of at least 1, not {getattr(self, name)!r}")
-        for name in ("steps", "refresh"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise UsageError(f"{name} must be an integer of at least 1 or None, not {value!r}")
-        for name in ("hard_share", "warmup"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value <= 1:
-                raise UsageError(f"{name} must be between 0 and 1, not {value!r}")
-        for name in ("learning_rate", "scale", "alpha", "epsilon", "adversarial_weight", "clip", "mixup"):
-            value = getattr(self, name)
-            if value is None and name in ("scale", "clip", "mixup"):
-                continue
-            if type(value) not in (int, float) or not 0 < value < math.inf:
-                raise UsageError(f"{name} must be a number above 0, not {value!r}")
-        for name in ("weight_decay", "margin"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not 0 <= value < math.inf:
-                raise UsageError(f"{name} must be a number of at least 0, not {value!r}")
-        if type(self.mixup_gradient) is not bool:
-            raise UsageError(f"mixup_gradient must be true or false, not {self.mixup_gradient!r}")
-        if type(self.seed) is not int or self.seed < 0:
-            raise UsageError(f"seed must be an integer of at least 0, not {self.seed!r}")
-
-    @classmethod
-    def from_json(cls, path: str | PathLike[str]) -> Self:
-        """Read an object of these fields; unknown ones are an error."""
-        return settings_of(cls, read_json(path, "the training's configuration"), file=fspath(path))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the values by name, ready for JSON."""
-        return asdict(self)
+    _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "positives": get_args(PositiveStrategy),
+        "negatives": get_args(NegativeStrategy),
+        "loss": get_args(LossName),
+        "best": get_args(Selection),
+        **LoopConfig._CHOICES,
+    }
+    _COUNTS = ("n_negatives", "refresh", *LoopConfig._COUNTS)
+    _SHARES = ("hard_share", *LoopConfig._SHARES)
+    _ABOVE_0 = ("scale", "alpha", "mixup", *LoopConfig._ABOVE_0)
+    _NOT_BELOW_0 = ("margin", *LoopConfig._NOT_BELOW_0)
+    _FLAGS = ("mixup_gradient",)
+    _OR_NONE = ("refresh", "scale", "mixup", *LoopConfig._OR_NONE)
 
     def scale_of(self, metric: Metric) -> float:
         """Return what similarities of a metric are multiplied with."""
@@ -143,15 +169,11 @@ class TrainingConfig:
         defaults: dict[Metric, float] = {"dot": 1.0, "cosine": 20.0}
         return defaults[metric] if self.scale is None else self.scale
 
-    def learning_rate_at(self, step: int, n_steps: int) -> float:
-        """Return the learning rate of a step, counted from 0, of so many.
 
-        >>> [TrainingConfig(learning_rate=1.0, warmup=0.5).learning_rate_at(step, 4) for step in range(4)]
-        [0.5, 1.0, 1.0, 0.5]
-        """
-        n_warm = round(self.warmup * n_steps)
-        if step < n_warm:
-            return self.learning_rate * (step + 1) / n_warm
-        left = (n_steps - step) / max(1, n_steps - n_warm)
-        falls: dict[Schedule, float] = {"linear": left, "exponential": 0.01 ** (1 - left), "constant": 1.0}
-        return self.learning_rate * falls[self.schedule]
+@dataclass(frozen=True, slots=True)
+class RerankingConfig(LoopConfig):
+    """How a cross-encoder is trained; the defaults are what the ArboEL paper says of its own (appendix A.1)."""
+
+    batch_size: int = 2
+    micro_batch: int = 1
+    learning_rate: float = 2e-5

@@ -6,7 +6,8 @@ gradient of its similarity to the mention (equations 6 and 7). The loss of the c
 what they are copies of (equation 8). The direction depends on the mention, so that a text which several mentions are
 compared with has a copy for each.
 
-A copy has the dropout with which its direction was found. Nodes that are mentions are treated as entities are.
+A copy has the dropout with which its direction was found. Nodes that are mentions are treated as entities are. For a
+cross-encoder the input is that of a pair, and its similarity is the score.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.encoders import DualEncoder
 from arbo.encoders.late import sum_of_max
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Pooling, Tower
@@ -28,9 +28,9 @@ from arbo.training.scores import Batch, Reader
 from clustering.vectors import Metric
 
 
-def check_perturbable(encoder: DualEncoder) -> None:
+def check_perturbable(*towers: Tower) -> None:
     """Raise UsageError where the inputs of a model cannot be got at."""
-    for tower in (encoder.mention_tower, encoder.entity_tower):
+    for tower in towers:
         _input_norm(tower)
 
 
@@ -97,11 +97,34 @@ def perturbed(
         seed: of dropout.
 
     """
+    anchor = anchor.detach()
+    return in_worst_direction(
+        tower,
+        lambda: comparable(tower.encode(rows, pooling), metric),
+        lambda found: sum_of_max(anchor, anchor_mask, found, mask[:, : found.shape[1]]),
+        step,
+        seed,
+    )
 
-    def encode(change: Callable[[Tensor], Tensor]) -> Tensor:
+
+def in_worst_direction(
+    tower: Tower, encode: Callable[[], Tensor], similarity: Callable[[Tensor], Tensor], step: Tensor, seed: int
+) -> Tensor:
+    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
+
+    Args:
+        tower: what reads them.
+        encode: reads them once; (texts, ...).
+        similarity: of what it gives; (texts,), each depending on its own text.
+        step: (texts,) by how much; below 0, less similar.
+        seed: of dropout, which is the same for the direction and for the copies.
+
+    """
+
+    def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:
         torch.manual_seed(seed)
         with _inputs_changed(tower, change):
-            return comparable(tower.encode(rows, pooling), metric)
+            return encode()
 
     inputs: list[Tensor] = []
 
@@ -109,10 +132,8 @@ def perturbed(
         inputs.append(summed.detach().requires_grad_())
         return inputs[-1]
 
-    found = encode(keep)
-    similarity = sum_of_max(anchor.detach(), anchor_mask, found, mask[:, : found.shape[1]])
-    (gradient,) = torch.autograd.grad(similarity.sum(), inputs)
-    return encode(lambda summed: summed + step[:, None, None] * gradient.sign())
+    (gradient,) = torch.autograd.grad(similarity(encoded(keep)).sum(), inputs)
+    return encoded(lambda summed: summed + step[:, None, None] * gradient.sign())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The plan of an epoch: the order of its mentions, and the positive and negatives of each."""
+"""The plan of an epoch: the positive and negatives of each mention."""
 
 from __future__ import annotations
 
@@ -12,12 +12,7 @@ from arbo.training.negatives import in_batch, near, random
 from arbo.training.positives import Snapshot, pick_positives
 from clustering.arrays import Ids
 
-_ORDER, _POSITIVES, _NEGATIVES = range(3)
-
-
-def order_of(data: TrainingSet, config: TrainingConfig, epoch: int) -> Ids:
-    """Shuffle the mentions that are trained on; the same each time for a seed and an epoch."""
-    return np.random.default_rng([config.seed, _ORDER, epoch]).permutation(data.queries)
+_POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
 
 
 def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.training.config import TrainingConfig
+from arbo.training.config import RerankingConfig, TrainingConfig
 
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
+RerankingPresetName = Literal["arboel", "pel"]
 
 
 class Preset(NamedTuple):
@@ -86,3 +87,10 @@ PRESETS: Mapping[PresetName, Preset] = {
 }
 """ArboEL (its arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores DUAL,
 Pooling Mean and SOM (equations 4 to 6)."""
+
+RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
+    "arboel": RerankingConfig(),
+    "pel": RerankingConfig(batch_size=4, optimizer="adamw", warmup=0.2),
+}
+"""The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); what they read is in
+`arbo.encoders.CROSS_PRESETS`."""

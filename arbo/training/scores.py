@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from arbo.encoders import DualEncoder
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower, batch_end, n_vectors
+from arbo.encoders.tower import Tower, n_vectors, packs
 from arbo.training.data import TrainingSet
 from arbo.training.objective import Pairs, comparable
 from clustering.arrays import Bools, Ids
@@ -111,12 +111,8 @@ class Reader:
         """Divide texts, the shortest first, among towers and into what each can read at once, as places."""
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
-            lengths = [len(texts[i].row.ids) for i in own]
-            begin = 0
-            while begin < len(own):
-                end = batch_end(lengths, begin, tower.tokens_a_batch)
-                yield tower, own[begin:end]
-                begin = end
+            for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):
+                yield tower, own[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
         """Look up the vectors of some mentions of a batch and of their nodes.

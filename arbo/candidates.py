@@ -1,0 +1,393 @@
+"""Candidates: the nearest entities of each mention, for a second stage to put into its own order.
+
+They are entities by their rows in the knowledge base, so that they mean nothing beside another one, or beside other
+documents: a set knows the fingerprints of both, and `Candidates.check` refuses what it was not made of.
+
+The oracles of the ArboEL paper (section 3.4), which keep the quality of a first stage out of the comparison of second
+ones: SELF is ``with_gold(candidates, gold)``, UNION ``with_gold(union(*sets), gold)``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from arbo.documents import Corpus
+from arbo.errors import DataError, UsageError
+from arbo.knowledge_base import KnowledgeBase
+from clustering.arrays import Bools, Floats, Ids
+
+if TYPE_CHECKING:
+    from arbo.linker import Linker
+    from arbo.result import Result
+    from eval import LinkingScores
+
+FORMAT = "arbo-candidates"
+FORMAT_VERSION = 1
+_KEYS = {"format": str, "format_version": int, "k": int, "documents": str, "knowledge_base": str, "made_by": dict}
+_COLUMNS = ("candidates", "candidate_scores")
+_MEND = "make the candidates again"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """The candidates of each mention of some documents, best first, and what they were made of.
+
+    Raises:
+        ValueError: arrays of different shapes, NaN or infinite scores, an entity twice among a mention's candidates,
+            candidates that do not descend or stand behind an empty place.
+
+    """
+
+    entities: Ids
+    """(mentions, k) rows of the knowledge base; -1 where there are fewer than k."""
+    scores: Floats
+    """(mentions, k) float32, descending: higher is closer. -inf for an entity that nobody scored, such as one that was
+    injected, and where there is none."""
+    documents: str
+    """Fingerprint of the documents."""
+    knowledge_base: str
+    """Fingerprint of the knowledge base."""
+    made_by: dict[str, Any]
+    """Settings of the encoder that found them, and of what was done since; ready for JSON."""
+
+    def __post_init__(self) -> None:
+        entities, scores = np.asarray(self.entities), np.asarray(self.scores, np.float32)
+        if entities.ndim != 2 or entities.shape != scores.shape:
+            raise ValueError(f"entities {entities.shape} and scores {scores.shape} must both be (mentions, k)")
+        if entities.dtype.kind not in "iu":
+            raise ValueError(f"entities must be rows of the knowledge base, not {entities.dtype}")
+        there = entities >= 0
+        with np.errstate(invalid="ignore"):
+            problems = {
+                "has an entity below -1": (entities < -1).any(axis=1),
+                "has scores that are NaN or infinite": (np.isnan(scores) | (scores == np.inf)).any(axis=1),
+                "has a score in an empty place": (~there & (scores != -np.inf)).any(axis=1),
+                "has an entity behind an empty place": (there[:, 1:] & ~there[:, :-1]).any(axis=1),
+                "has the same entity twice": repeated(entities).any(axis=1),
+                "has scores that do not descend": (scores[:, 1:] > scores[:, :-1]).any(axis=1),
+            }
+        for problem, bad in problems.items():
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise ValueError(f"mention {row} {problem}: {entities[row].tolist()}, {scores[row].tolist()}")
+        object.__setattr__(self, "entities", entities.astype(np.int32, copy=False))
+        object.__setattr__(self, "scores", scores)
+
+    @classmethod
+    def of(cls, linker: Linker, documents: Iterable[Any], *, k: int = 64) -> Self:
+        """Find the ``k`` entities that a linker's encoder takes for the nearest of each mention's domain.
+
+        Args:
+            linker: with a knowledge base; if it has a reranker, the candidates are in its order.
+            documents: see `Linker.link`.
+            k: how many; where the knowledge base holds fewer, all.
+
+        """
+        if linker.kb is None:
+            raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
+        corpus = Corpus.of(documents)
+        config = replace(linker.config, candidates=k)
+        found = linker.configured(config=config).retrieve(corpus, k=0, discover=False)
+        ids, dissimilarity = found.entities
+        settings = found.encoder.settings
+        return cls(ids, found.similarity(dissimilarity), corpus.fingerprint, linker.kb.fingerprint, settings)
+
+    @classmethod
+    def of_result(cls, result: Result, kb: KnowledgeBase) -> Self:
+        """Take those that a run holds: as many as its configuration says, see `LinkerConfig.candidates`.
+
+        Raises:
+            UsageError: the run is not of this knowledge base.
+
+        """
+        told = result.manifest["knowledge_base"]
+        if told is None:
+            raise UsageError("the run has no candidates: it was discovered without a knowledge base")
+        if told["fingerprint"] != kb.fingerprint:
+            raise UsageError(_other("the run was", "another knowledge base", told["fingerprint"], kb.fingerprint))
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        lists = result.link_table["candidates"].combine_chunks()
+        rows = pc.index_in(lists.flatten(), pa.array([entity.id for entity in kb], pa.string()))
+        count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+        scores = result.link_table["candidate_scores"].combine_chunks().flatten()
+        return cls(
+            *_padded(rows.to_numpy(zero_copy_only=False), scores.to_numpy(), count, int(count.max(initial=0))),
+            result.manifest["documents"]["fingerprint"],
+            kb.fingerprint,
+            result.manifest["encoder"],
+        )
+
+    @property
+    def k(self) -> int:
+        """How many places each mention has."""
+        return int(self.entities.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __repr__(self) -> str:
+        return f"Candidates({len(self):,} mentions, {int((self.entities >= 0).sum()):,} candidates, k={self.k})"
+
+    def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
+        """Raise unless these are candidates of the mentions of these documents, and entities of this knowledge base.
+
+        Raises:
+            DataError: another fingerprint; or arrays that do not fit, whatever the fingerprints say.
+
+        """
+        for what, own, given in (
+            ("other documents", self.documents, documents.fingerprint),
+            ("another knowledge base", self.knowledge_base, kb.fingerprint),
+        ):
+            if own != given:
+                raise DataError(_other("the candidates were", what, own, given))
+        if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
+            raise DataError(
+                f"the candidates are of {len(self):,} mentions and name rows up to {self.entities.max(initial=-1):,}; "
+                f"there are {len(documents.mentions):,} mentions and {len(kb):,} entities: {_MEND}"
+            )
+
+    def evaluate(
+        self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
+    ) -> LinkingScores:
+        """Score the first candidate of each mention as its link, without a graph or NIL, and the lists by recall@k.
+
+        Args:
+            documents: those that the candidates are of, with gold annotations.
+            kb: that of the candidates.
+            train: documents whose gold entities count as seen; the scores are then also given for seen and unseen.
+
+        Raises:
+            DataError: see `check`.
+
+        """
+        from arbo.evaluation import RECALL_AT
+        from eval import linking_scores
+
+        corpus = Corpus.of(documents)
+        self.check(corpus, kb)
+        gold = gold_rows(corpus, kb)
+        inside = gold >= 0
+        outside = np.array([bool(mention.gold) for mention in corpus.mentions], np.bool_) & ~inside.any(axis=1)
+        accepted = np.column_stack([inside, outside])
+        return linking_scores(
+            np.concatenate([[0], np.cumsum(accepted.sum(axis=1))]),
+            np.column_stack([gold, np.full(len(gold), -1, np.int32)])[accepted],
+            self.entities[:, 0] if self.k else np.full(len(self), -1),
+            annotated=np.array([mention.gold is not None for mention in corpus.mentions], np.bool_),
+            candidates=self.entities,
+            k=[k for k in RECALL_AT if k <= self.k],
+            seen=None if train is None else _seen(corpus, kb, gold, Corpus.of(train)),
+            groups={
+                "type": [mention.type for mention in corpus.mentions],
+                "domain": [document.domain for document in corpus for _ in document.mentions],
+            },
+        )
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write one Parquet file, complete or not at all.
+
+        It has a row a mention: the lists ``candidates``, rows of the knowledge base, and ``candidate_scores``.
+
+        Raises:
+            UsageError: the file cannot be written, or is there and no file of candidates.
+
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from arbo.store import json_ready, write_whole
+
+        target = Path(path)
+        if target.exists():
+            try:
+                _metadata(target)
+            except DataError as error:
+                raise UsageError(f"{error}; name another file, or remove it first") from None
+        there = self.entities >= 0
+        start = pa.array(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), pa.int32())
+        arrays = [pa.ListArray.from_arrays(start, pa.array(column[there])) for column in (self.entities, self.scores)]
+        metadata = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "k": self.k,
+            "documents": self.documents,
+            "knowledge_base": self.knowledge_base,
+            "made_by": json_ready(self.made_by),
+        }
+        table = pa.table(dict(zip(_COLUMNS, arrays, strict=True)), metadata={FORMAT: json.dumps(metadata)})
+        write_whole(target, lambda file: pq.write_table(table, file, write_page_checksum=True))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: no such file, one that is truncated, changed, of another kind or of a newer version.
+
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        own = _metadata(Path(path))
+        try:
+            table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+            entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
+            count = entities.value_lengths().to_numpy(zero_copy_only=False)
+            if entities.value_lengths() != scores.value_lengths() or count.max(initial=0) > own["k"]:
+                raise ValueError("its lists are not of one length")
+            arrays = _padded(entities.flatten().to_numpy(), scores.flatten().to_numpy(), count, own["k"])
+            return cls(*arrays, own["documents"], own["knowledge_base"], own["made_by"])
+        except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
+            raise DataError(f"the candidates cannot be read: {error}; {_MEND}", file=fspath(path)) from None
+
+
+def gold_rows(documents: Corpus, kb: KnowledgeBase) -> Ids:
+    """List the rows of the entities that are right for each mention; (mentions, most), -1 where there are fewer.
+
+    Those of the mention's own domain stand first.
+    """
+    right: list[list[int]] = []
+    for document in documents:
+        for mention in document.mentions:
+            rows = dict.fromkeys(row for id_ in mention.gold or () for row in kb.rows(id_))
+            right.append(sorted(rows, key=lambda row: kb.entities[row].domain != document.domain))
+    count = np.array([len(rows) for rows in right], np.int64)
+    flat = np.array([row for rows in right for row in rows], np.int32)
+    return _padded(flat, np.zeros(len(flat), np.float32), count, int(count.max(initial=0)))[0]
+
+
+def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
+    """Inject the gold entity of each mention whose candidates hold none, as the last of them (the oracle SELF).
+
+    Where the list is full it takes the place of the last. Its score is -inf: nobody found it.
+
+    Args:
+        candidates: of some mentions.
+        gold: (mentions, any) rows of the entities that are right for each, -1 where there are fewer; the first is
+            injected, see `gold_rows`.
+
+    >>> found = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
+    >>> with_gold(found, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
+    [[3, 1], [2, 5], [0, 1]]
+
+    """
+    if gold.ndim != 2 or len(gold) != len(candidates):
+        raise ValueError(f"gold must be (mentions, any) for {len(candidates):,} mentions, not {gold.shape}")
+    if not gold.shape[1] or not candidates.k:
+        return candidates
+    missed = np.flatnonzero((gold[:, 0] >= 0) & ~is_gold(candidates.entities, gold).any(axis=1))
+    place = np.minimum((candidates.entities[missed] >= 0).sum(axis=1), candidates.k - 1)
+    entities, scores = candidates.entities.copy(), candidates.scores.copy()
+    entities[missed, place], scores[missed, place] = gold[missed, 0], -np.inf
+    return replace(candidates, entities=entities, scores=scores, made_by={**candidates.made_by, "gold": "injected"})
+
+
+def union(*candidates: Candidates) -> Candidates:
+    """Put the candidates of several first stages together, each entity once (the oracle UNION, before gold).
+
+    They come in turns: the first of each set, then the second of each. Scores of different encoders do not compare, so
+    that the score is minus the best rank, counted from 0. There are as many places as the sets have together.
+
+    Raises:
+        ValueError: no set, or sets of other documents or of another knowledge base.
+
+    >>> one = Candidates([[3, 1]], [[0.9, 0.5]], "d", "kb", {"encoder": "a"})
+    >>> other = Candidates([[1, 4]], [[7.0, 6.0]], "d", "kb", {"encoder": "b"})
+    >>> both = union(one, other)
+    >>> both.entities.tolist(), both.scores.tolist()
+    ([[3, 1, 4, -1]], [[0.0, 0.0, -1.0, -inf]])
+
+    """
+    if not candidates:
+        raise ValueError("a union needs at least one set of candidates")
+    first = candidates[0]
+    for place, other in enumerate(candidates):
+        for what, own, given in (
+            ("other documents", other.documents, first.documents),
+            ("another knowledge base", other.knowledge_base, first.knowledge_base),
+        ):
+            if own != given:
+                raise ValueError(_other(f"set {place} was", what, own, given))
+    entities = np.concatenate([one.entities for one in candidates], axis=1)
+    rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
+    entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))
+    again = repeated(entities)
+    entities, scores = best_first(np.where(again, -1, entities), np.where(again, -np.inf, scores))
+    settings = {"union": [one.made_by for one in candidates]}
+    return Candidates(entities, scores, first.documents, first.knowledge_base, settings)
+
+
+def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
+    """Sort the candidates of each mention by descending score; equals stay in their order, empty places come last."""
+    order = np.lexsort((-scores, entities < 0), axis=-1)
+    return np.take_along_axis(entities, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def repeated(entities: Ids) -> Bools:
+    """Mark the entities that an earlier place of the same mention holds already; (mentions, k)."""
+    order = np.argsort(entities, axis=1, kind="stable")
+    ordered = np.take_along_axis(entities, order, axis=1)
+    again = np.zeros(entities.shape, np.bool_)
+    np.put_along_axis(again, order[:, 1:], (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), axis=1)
+    return again
+
+
+def is_gold(entities: Ids, gold: Ids) -> Bools:
+    """Mark the entities that are among the gold ones of their mention; (mentions, k)."""
+    right = np.zeros(entities.shape, np.bool_)
+    for accepted in gold.T:
+        right |= (entities == accepted[:, None]) & (entities >= 0)
+    return right
+
+
+def _seen(documents: Corpus, kb: KnowledgeBase, gold: Ids, train: Corpus) -> Bools:
+    """Mark the mentions with a gold id that some training mention has, be it under an alternative id."""
+    trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
+    rows = [rows[0] for id_ in trained if len(rows := kb.rows(id_)) == 1]
+    by_id = [not trained.isdisjoint(mention.gold or ()) for mention in documents.mentions]
+    seen: Bools = np.array(by_id, np.bool_) | np.isin(gold, rows).any(axis=1)
+    return seen
+
+
+def _padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
+    """Lay lists that stand behind each other, of these lengths, out as (mentions, k)."""
+    there = np.arange(k) < count[:, None]
+    found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
+    found[0][there], found[1][there] = entities, scores
+    return found
+
+
+def _metadata(file: Path) -> dict[str, Any]:
+    """Read what stands beside the table."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        text = (pq.read_schema(file).metadata or {})[FORMAT.encode()]
+        own = json.loads(text)
+    except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:
+        raise DataError(f"no file of candidates ({error!r:.200})", file=str(file)) from None
+    written_by = own.get("format_version") if isinstance(own, dict) else None
+    if isinstance(written_by, int) and written_by > FORMAT_VERSION:
+        raise DataError(
+            f"the file was written by a newer arbo (format {written_by}, this one reads up to {FORMAT_VERSION}); "
+            "run: pip install --upgrade arbo",
+            file=str(file),
+        )
+    if not isinstance(own, dict) or any(type(own.get(name)) is not kind for name, kind in _KEYS.items()):
+        raise DataError(f"what the file says of itself is incomplete; {_MEND}", file=str(file))
+    return own
+
+
+def _other(whose: str, what: str, own: str, given: str) -> str:
+    return f"{whose} made with {what}: that fingerprint is {own}, this one {given}; {_MEND}"

@@ -1,0 +1,272 @@
+"""Candidates: found, kept in one file, refused where they do not fit, completed by gold, united."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import arbo
+from arbo.candidates import Candidates, best_first, gold_rows, is_gold, repeated, union, with_gold
+from arbo.errors import DataError, UsageError
+
+NONE = -np.inf
+
+
+def candidates(*rows: list[int], k: int | None = None) -> Candidates:
+    """Candidates with descending scores."""
+    k = max(map(len, rows), default=0) if k is None else k
+    entities = np.array([row + [-1] * (k - len(row)) for row in rows], np.int32).reshape(len(rows), k)
+    scores = np.where(entities >= 0, -np.arange(k, dtype=np.float32), NONE)
+    return Candidates(entities, scores, "documents", "kb", {"encoder": "made up"})
+
+
+def equal(one: Candidates, other: Candidates) -> bool:
+    same = (one.documents, one.knowledge_base, one.made_by) == (other.documents, other.knowledge_base, other.made_by)
+    return same and np.array_equal(one.entities, other.entities) and np.array_equal(one.scores, other.scores)
+
+
+lists = st.lists(st.lists(st.integers(0, 9), unique=True, max_size=5), max_size=6)
+
+# Where they come from
+
+
+def test_those_of_a_linker_are_the_nearest_entities() -> None:
+    documents, kb = arbo.load_sample()
+    found = Candidates.of(arbo.Linker(kb), documents, k=3)
+    assert found.entities.shape == (len(documents.mentions), 3)
+    links = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=3)).link(documents).links
+    for entities, scores, link in zip(found.entities, found.scores, links, strict=True):
+        assert [(kb.entities[row].id, float(score)) for row, score in zip(entities, scores, strict=True)] == list(
+            link.candidates
+        )
+    found.check(documents, kb)
+
+
+def test_those_of_a_run_are_what_its_linker_found(tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=5))
+    linker.link(documents).save(tmp_path / "run")
+    run = arbo.Result.load(tmp_path / "run")
+    assert equal(Candidates.of_result(run, kb), Candidates.of(linker, documents, k=5))
+    with pytest.raises(UsageError, match=rf"the run was made with another knowledge base: .*{kb.fingerprint}"):
+        Candidates.of_result(run, arbo.KnowledgeBase(kb.entities[1:]))
+    with pytest.raises(UsageError, match="discovered without a knowledge base"):
+        Candidates.of_result(arbo.Linker().discover(documents), kb)
+
+
+def test_more_than_there_are_and_other_domains() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("A", "marsh fever", domain="x"), arbo.Entity("B", "fever", domain="y")])
+    mention = arbo.Mention("m", "d", ((0, 5),), "fever")
+    documents = arbo.Corpus([arbo.Document("d", "fever", (mention,), "x"), arbo.Document("e", "", (), "y")])
+    found = Candidates.of(arbo.Linker(kb), documents, k=64)
+    assert found.entities.tolist() == [[0, -1]]
+    assert found.scores[0, 1] == NONE
+    assert equal(
+        Candidates.of_result(arbo.Linker(kb).link(documents), kb),
+        replace(found, entities=[[0]], scores=found.scores[:, :1]),
+    )
+
+
+def test_nothing() -> None:
+    documents, kb = arbo.Corpus([arbo.Document("d", "nothing")]), arbo.load_sample()[1]
+    assert len(Candidates.of(arbo.Linker(kb), documents)) == 0
+    assert gold_rows(documents, kb).shape == (0, 0)
+    with pytest.raises(UsageError, match="this linker has none"):
+        Candidates.of(arbo.Linker(), documents)
+    with pytest.raises(UsageError, match="candidates must be an integer of at least 1"):
+        Candidates.of(arbo.Linker(kb), documents, k=0)
+
+
+@pytest.mark.parametrize(
+    ("entities", "scores", "told"),
+    [
+        ([[1, 2]], [[0.5]], r"\(1, 2\) and scores \(1, 1\)"),
+        ([[1.0]], [[0.5]], "rows of the knowledge base, not float64"),
+        ([[0, 1], [1, 1]], [[0.5, 0.4], [0.5, 0.4]], "mention 1 has the same entity twice"),
+        ([[1, 2]], [[0.5, np.nan]], "mention 0 has scores that are NaN"),
+        ([[1, 2]], [[np.inf, 0.5]], "mention 0 has scores that are NaN or infinite"),
+        ([[1, 2]], [[0.5, 0.6]], "do not descend"),
+        ([[-1, 2]], [[NONE, NONE]], "behind an empty place"),
+        ([[1, -1]], [[0.6, 0.5]], "a score in an empty place"),
+        ([[-2]], [[NONE]], "an entity below -1"),
+    ],
+)
+def test_what_cannot_be_candidates(entities: list[list[float]], scores: list[list[float]], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Candidates(np.array(entities), np.array(scores), "documents", "kb", {})
+
+
+# One file
+
+
+@given(lists)
+def test_there_and_back(tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]]) -> None:
+    file = tmp_path_factory.mktemp("there") / "candidates.parquet"
+    own = candidates(*rows, k=6)
+    own.save(file)
+    again = Candidates.load(file)
+    assert equal(own, again)
+    assert again.entities.dtype == np.int32
+    assert again.scores.dtype == np.float32
+
+
+def test_another_fingerprint_is_refused() -> None:
+    documents, kb = arbo.load_sample()
+    found = Candidates.of(arbo.Linker(kb), documents, k=2)
+    fewer = documents[1:]
+    with pytest.raises(DataError, match=f"other documents: .*{documents.fingerprint}.*{fewer.fingerprint}"):
+        found.check(fewer, kb)
+    other = arbo.KnowledgeBase(kb.entities[1:])
+    with pytest.raises(DataError, match=f"another knowledge base: .*{kb.fingerprint}.*{other.fingerprint}"):
+        found.check(documents, other)
+    with pytest.raises(DataError, match="there are 584 mentions and 120 entities"):
+        replace(found, entities=found.entities + len(kb)).check(documents, kb)
+
+
+def test_a_file_that_is_not_whole(tmp_path: Path) -> None:
+    file = tmp_path / "candidates.parquet"
+    candidates(*[list(range(9))] * 400).save(file)
+    content = file.read_bytes()
+    for damaged in (b"", content[: len(content) // 2], content[:-3], b"{}", content[:200] + b"\0" * 60 + content[260:]):
+        file.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"candidates\.parquet: (no file of candidates|the candidates cannot be)"):
+            Candidates.load(file)
+    with pytest.raises(DataError, match="no file of candidates"):
+        Candidates.load(tmp_path / "absent")
+
+
+def test_a_file_of_another_kind_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "links.parquet"
+    pq.write_table(pa.table({"candidates": [[1]], "candidate_scores": [[0.5]]}), file)
+    before = file.read_bytes()
+    with pytest.raises(DataError, match="no file of candidates"):
+        Candidates.load(file)
+    with pytest.raises(UsageError, match="name another file"):
+        candidates([1]).save(file)
+    assert file.read_bytes() == before
+    candidates([1]).save(tmp_path / "own")
+    candidates([2]).save(tmp_path / "own")
+    assert Candidates.load(tmp_path / "own").entities.tolist() == [[2]]
+    assert sorted(os.listdir(tmp_path)) == ["links.parquet", "own"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (b'"format_version": 1', b'"format_version": 2', "written by a newer arbo"),
+        (b'"knowledge_base"', b'"knowledge_bass"', "incomplete"),
+        (b'"k": 9', b'"k": 1', "not of one length"),
+        (b'"k": 9', b'"k":"9', "no file of candidates"),
+    ],
+)
+def test_what_a_file_says_of_itself(tmp_path: Path, old: bytes, new: bytes, told: str) -> None:
+    file = tmp_path / "candidates.parquet"
+    candidates(list(range(9))).save(file)
+    table = pq.read_table(file)
+    changed = {key: value.replace(old, new) for key, value in table.schema.metadata.items()}
+    assert changed != table.schema.metadata
+    pq.write_table(table.replace_schema_metadata(changed), file)
+    with pytest.raises(DataError, match=told):
+        Candidates.load(file)
+
+
+# Oracles
+
+
+def test_gold_rows() -> None:
+    kb = arbo.KnowledgeBase(
+        [
+            arbo.Entity("A", "a", alternative_ids=("X",), domain="one"),
+            arbo.Entity("B", "b", alternative_ids=("X",), domain="two"),
+            arbo.Entity("C", "c", domain="two"),
+        ]
+    )
+    golds = [("X",), ("C", "X"), ("elsewhere",), (), None]
+    mentions = tuple(arbo.Mention(f"m{i}", "d", ((0, 1),), "a", gold=gold) for i, gold in enumerate(golds))
+    found = gold_rows(arbo.Corpus([arbo.Document("d", "a", mentions, "two")]), kb)
+    assert found.tolist() == [[1, 0, -1], [2, 1, 0], [-1, -1, -1], [-1, -1, -1], [-1, -1, -1]]
+
+
+@given(lists, st.data())
+def test_gold_is_injected_where_it_is_missed(rows: list[list[int]], data: st.DataObject) -> None:
+    own = candidates(*rows, k=5)
+    gold = data.draw(
+        st.lists(st.lists(st.integers(0, 9), unique=True, max_size=3), min_size=len(rows), max_size=len(rows))
+    )
+    table = np.array([row + [-1] * (3 - len(row)) for row in gold], np.int32).reshape(len(rows), 3)
+    completed = with_gold(own, table)
+    for before, accepted, after in zip(rows, gold, completed.entities.tolist(), strict=True):
+        expected = before
+        if accepted and not set(before) & set(accepted):
+            expected = [*before[:4], accepted[0]]
+        assert [row for row in after if row >= 0] == expected
+    assert is_gold(completed.entities, table).any(axis=1).tolist() == [bool(accepted) for accepted in gold]
+
+
+def test_gold_of_other_mentions_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"for 1 mentions, not \(2, 1\)"):
+        with_gold(candidates([1]), np.array([[1], [2]]))
+
+
+@given(
+    st.integers(0, 4).flatmap(
+        lambda n: st.lists(
+            st.lists(st.lists(st.integers(0, 9), unique=True, max_size=5), min_size=n, max_size=n),
+            min_size=1,
+            max_size=3,
+        )
+    )
+)
+def test_a_union_takes_turns(sets: list[list[list[int]]]) -> None:
+    both = union(*(candidates(*rows, k=5) for rows in sets))
+    assert both.k == 5 * len(sets)
+    for mention, found in enumerate(both.entities.tolist()):
+        turns = [rows[mention][turn] for turn in range(5) for rows in sets if turn < len(rows[mention])]
+        expected = list(dict.fromkeys(turns))
+        assert found == expected + [-1] * (both.k - len(expected))
+
+
+def test_a_union_is_of_one_collection() -> None:
+    with pytest.raises(ValueError, match=r"set 1 was made with another knowledge base: .* other, .* kb"):
+        union(candidates([1]), replace(candidates([1]), knowledge_base="other"))
+    with pytest.raises(ValueError, match="at least one"):
+        union()
+
+
+@given(lists)
+def test_order_and_repetition(rows: list[list[int]]) -> None:
+    table = np.array([(row + row[::-1] + [-1] * 10)[:10] for row in rows], np.int32).reshape(len(rows), 10)
+    marked = repeated(table)
+    for row, marks in zip(table.tolist(), marked.tolist(), strict=True):
+        assert marks == [id_ >= 0 and id_ in row[:place] for place, id_ in enumerate(row)]
+    scores = np.where(table >= 0, (table % 3).astype(np.float32), NONE).astype(np.float32)
+    entities, _ = best_first(table, scores)
+    for row, ordered in zip(table.tolist(), entities.tolist(), strict=True):
+        assert ordered == sorted(row, key=lambda id_: (id_ < 0, -(id_ % 3)))
+
+
+@pytest.mark.parametrize("train", [None, slice(30)])
+def test_scores_are_those_of_the_links(train: slice | None) -> None:
+    documents, kb = arbo.load_sample()
+    trained = None if train is None else documents[train]
+    config = arbo.LinkerConfig(method="independent", entity_threshold=None)
+    linker = arbo.Linker(kb, config=config)
+    expected = linker.link(documents).evaluate(train=trained).linking
+    scores = Candidates.of(linker, documents, k=16).evaluate(documents, kb, train=trained)
+    assert expected is not None
+    assert scores.as_dict() == expected.as_dict()
+    assert (scores.seen is None) == (train is None)
+
+
+def test_scores_of_nothing() -> None:
+    documents = arbo.Corpus([arbo.Document("d", "nothing")])
+    kb = arbo.load_sample()[1]
+    assert Candidates.of(arbo.Linker(kb), documents).evaluate(documents, kb, train=[]).accuracy == 0

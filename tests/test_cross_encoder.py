@@ -1,0 +1,263 @@
+"""The cross-encoder: what it reads of a pair, how it scores, and its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import arbo
+from arbo.encoders import CROSS_PRESETS, CrossEncoder, CrossEncoderConfig, MentionInput
+from arbo.encoders.templates import Speller
+from arbo.encoders.tower import Tower
+from arbo.errors import DataError, UsageError
+from arbo.retrieval import mention_inputs
+
+Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
+
+CONFIG = CrossEncoderConfig(max_length=60)
+KB = arbo.KnowledgeBase(
+    [
+        arbo.Entity("E0", "fever"),
+        arbo.Entity("E1", "marsh fever", definition="the fever of marsh patients"),
+        arbo.Entity("E2", "kidney cancer", aliases=("cancer of the kidney", "left cancer")),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def marked(bert: Tower) -> CrossEncoder:
+    return encoder(bert)
+
+
+def encoder(bert: Tower, config: CrossEncoderConfig = CONFIG) -> CrossEncoder:
+    return CrossEncoder.of(bert, config).with_markers()
+
+
+def mentions(text: str, *names: str) -> list[MentionInput]:
+    """Mentions of a text, by what they say."""
+    marked = tuple(
+        arbo.Mention(f"m{i}", "d", ((at := text.index(name), at + len(name)),), name) for i, name in enumerate(names)
+    )
+    return mention_inputs(arbo.Corpus([arbo.Document("d", text, marked)]), expand_abbreviations=False)
+
+
+def words(own: CrossEncoder, ids: list[int]) -> str:
+    return " ".join(own.tower.tokenizer.convert_ids_to_tokens(ids))
+
+
+def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+
+
+# What is read
+
+
+def test_a_pair_is_one_sequence(bert: Tower) -> None:
+    own = encoder(bert)
+    (row,) = own.pairs(mentions("the fever of marsh patients", "fever"), KB).spell(np.array([0]), np.array([1]))
+    assert words(own, row.ids) == (
+        "[CLS] the [START] fever [END] of marsh patients [SEP] marsh fever [TITLE] the fever of marsh patients [SEP]"
+    )
+    assert words(own, row.ids[row.begin : row.end]) == "fever"
+
+
+@given(left=st.integers(0, 60), right=st.integers(0, 60), definition=st.integers(1, 60), max_length=st.integers(20, 61))
+def test_each_part_has_half_and_what_the_other_leaves(
+    marked: CrossEncoder, left: int, right: int, definition: int, max_length: int
+) -> None:
+    own = replace(marked, config=replace(CONFIG, max_length=max_length))
+    kb = arbo.KnowledgeBase([arbo.Entity("E", "kidney cancer", definition="of " * definition)])
+    (given_,) = mentions("the " * left + "marsh fever" + " in" * right, "marsh fever")
+    (row,) = own.pairs([given_], kb).spell(np.array([0]), np.array([0]))
+    of_mention = row.ids.index(own.tower.tokenizer.sep_token_id) + 1
+    mention, entity = left + right + 6, definition + 4  # four markers and two, and the names
+    assert of_mention == min(mention, max(max_length // 2, max_length - entity))
+    assert len(row.ids) - of_mention == min(entity, max_length - of_mention)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["the", "of", "in", "fever"]), max_size=9), min_size=3, max_size=3),
+    st.integers(1, 20),
+)
+def test_less_room_later_is_less_room_at_once(bert: Tower, fields: list[list[str]], room: int) -> None:
+    template = CONFIG.reading.templates()[0]
+    wide = Speller.of(bert.tokenizer, template, 60)
+    narrow = replace(wide, room=room)
+    texts = [" ".join(words) for words in fields]
+    (tokens,) = wide.spell([texts])
+    assert wide.row(tokens, room) == narrow([texts])[0]
+
+
+def test_what_is_written_like_a_marker_is_none(bert: Tower) -> None:
+    own = encoder(bert)
+    kb = arbo.KnowledgeBase([arbo.Entity("E", "[START] [TITLE] [SEP]")])
+    (row,) = own.pairs(mentions("[TITLE] [SEP] fever", "fever"), kb).spell(np.array([0]), np.array([0]))
+    tokens = own.tower.tokenizer.convert_ids_to_tokens(row.ids)
+    assert {marker: tokens.count(marker) for marker in ("[CLS]", "[START]", "[END]", "[TITLE]", "[SEP]")} == {
+        "[CLS]": 1,
+        "[START]": 1,
+        "[END]": 1,
+        "[TITLE]": 1,
+        "[SEP]": 2,
+    }
+
+
+# Scores
+
+
+@pytest.mark.parametrize("preset", ["arboel", "pel"])
+def test_the_score_is_linear_in_the_pooled_vector(bert: Tower, preset: str) -> None:
+    own = encoder(bert, replace(CROSS_PRESETS[preset], max_length=60))  # type: ignore[index]
+    with torch.no_grad():
+        own.tower.projection.bias.fill_(0.25)  # type: ignore[union-attr]
+    own = own.copy()
+    given_ = mentions("the fever of marsh patients", "fever", "marsh")
+    mention, entity = every_pair(2, 3)
+    scores = own.score(given_, KB, mention, entity)
+    assert scores.dtype == np.float32
+    for row, score in zip(own.pairs(given_, KB).spell(mention, entity), scores, strict=True):
+        with torch.no_grad():
+            hidden = own.tower.model(input_ids=torch.tensor([row.ids])).last_hidden_state[0]
+        vector = hidden[0] if preset == "arboel" else hidden.mean(dim=0)
+        weight = own.tower.projection.weight[0].detach()  # type: ignore[union-attr]
+        assert score == pytest.approx(float(vector @ weight) + 0.25, abs=1e-5)
+    assert len(set(scores.round(4))) == 6
+
+
+def test_scores_depend_neither_on_slices_nor_on_company(bert: Tower, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = encoder(bert)
+    given_ = mentions("the fever of marsh patients in left kidney disease", "fever", "marsh", "left kidney")
+    mention, entity = every_pair(3, 3)
+    scores = own.score(given_, KB, mention, entity)
+    assert np.array_equal(own.score(given_, KB, mention, entity), scores)
+    monkeypatch.setattr("arbo.encoders.cross.SLICE", 2)
+    np.testing.assert_allclose(own.score(given_, KB, mention, entity), scores, atol=1e-5)
+    back = own.score(given_, KB, mention[::-1], entity[::-1])
+    np.testing.assert_allclose(back[::-1], scores, atol=1e-5)
+    assert own.score(given_, KB, mention[4:5], entity[4:5]) == pytest.approx(scores[4:5], abs=1e-5)
+
+
+def test_each_distinct_pair_is_read_once(bert: Tower, batches: Batches) -> None:
+    own = encoder(bert)
+    kb = arbo.KnowledgeBase([*KB, arbo.Entity("E3", "fever"), arbo.Entity("E4", "never asked for")])
+    given_ = [*mentions("the fever of", "fever"), *mentions("the fever of", "fever")]
+    mention, entity = np.array([0, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 3, 3, 1])
+    with batches(own.tower) as seen:
+        scores = own.score(given_, kb, mention, entity)
+    assert sum(n for n, _ in seen) == 2
+    assert len(set(scores)) == 2
+    assert scores[0] == scores[1] == scores[3] == scores[4]
+
+
+def test_no_pairs_and_modes(bert: Tower) -> None:
+    own = encoder(bert)
+    none = np.array([], np.int64)
+    assert own.score([], KB, none, none).shape == (0,)
+    own.tower.model.train()
+    once, again = (own.score(mentions("fever", "fever"), KB, np.array([0]), np.array([1])) for _ in range(2))
+    assert once == again  # without dropout
+    assert own.tower.model.training
+
+
+def test_a_model_that_gives_nan_is_refused(bert: Tower) -> None:
+    own = encoder(bert)
+    with torch.no_grad():
+        own.tower.projection.bias.fill_(float("nan"))  # type: ignore[union-attr]
+    with pytest.raises(DataError, match="NaN or infinity for 3 of 3"):
+        own.score(mentions("fever", "fever"), KB, *every_pair(1, 3))
+
+
+# Configuration
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"pooling": "mention"}, "pooling 'mention' is not one of cls, mean"),
+        ({"entity": "[CLS] {name} [SEP]"}, r"leave out its \[CLS\]"),
+        ({"entity": "{mention}"}, "is unknown"),
+        ({"mention": "{left}"}, "leaves out {mention}"),
+        ({"candidates": 0}, "at least 1"),
+        ({"candidates": True}, "at least 1"),
+        ({"entity_threshold": 1.5}, "from 0 to 1"),
+        ({"entity_threshold": float("nan")}, "from 0 to 1"),
+        ({"max_length": 0}, "max_length must be"),
+        ({"context": -1}, "context must be"),
+    ],
+)
+def test_what_cannot_be_meant(changes: dict[str, Any], told: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=told):
+        CrossEncoderConfig(**changes)
+    (tmp_path / "own.json").write_text(json.dumps(changes))
+    with pytest.raises(DataError, match=told):
+        CrossEncoderConfig.from_json(tmp_path / "own.json")
+
+
+def test_a_window_must_fit(bert: Tower) -> None:
+    with pytest.raises(UsageError, match="reads 128 tokens at most"):
+        CrossEncoder.of(bert)
+    with pytest.raises(UsageError, match="max_length=8: half of that leaves no room"):
+        replace(encoder(bert), config=replace(CONFIG, max_length=8))
+    with pytest.raises(UsageError, match=r"CrossEncoder\.of\(tower\)"):
+        CrossEncoder(bert, CONFIG)
+
+
+# Folders
+
+
+def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
+    own = encoder(bert)
+    own.save_pretrained(tmp_path / "model")
+    again = CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
+    assert again.config == CONFIG
+    assert again.settings == {**own.settings, "model": str(tmp_path / "model")}
+    given_ = mentions("the fever of marsh patients", "fever")
+    scores, expected = (one.score(given_, KB, *every_pair(1, 3)) for one in (again, own))
+    np.testing.assert_allclose(scores, expected, atol=1e-6)
+    other = replace(CONFIG, context=2)
+    assert CrossEncoder.from_pretrained(tmp_path / "model", other, device="cpu").config == other
+    again.save_pretrained(tmp_path / "model")  # which is replaced
+
+
+def test_weights_of_its_own(bert: Tower) -> None:
+    own = encoder(bert)
+    other = own.copy()
+    with torch.no_grad():
+        other.tower.projection.bias.fill_(9)  # type: ignore[union-attr]
+    given_ = mentions("fever", "fever")
+    difference = other.score(given_, KB, *every_pair(1, 3)) - own.score(given_, KB, *every_pair(1, 3))
+    np.testing.assert_allclose(difference, 9, atol=1e-5)
+    assert other.copy().settings["weights"] != own.settings["weights"] == own.copy().settings["weights"]
+
+
+def test_kinds_of_models_are_told_apart(bert: Tower, bert_folder: Path, tmp_path: Path) -> None:
+    encoder(bert).save_pretrained(tmp_path / "cross")
+    arbo.DualEncoder(bert, bert, arbo.EncoderConfig()).save_pretrained(tmp_path / "dual")
+    with pytest.raises(DataError, match="this is a cross-encoder; what is wanted here is a dual-encoder"):
+        arbo.DualEncoder.from_pretrained(tmp_path / "cross", device="cpu")
+    with pytest.raises(DataError, match="this is a dual-encoder; what is wanted here is a cross-encoder"):
+        CrossEncoder.from_pretrained(tmp_path / "dual", device="cpu")
+    with pytest.raises(DataError, match="not a cross-encoder that arbo saved"):
+        CrossEncoder.from_pretrained(bert_folder, device="cpu")
+
+
+@pytest.mark.parametrize("file", ["projection.safetensors", "model.safetensors", "tokenizer.json"])
+def test_a_folder_that_is_not_whole(bert: Tower, tmp_path: Path, file: str) -> None:
+    encoder(bert).save_pretrained(tmp_path / "model")
+    content = (tmp_path / "model" / file).read_bytes()
+    (tmp_path / "model" / file).write_bytes(content[:-1])
+    with pytest.raises(DataError, match=f"{file}: the file is not the one that was saved"):
+        CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
+    (tmp_path / "model" / file).unlink()
+    with pytest.raises(DataError, match=f"{file}: the file is missing"):
+        CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
