@@ -133,6 +133,8 @@ def nil_split(
 
     """
     types, ids, branches = _set(types), _set(ids), _set(branches)
+    if not (types or ids or branches):
+        raise UsageError("nothing is to be withheld: name types, ids or branches (--withhold-type, -id or -branch)")
     if branches and parents is None:
         raise UsageError("branches need parents: what is directly above each id, e.g. of read_obo_parents(file)")
     gone = {*_of_types(kb, types), *_rows(kb, ids), *_below(kb, _rows(kb, branches), parents or {})}

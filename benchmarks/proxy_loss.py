@@ -1,12 +1,12 @@
 r"""The proxy paper (PEL): its loss and cross-entropy, random and mixed negatives, FGSM, and NIL by a threshold.
 
-`CE` is cross-entropy over inner products, `proxy` the proxy loss (alpha = 32, margin 0) over cosines, `CE untrained` and
-`proxy untrained` the start by these two; 8 negatives, drawn uniformly (`random`) or half of them the nearest of the
-knowledge base (`mixed`); `+ FGSM` adds the loss of perturbed copies (epsilon 0.01, weight 1). Mean pooling; mentions are
-read without context, entities by their name; batches of 8, AdamW, learning rate 5e-5, or 1e-5 as in the paper (`, 1e-5`).
-recall@k is over all test mentions with a concept, one outside the knowledge base counting as a miss; means over the
-seeds. `against`: the gain over the same documents, whose counts are means over the seeds, with the ends of its 95 %
-bootstrap interval.
+`CE` is cross-entropy over inner products, `proxy` the proxy loss (alpha = 32, margin 0) over cosines, `CE untrained`
+and `proxy untrained` the start by these two; 8 negatives, drawn uniformly (`random`) or half of them the nearest of the
+knowledge base (`mixed`); `+ FGSM` adds the loss of perturbed copies (epsilon 0.01, weight 1). Mean pooling; mentions
+are read without context, entities by their name; batches of 8, AdamW, learning rate 5e-5, or 1e-5 as in the paper
+(`, 1e-5`). recall@k is over all test mentions with a concept, one outside the knowledge base counting as a miss; means
+over the seeds. `against`: the gain over the same documents, whose counts are means over the seeds, with the ends of its
+95 % bootstrap interval.
 
 **gradients**: median norm over the steps, before clipping, and how much it varies: quartile distance through median.
 The plots, `benchmarks/plots/gradients.*`, have the norms of every step, as means over 10.

@@ -12,7 +12,7 @@ from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, MethodName, On
 if TYPE_CHECKING:
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus
-    from arbo.encoders import CrossEncoder, CrossEncoderConfig, Encoder, EncoderConfig
+    from arbo.encoders import CrossEncoder, CrossEncoderConfig, DualEncoder, Encoder, EncoderConfig
     from arbo.knowledge_base import KnowledgeBase
     from arbo.training.config import LoopConfig
 
@@ -80,11 +80,9 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
     else:
         _check_name(model)
         config = None  # that of the model
-        if encoder_config is not None:
-            config = EncoderConfig.from_json(encoder_config)
-        elif "model" in settings:
+        if encoder_config is None and "model" in settings:
             config = EncoderConfig.from_dict(settings.get("config"), file=str(tuned))
-        encoder = DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder())
+        encoder = reading(DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
     if settings and _without_place(settings) != _without_place(json_ready(encoder.settings)):
         raise UsageError(
             f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
@@ -92,6 +90,19 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
             "or tune again"
         )
     return encoder
+
+
+def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
+    """Change single fields of what an encoder reads, and how: those that a JSON file gives.
+
+    Thresholds that a model has are of its metric and its pooling: with others it has none, unless the file gives them.
+    """
+    was = encoder.config
+    config = overridden(was, file, "the encoder's configuration")
+    if (config.pooling, config.metric) != (was.pooling, was.metric):
+        bare = replace(was, entity_threshold=None, mention_threshold=None)
+        config = overridden(bare, file, "the encoder's configuration")
+    return replace(encoder, config=config)
 
 
 def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from arbo.cli.inputs import overridden, read_documents, read_kb, tell_known
+from arbo.cli.inputs import overridden, read_documents, read_kb, reading, tell_known
 from arbo.cli.options import (
     Documents,
     EncoderConfigFile,
@@ -145,7 +145,7 @@ def train(
     What is under way stands in the folder OUT.training, log.jsonl with the figures of every step too: after an
     interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
     """
-    from arbo import DualEncoder, EncoderConfig, console
+    from arbo import DualEncoder, console
     from arbo.progress import bars
     from arbo.training.dual import train as train_encoder
     from arbo.training.presets import PRESETS
@@ -163,10 +163,7 @@ def train(
         "seed": seed,
     }
     settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
-    reads = base.encoder if base else None
-    if encoder_config is not None:
-        reads = overridden(reads or EncoderConfig(), encoder_config, "the encoder's configuration")
-    start = DualEncoder.from_pretrained(encoder, reads).with_markers()
+    start = reading(DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
     if preset is not None if two_towers is None else two_towers:
         start = start.with_two_towers()
 
@@ -178,6 +175,10 @@ def train(
 
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
     tell_known(documents, entities)
+    if dev is None:
+        console.warn(
+            "without --dev the last model is kept, and its thresholds are not chosen: `arbo tune` it before linking"
+        )
     trained = train_encoder(
         start,
         documents,

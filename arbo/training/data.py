@@ -54,6 +54,10 @@ class TrainingSet:
                 rows[-1].extend(inside or (len(kb) + outside.setdefault(id_, len(outside)),))
             row = kb.first_row(item.mention.gold or (), item.document.domain)
             entity[place] = -1 if row is None else row
+        if not inputs:
+            raise DataError(
+                f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with the id of an entity"
+            )
         if not (entity >= 0).any():
             raise DataError(
                 f"nothing to {purpose}: none of {len(inputs):,} mentions with gold ids has one that the knowledge base "

@@ -179,7 +179,8 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     def run(self) -> None:
         """Train to the end."""
-        show = self.announce(f"training, {self.n_steps:,} steps")
+        done = f" ({self.state.step:,} of them done before)" if self.state.step else ""
+        show = self.announce(f"training, {self.n_steps:,} steps{done}")
         order: Ids | None = None
         for step in show(range(self.state.step, self.n_steps), self.n_steps - self.state.step):
             epoch, place = divmod(step, self.steps_an_epoch)
@@ -321,9 +322,10 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
     with locked(folder):
         if not file.is_file():
             write_json({"hash": own, **job}, file)
-        elif json.loads(file.read_text("utf-8")).get("hash") != own:
+        elif (other := json.loads(file.read_text("utf-8"))).get("hash") != own:
             raise UsageError(
-                f"{folder} is of another training (see {file.name} in it); delete it, or name another --out"
+                f"{folder} is of another training, with other {_differing(other, job)} (see {file.name} in it); "
+                "delete it, or name another --out"
             )
         shutil.rmtree(_old_of(target), ignore_errors=True)
         for left in folder.glob(".*-*"):  # by whoever was killed while writing
@@ -331,6 +333,18 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
         saved = checkpoints(folder)
         _shorten(folder / LOG, load_state(saved[-1]).step if saved else 0)
         yield
+
+
+def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """Name what two trainings do not have in common, those settings that differ."""
+    names = []
+    for name, value in json_ready(here).items():
+        other = there.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            names += [key for key in value if value[key] != other.get(key)]
+        elif value != other:
+            names.append(name.replace("_", " "))
+    return ", ".join(names) or "settings"
 
 
 def _shorten(log: Path, step: int) -> None:
