@@ -34,7 +34,8 @@ class LinkerConfig:
     `arbo.reranker.skipping`."""
     search: SearchMethod = "exact"
     """How neighbours are found: ``exact``, or approximately over dense vectors, by a graph (``hnsw``) or by lists
-    around centroids (``ivf``). What an approximate search misses is measured and kept in the manifest."""
+    around centroids (``ivf``). With the pooling ``tokens`` this is the first stage, which proposes 256 things to be
+    compared token by token. What an approximate search misses is measured and kept in the manifest."""
     expand_abbreviations: bool = True
     """Write out the abbreviations that a document defines itself before encoding."""
 

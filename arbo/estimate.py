@@ -24,6 +24,7 @@ from arbo.encoders.tower import n_vectors
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import mention_inputs
 from clustering.comparison import CANDIDATES
+from clustering.late_interaction import SAMPLE
 
 if TYPE_CHECKING:
     from arbo.linker import Linker
@@ -68,7 +69,7 @@ class Cost(NamedTuple):
     """Bytes in use afterwards."""
     seconds: float
     tokens: float = 0.0
-    """Vectors of tokens of one text on average; 0 for an encoder that pools them."""
+    """Vectors of tokens that one thing has on average, in all of its texts; 0 for an encoder that pools them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,9 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
     reading = _reading_seconds(linker.reranker, inputs, kb, to_read) if linker.reranker and kb and to_read else 0.0
     held = _resident()
     decide = n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
-    scaled = 4 * entity.dim * max(entity.vectors, mention.vectors)  # a search scales a copy of its corpus
+    scaled = 0
+    if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
+        scaled = entity.kept + mention.kept if mention.tokens else max(entity.kept, mention.kept)
     stages = (
         entity.peak,
         entity.kept + mention.peak,
@@ -128,8 +131,11 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
     )
     searched = mention.vectors * (entity.vectors + mention.vectors)
     search = searched * (_SPARSE_SECONDS if mention.dim == 0 else 2 * mention.dim / _flops(mention.dim))
-    compared = sum(min(cost.vectors, CANDIDATES) * cost.tokens for cost in (entity, mention))
-    search += n * mention.tokens * compared * mention.dim * _LATE_SECONDS / (os.cpu_count() or 1)
+    compared = sum(
+        _n_compared(mention.vectors, n_things) * cost.tokens
+        for n_things, cost in ((len(kb) if kb else 0, entity), (n, mention))
+    )
+    search += compared * mention.tokens * mention.dim * _LATE_SECONDS / (os.cpu_count() or 1)
     return Estimate(
         mentions=n,
         distinct_mentions=mention.vectors,
@@ -143,6 +149,13 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
         peak_bytes=held + max(stages),
         seconds=_START_SECONDS + entity.seconds + mention.seconds + search + reading + n * _MENTION_SECONDS,
     )
+
+
+def _n_compared(n_queries: int, n_things: int) -> int:
+    """Count the pairs that are compared token by token: all things, or candidates, and all for a sample's recall."""
+    if n_things <= CANDIDATES:
+        return n_queries * n_things
+    return n_queries * CANDIDATES + min(n_queries, SAMPLE) * n_things
 
 
 _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
@@ -223,7 +236,8 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
     if encoder.config.pooling == "tokens":
         tokens = sum(n_vectors(row, "tokens") for sample in samples for row in sample) / n_sampled
         kept = int(cost.kept * (1 + tokens))  # and the means of the first stage
-        cost = cost._replace(kept=kept, peak=kept, tokens=tokens)
+        texts_a_thing = len(texts.owner) / len(set(texts.owner))
+        cost = cost._replace(kept=kept, peak=kept, tokens=tokens * texts_a_thing)
     return cost._replace(to_embed=len(missing), peak=cost.peak + _TRANSFORMER, seconds=seconds)
 
 

@@ -151,8 +151,15 @@ class KnowledgeBase:
 
     def first_row(self, ids: Iterable[str], domain: str | None) -> int | None:
         """Return the row of the first entity of a domain that answers to one of these ids, None if none does."""
-        rows = (row for id_ in ids for row in self.rows(id_))
-        return next((row for row in rows if self.entities[row].domain == domain), None)
+        return next(iter(self.rows_within(ids, domain)), None)
+
+    def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
+        """Return the rows of all entities of a domain that answer to one of these ids, each once.
+
+        What a mention of the domain with these gold ids can be linked to: if nothing, it is NIL.
+        """
+        rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
+        return tuple(row for row in rows if self.entities[row].domain == domain)
 
     def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
         """Return a knowledge base of other entities from the same source, with its notes."""

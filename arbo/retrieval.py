@@ -19,7 +19,7 @@ from arbo.encoders import Encoder, MentionInput
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from clustering import Graph
-from clustering.comparison import Embeddings, pair_dissimilarity
+from clustering.comparison import Embeddings, is_exact, pair_dissimilarity
 from clustering.dissimilarity import offset_of
 from clustering.knn import Neighbors
 from clustering.search import SearchMethod
@@ -36,8 +36,10 @@ class Retrieval:
     mentions: Neighbors
     encoder: Encoder
     search: SearchMethod
+    """How neighbours were found; where tokens are compared, what the first stage proposes."""
     recall: Mapping[str, float]
-    """Of an approximate search: the share of the exact neighbours that it found, measured on a sample."""
+    """The share of the exact neighbours that was found, measured on a sample: of ``entities`` and of ``mentions``,
+    where the search of these `clustering.comparison.is_exact` not."""
 
     def graph(self, k: int) -> Graph:
         """Build the inference graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
@@ -121,8 +123,8 @@ def retrieve(
             progress=announce("nearest mentions"),
         )
     recall = {}
-    if search != "exact":
-        if entity_vectors is not None:
-            recall["entities"] = recall_within(entity_of, entities, vectors, entity_vectors, metric=encoder.metric)
+    if entity_vectors is not None and not is_exact(entity_vectors, search):
+        recall["entities"] = recall_within(entity_of, entities, vectors, entity_vectors, metric=encoder.metric)
+    if not is_exact(vectors, search):
         recall["mentions"] = recall_within(mention_of, mentions, vectors, vectors, metric=encoder.metric)
     return Retrieval(inputs, vectors, entity_vectors, entities, mentions, encoder, search, recall)

@@ -1,7 +1,8 @@
 """From arrays to the tables of a run.
 
 ``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
-annotated; null where nothing is), ``gold_entities`` (those of them that the knowledge base holds, by its own ids).
+annotated; null where nothing is), ``gold_entities`` (those of them that the knowledge base holds in the mention's
+domain, by its own ids).
 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
 mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
@@ -46,16 +47,16 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], kb: KnowledgeB
             "type": pa.array([m.type for m in mentions], pa.string()),
             "domain": pa.array([i.document.domain for i in inputs], pa.string()),
             "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
-            "gold_entities": pa.array([gold_entities(m.gold, kb) for m in mentions], _STRINGS),
+            "gold_entities": pa.array([gold_entities(i.mention.gold, i.document.domain, kb) for i in inputs], _STRINGS),
         }
     )
 
 
-def gold_entities(gold: tuple[str, ...] | None, kb: KnowledgeBase | None) -> list[str]:
-    """Return the gold ids that the knowledge base holds, as its own ids."""
+def gold_entities(gold: tuple[str, ...] | None, domain: str | None, kb: KnowledgeBase | None) -> list[str]:
+    """Return the gold ids that the knowledge base holds in a domain, as its own ids."""
     if kb is None or not gold:
         return []
-    return list(dict.fromkeys(kb.entities[row].id for id_ in gold for row in kb.rows(id_)))
+    return [kb.entities[row].id for row in kb.rows_within(gold, domain)]
 
 
 def link_table(

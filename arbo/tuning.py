@@ -23,7 +23,6 @@ from arbo.documents import Corpus
 from arbo.errors import DataError, UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import Retrieval
-from arbo.tables import gold_entities
 from clustering import Method, Partition, merge_tree, partition
 from eval import all_cuts, plot_thresholds
 
@@ -256,7 +255,8 @@ class _Gold:
         annotated = np.array([m.gold is not None for m in corpus.mentions], np.bool_)
         if not annotated.any():
             raise DataError("tuning needs mentions with gold annotations, and these documents have none")
-        accepted = [(row, kb.row_of[id_]) for row, m in enumerate(corpus.mentions) for id_ in gold_entities(m.gold, kb)]
+        golds = ((mention.gold or (), document.domain) for document in corpus for mention in document.mentions)
+        accepted = [(row, entity) for row, gold in enumerate(golds) for entity in kb.rows_within(*gold)]
         mention, entity = np.array(accepted, np.int64).reshape(-1, 2).T
         is_nil = annotated.copy()
         is_nil[mention] = False

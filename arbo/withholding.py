@@ -60,7 +60,7 @@ class PartChecks:
     """The checks of a part of a data set."""
 
     nil: Check
-    """Mentions that became NIL: all of their entities are withheld."""
+    """Mentions that became NIL: all of their entities in their domain are withheld."""
     all: Check
 
 
@@ -198,7 +198,12 @@ def _answering_alike(kb: KnowledgeBase, row: int) -> Entity:
 
 def _checks(kb: KnowledgeBase, gone: set[int], parts: Mapping[str, Corpus]) -> dict[str, PartChecks]:
     of_part = {
-        name: [(mention, rows) for mention in part.mentions if (rows := _rows_of(mention, kb))]
+        name: [
+            (mention, rows)
+            for document in part
+            for mention in document.mentions
+            if (rows := {*kb.rows_within(mention.gold or (), document.domain)})
+        ]
         for name, part in parts.items()
     }
     training = next(iter(of_part.values()), [])
@@ -222,10 +227,6 @@ def _checks(kb: KnowledgeBase, gone: set[int], parts: Mapping[str, Corpus]) -> d
         name: PartChecks(check([(mention, rows) for mention, rows in mentions if rows <= gone]), check(mentions))
         for name, mentions in of_part.items()
     }
-
-
-def _rows_of(mention: Mention, kb: KnowledgeBase) -> set[int]:
-    return {row for id_ in mention.gold or () for row in kb.rows(id_)}
 
 
 def _definition(entity: Entity) -> str:

@@ -78,6 +78,7 @@ def measure(n_mentions: int, n_names: int) -> tuple[Mapping[str, float], Tables]
     queries, corpus = encoder.encode_mentions(inputs), encoder.encode_entities(things)
     assert isinstance(queries, TokenMatrices)
     assert isinstance(corpus, TokenMatrices)
+    queries, corpus = queries.normalized(), corpus.normalized()
     late_nearest(queries, corpus, 1, n_candidates=1)  # compiles the kernels
     begin = time.perf_counter()
     exact = late_nearest(queries, corpus, max(AT), n_candidates=None)

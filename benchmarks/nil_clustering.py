@@ -141,12 +141,12 @@ class Gold(NamedTuple):
     def of(cls, part: Part) -> "Gold":
         """Read the annotations."""
         number: dict[frozenset[str], int] = {}
-        document = {id_: i for i, id_ in enumerate(d.id for d in part.documents)}
         rows = []
-        for mention in part.documents.mentions:
-            is_nil = mention.gold is not None and not any(id_ in part.kb for id_ in mention.gold)
-            new = number.setdefault(frozenset(mention.gold), len(number)) if is_nil and mention.gold else -1
-            rows.append((mention.gold is not None, is_nil, new, document[mention.document_id]))
+        for place, document in enumerate(part.documents):
+            for mention in document.mentions:
+                is_nil = mention.gold is not None and not part.kb.rows_within(mention.gold, document.domain)
+                new = number.setdefault(frozenset(mention.gold), len(number)) if is_nil and mention.gold else -1
+                rows.append((mention.gold is not None, is_nil, new, place))
         annotated, nil, new, where = np.array(rows, np.int64).T
         return cls(annotated > 0, nil > 0, new, where)
 
@@ -287,8 +287,11 @@ def by_threshold(part: Part, retrieval: Retrieval, threshold: float) -> dict[str
 
 
 def _outcomes(part: Part, retrieval: Retrieval) -> LinkingOutcomes:
-    rows = [[row for id_ in m.gold or () for row in part.kb.rows(id_)] for m in part.documents.mentions]
-    rows = [row or ([-1] if m.gold else []) for row, m in zip(rows, part.documents.mentions, strict=True)]
+    rows = [
+        part.kb.rows_within(mention.gold or (), document.domain) or ((-1,) if mention.gold else ())
+        for document in part.documents
+        for mention in document.mentions
+    ]
     ids = retrieval.entities.ids
     return linking_outcomes(
         np.cumsum([0, *map(len, rows)]),

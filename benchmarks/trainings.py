@@ -179,7 +179,7 @@ def parts(evaluation: Evaluation) -> Iterator[tuple[str, LinkingCounts]]:
 
 def hashed(settings: object) -> str:
     """Hash settings that are dataclasses, lists of such, or None."""
-    return hashlib.sha256(json.dumps(settings, default=asdict).encode()).hexdigest()[:8]
+    return hashlib.sha256(json.dumps(settings, default=asdict, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def key(*named: object) -> str:

@@ -19,7 +19,7 @@ Embeddings: TypeAlias = Vectors | TokenMatrices
 
 CANDIDATES = 256
 """Things that the first stage proposes for each query, more if more neighbours are wanted; so few are searched exactly.
-What it misses of 5,000 names is measured in `benchmarks/late_interaction.py`."""
+What it misses of more, `is_exact` and `measured_recall` tell, and `benchmarks/late_interaction.py` of 5,000 names."""
 
 
 def nearest(
@@ -65,6 +65,14 @@ def nearest(
             progress=progress,
         )
     raise _unlike(queries, corpus)
+
+
+def is_exact(corpus: Embeddings, search: SearchMethod) -> bool:
+    """Say whether `nearest` misses no neighbour: the search is exact, and no first stage proposes what is compared.
+
+    Where it may miss some, report `measured_recall` with what it finds.
+    """
+    return search == "exact" and not (isinstance(corpus, TokenMatrices) and corpus.n > CANDIDATES)
 
 
 def measured_recall(

@@ -15,9 +15,9 @@ from clustering.approximate_search import approximate_search
 from clustering.arrays import Floats, Ids, Weights, pairs_of
 from clustering.dense_search import Scanner, dense_search, faiss_scanner
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
-from clustering.search import SEARCH_METHODS, Rows, SearchMethod
+from clustering.search import Rows, SearchMethod, check_choices
 from clustering.sparse_search import csr, sparse_search
-from clustering.vectors import METRICS, Matrix, Metric, Vectors, lengths, unit
+from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
 
 T = TypeVar("T")
 
@@ -93,9 +93,7 @@ def nearest(
     [1, 0, 1]
 
     """
-    _check(queries, corpus, k, metric)
-    if search not in SEARCH_METHODS:
-        raise ValueError(f"search={search!r} is not one of {', '.join(SEARCH_METHODS)}")
+    _check(queries, corpus, k, metric, search)
     if search != "exact" and sp.issparse(corpus.matrix):
         raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
@@ -108,8 +106,8 @@ def nearest(
         _search(queries.matrix, distinct, corpus, metric, search, scanner, ids, dissimilarity, progress)
     ids, dissimilarity = ids[place], dissimilarity[place]
     if self_ids is not None:
-        ids, dissimilarity = _without(ids, dissimilarity, np.asarray(self_ids))
-    return _padded(ids, dissimilarity, k)
+        ids, dissimilarity = without_self(ids, dissimilarity, np.asarray(self_ids))
+    return padded(ids, dissimilarity, k)
 
 
 def measured_recall(
@@ -226,7 +224,7 @@ def _search(
             raise
 
 
-def _without(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
+def without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
     """Drop each query's own id wherever it stands in its list, else the last place."""
     own = (ids == self_ids[:, None]) & (ids >= 0)
     own[~own.any(axis=1), -1] = True
@@ -234,7 +232,8 @@ def _without(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Float
     return ids[~own].reshape(shape), dissimilarity[~own].reshape(shape)
 
 
-def _padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
+def padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
+    """Fill lists up to ``k`` places with -1 and infinity."""
     missing = k - ids.shape[1]
     if missing > 0:
         ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=-1)
@@ -242,11 +241,10 @@ def _padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
     return Neighbors(ids, dissimilarity)
 
 
-def _check(queries: Vectors, corpus: Vectors, k: int, metric: str) -> None:
+def _check(queries: Vectors, corpus: Vectors, k: int, metric: Metric, search: SearchMethod = "exact") -> None:
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
-    if metric not in METRICS:
-        raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
+    check_choices(metric, search)
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
         raise ValueError("queries and corpus must both be dense or both be sparse")
     if queries.matrix.shape[1] != corpus.matrix.shape[1]:

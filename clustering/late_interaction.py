@@ -16,7 +16,7 @@ all things, or the candidates that pooled vectors propose; `late_recall` says wh
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numba
@@ -26,12 +26,14 @@ import numpy.typing as npt
 from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
 from clustering.dense_search import Scanner, faiss_scanner
 from clustering.dissimilarity import dissimilarities, offset_of
-from clustering.knn import Neighbors, Progress, checked_pairs, nearest, share_found, silent
-from clustering.search import SearchMethod
+from clustering.knn import Neighbors, Progress, checked_pairs, nearest, padded, share_found, silent, without_self
+from clustering.search import SearchMethod, check_choices
 from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
 _PAIRS = 1 << 16
 """Pairs of a query and a thing that are held at once."""
+SAMPLE = 100
+"""Queries that `late_recall` is measured on."""
 _SHARE = 256
 """Pairs that a thread takes at a time."""
 
@@ -123,7 +125,7 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
         ValueError: other dimensions, queries with no or several texts, pairs out of range, or scores beyond float32.
 
     """
-    _check(queries, corpus)
+    _check(queries, corpus, "dot")
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
 
 
@@ -132,15 +134,22 @@ def late_dissimilarity(
 ) -> Floats:
     """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
 
-    1 (for cosine, of tokens that are `normalized`) or 0 (for the inner product) minus the mean over the query's tokens
-    of what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
+    1 (for cosine, all tokens being `normalized`) or 0 (for the inner product) minus the mean over the query's tokens of
+    what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
 
     Raises:
-        ValueError: as for `sum_of_max`.
+        ValueError: as for `sum_of_max`, or a metric that there is not.
+
+    >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
+    >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
+    [[0.0], [-25.0]]
 
     """
-    _check(queries, corpus)
-    return _dissimilarity(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n), metric)
+    _check(queries, corpus, metric)
+    query, thing = checked_pairs(query, thing, queries.n, corpus.n)
+    queries, query = _used(queries, query)
+    corpus, thing = _used(corpus, thing)
+    return _dissimilarity(*_comparable(queries, corpus, metric), query, thing, metric)
 
 
 def late_nearest(
@@ -157,16 +166,17 @@ def late_nearest(
 ) -> Neighbors:
     """Find the ``k`` things of the corpus that are nearest to each query by `late_dissimilarity`.
 
-    Ties are broken by the smaller id.
+    Queries that share a text are answered once. Ties are broken by the smaller id.
     Memory: (queries, n_candidates) neighbours and the pooled vectors, or without a first stage some 100,000 pairs, or
-    one query with the whole corpus.
+    one query with the whole corpus; and for cosine a copy of all tokens.
 
     Args:
         queries: things with one text each.
         corpus: things with one or several texts each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
-        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`; None, or no
-            fewer than there are, to score all things, which is exact, and takes as many scores as there are pairs.
+        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`, with
+            ``self_ids`` one more; None, or no fewer than there are, to score all things, which is exact, and takes as
+            many scores as there are pairs.
         metric: see `late_dissimilarity`; also of the first stage.
         search: of the first stage.
         scanner: of the first stage.
@@ -182,29 +192,36 @@ def late_nearest(
     [1, 2, 1]
 
     """
-    _check(queries, corpus)
+    _check(queries, corpus, metric, search)
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
     if n_candidates is not None and n_candidates < k:
         raise ValueError(f"n_candidates={n_candidates} are too few for the k={k} nearest; ask for k or more")
     if self_ids is not None and np.shape(self_ids) != (queries.n,):
         raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
+    queries, corpus = _comparable(queries, corpus, metric)
+    row, place = np.unique(queries.row, return_inverse=True)
+    distinct = replace(queries, row=row, owner=np.arange(len(row), dtype=np.int32), n=len(row))
+    n_own = int(self_ids is not None)
     if n_candidates is None or n_candidates >= corpus.n:
-        width, candidates = corpus.n, _everything(corpus.n, self_ids)
+        width, candidates = corpus.n, _everything(corpus.n)
     else:
-        width = n_candidates
-        first = nearest(
-            queries.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner, self_ids=self_ids
-        )
+        width = n_candidates + n_own
+        first = nearest(distinct.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner)
         candidates = first.ids.__getitem__
-    found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
+    n_fetched = min(k, corpus.n) + n_own
+    ids = np.full((len(row), n_fetched), -1, np.int32)
+    dissimilarity = np.full((len(row), n_fetched), np.inf, np.float32)
     step = max(1, _PAIRS // max(1, width))
-    begins = range(0, queries.n, step)
+    begins = range(0, len(row), step)
     for begin in progress(begins, len(begins)):
-        chunk = slice(begin, min(begin + step, queries.n))
-        best = _best(queries, corpus, begin, candidates(chunk), k, metric)
-        found.ids[chunk, : best.ids.shape[1]], found.dissimilarity[chunk, : best.ids.shape[1]] = best
-    return found
+        chunk = slice(begin, min(begin + step, len(row)))
+        best = _best(distinct, corpus, begin, candidates(chunk), n_fetched, metric)
+        ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
+    ids, dissimilarity = ids[place], dissimilarity[place]
+    if self_ids is not None:
+        ids, dissimilarity = without_self(ids, dissimilarity, np.asarray(self_ids))
+    return padded(ids, dissimilarity, k)
 
 
 def late_recall(
@@ -214,7 +231,7 @@ def late_recall(
     *,
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
-    sample: int = 100,
+    sample: int = SAMPLE,
     seed: int = 0,
 ) -> float:
     """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.
@@ -233,7 +250,7 @@ def late_recall(
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
-    _check(queries, corpus)
+    _check(queries, corpus, metric)
     drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
     k = found.ids.shape[1]
@@ -241,16 +258,23 @@ def late_recall(
     return share_found(found.dissimilarity[drawn], exact.dissimilarity)
 
 
-def _everything(n: int, self_ids: Ids | None) -> Callable[[slice], Ids]:
-    """Make candidates of all things but the query itself."""
+def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
+    """Take the things that are asked for alone, and their places."""
+    used, place = np.unique(asked, return_inverse=True)
+    return things.taken(used), place
 
-    def candidates(chunk: slice) -> Ids:
-        ids = np.tile(np.arange(n, dtype=np.int32), (chunk.stop - chunk.start, 1))
-        if self_ids is not None:
-            ids[ids == np.asarray(self_ids)[chunk, None]] = -1
-        return ids
 
-    return candidates
+def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -> tuple[TokenMatrices, TokenMatrices]:
+    """Make tokens whose inner products are their similarities, once if the two are one."""
+    if metric == "dot":
+        return queries, corpus
+    scaled = corpus.normalized()
+    return (scaled if queries is corpus else queries.normalized()), scaled
+
+
+def _everything(n: int) -> Callable[[slice], Ids]:
+    """Make candidates of all things."""
+    return lambda chunk: np.broadcast_to(np.arange(n, dtype=np.int32), (chunk.stop - chunk.start, n))
 
 
 def _best(
@@ -267,7 +291,7 @@ def _best(
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
-    """Compare pairs, see `late_dissimilarity`."""
+    """Compare pairs of what is `_comparable`, see `late_dissimilarity`."""
     n_tokens = np.diff(queries.indptr)[queries.row[query]]
     return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 
@@ -369,7 +393,8 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
     return mean
 
 
-def _check(queries: TokenMatrices, corpus: TokenMatrices) -> None:
+def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
+    check_choices(metric, search)
     if queries.matrix.shape[1] != corpus.matrix.shape[1]:
         raise ValueError(
             f"queries have {queries.matrix.shape[1]} dimensions, the corpus has {corpus.matrix.shape[1]}: "
@@ -377,7 +402,10 @@ def _check(queries: TokenMatrices, corpus: TokenMatrices) -> None:
         )
     if not np.array_equal(queries.owner, np.arange(queries.n)):
         raise ValueError(f"each of the {queries.n} queries must have exactly one text")
-    most = int(np.diff(queries.indptr).max(initial=0))
-    largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
-    if largest > np.finfo(np.float32).max / 2:
-        raise ValueError(f"scores of queries and corpus may reach {largest:.2g}, beyond float32: scale the tokens down")
+    if metric == "dot":
+        most = int(np.diff(queries.indptr).max(initial=0))
+        largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
+        if largest > np.finfo(np.float32).max / 2:
+            raise ValueError(
+                f"scores of queries and corpus may reach {largest:.2g}, beyond float32: scale the tokens down"
+            )

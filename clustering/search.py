@@ -9,12 +9,20 @@ import numpy as np
 from clustering.arrays import Floats, Ids
 from clustering.dissimilarity import dissimilarity
 from clustering.shortlist import offer_all
-from clustering.vectors import Metric, Vectors, dot, unit
+from clustering.vectors import METRICS, Metric, Vectors, dot, unit
 
 SearchMethod = Literal["exact", "hnsw", "ivf"]
 """Compare everything; or let an index of faiss propose what to compare: a graph, or lists around centroids."""
 
 SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)
+
+
+def check_choices(metric: str, search: str) -> None:
+    """Raise ValueError for a metric or a search that there is not."""
+    if metric not in METRICS:
+        raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
+    if search not in SEARCH_METHODS:
+        raise ValueError(f"search={search!r} is not one of {', '.join(SEARCH_METHODS)}")
 
 
 class Search(NamedTuple):

@@ -318,6 +318,24 @@ def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_f
     assert manifest["config"]["search"] == "ivf"
 
 
+def test_a_first_stage_says_what_it_found(
+    run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clustering.comparison.CANDIDATES", 16)
+    config = tmp_path / "encoder.json"
+    config.write_text('{"pooling": "tokens"}')
+    model = ("--encoder", bert_folder, "--encoder-config", config)
+    linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
+    assert linked.code == 0
+    search = arbo.Result.load(tmp_path / "run").manifest["search"]
+    assert search["method"] == "exact"
+    for what in ("entities", "mentions"):
+        assert 0 < search["recall"][what] < 1
+        assert f"the first stage found {search['recall'][what]:.1%} of the nearest {what}" in " ".join(
+            linked.err.split()
+        )
+
+
 @pytest.mark.slow
 def test_a_dry_run_tells_and_does_nothing(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
     model = ("--encoder", bert_folder, "--cache", tmp_path / "cache")

@@ -180,6 +180,27 @@ def test_tuning_copes_with_lists_of_different_lengths() -> None:
     assert 0 <= tuned.tuning.best.score <= 1
 
 
+def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
+    """Nothing could link it: so say evaluation, tuning and what training looks at."""
+    kb = KnowledgeBase([Entity("E0", "a", domain="lego"), Entity("E1", "b", domain="yugioh", alternative_ids=("X",))])
+    kb = kb.changed([*kb, Entity("E2", "c", domain="lego", alternative_ids=("X",))])
+    assert kb.rows("X") == (1, 2)
+    assert kb.rows_within(("E1", "X", "E0", "E2"), "lego") == (2, 0)
+    corpus = corpus_of(["lego", "lego", "lego"], ["E0", "E1", "X"])
+    linker = arbo.Linker(kb, encoder_of(np.eye(3), list(np.eye(3)[[0, 1, 2]])))
+    result = linker.link(corpus)
+    assert result.mention_table["gold_entities"].to_pylist() == [["E0"], [], ["E2"]]
+    evaluation = result.evaluate()
+    assert evaluation.linking is not None
+    assert evaluation.nil is not None
+    assert (evaluation.linking.overall.in_kb, evaluation.nil.gold) == (2, 1)
+    assert linker.tune(corpus, objective="nil_f1").tuning is not None  # which without any NIL is an error
+    pytest.importorskip("torch")
+    from arbo.training.data import TrainingSet
+
+    assert TrainingSet.of(corpus, kb).gold.id.tolist() == [0, len(kb), 2]
+
+
 @pytest.mark.parametrize(
     ("mentions", "entities", "shown"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,11 @@ import numpy as np
 import pytest
 
 import arbo
+from arbo import estimate
 from arbo.estimate import entity_cost
+from clustering import comparison, late_interaction
+from clustering.arrays import Floats, Ids
+from clustering.late_interaction import TokenMatrices
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +91,39 @@ def test_tokens_take_more_and_are_never_in_the_cache(
     linker.link(documents[:5])
     told = linker.estimate(documents)
     assert told.to_embed == told.distinct_mentions + told.names
-    assert told.seconds > 0
+
+
+@pytest.mark.parametrize("candidates", [10, 256])
+def test_comparing_tokens_takes_as_long_as_there_are_tokens(
+    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], bert_folder: Path, monkeypatch: pytest.MonkeyPatch, candidates: int
+) -> None:
+    """All names of a thing are compared, of the candidates and, for a sample of the mentions, of all things."""
+    documents, kb = sample
+    few = arbo.Corpus(list(documents)[:10])
+    encoder = arbo.DualEncoder.from_pretrained(bert_folder, arbo.EncoderConfig(pooling="tokens"))
+    for module in (comparison, estimate):
+        monkeypatch.setattr(module, "CANDIDATES", candidates)
+    monkeypatch.setattr(estimate, "_LATE_SECONDS", 1.0)  # so that nothing else counts
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    compared: list[int] = []
+
+    def score(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
+        tokens = np.bincount(corpus.owner, np.diff(corpus.indptr)[corpus.row], corpus.n)
+        compared.append(int((np.diff(queries.indptr)[queries.row[query]] * tokens[thing]).sum()))
+        return scores(queries, corpus, query, thing)
+
+    scores = late_interaction._scores
+    monkeypatch.setattr(late_interaction, "_scores", score)
+    told, done = [], []
+    for entities in (kb, arbo.KnowledgeBase(replace(entity, aliases=()) for entity in kb)):
+        linker = arbo.Linker(entities, encoder)
+        told.append(linker.estimate(few).seconds)
+        compared.clear()
+        linker.retrieve(few, k=4, discover=False)
+        done.append(64 * sum(compared))
+    assert told == pytest.approx(done, rel=0.3)
+    assert told[0] / told[1] == pytest.approx(done[0] / done[1], rel=0.05)
+    assert done[1] < 0.8 * done[0], "this test is of entities with several names"
 
 
 def test_given_vectors(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:

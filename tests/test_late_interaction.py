@@ -137,6 +137,8 @@ def expected_nearest(
     queries: TokenMatrices, corpus: TokenMatrices, k: int, own: Array | None = None, metric: Metric = "cosine"
 ) -> Neighbors:
     """Sort all dissimilarities: the mean of the maxima, taken from what it is at most."""
+    if metric == "cosine":
+        queries, corpus = queries.normalized(), corpus.normalized()
     score = sum_of_max(queries, corpus, *every_pair(queries, corpus)).reshape(queries.n, corpus.n)
     n_tokens = np.diff(queries.indptr)[queries.row]
     far = (np.float64(metric == "cosine") - score / np.maximum(1, n_tokens)[:, None]).astype(np.float32)
@@ -191,17 +193,21 @@ def test_two_stages_rank_the_candidates_of_the_first(metric: Metric) -> None:
     rng = np.random.default_rng(2)
     queries, corpus = drawn(rng, 8, 6), drawn(rng, 60, 6)
     found = late_nearest(queries, corpus, 3, n_candidates=10, metric=metric)
+    exact = late_nearest(queries, corpus, 3, n_candidates=None, metric=metric)
+    assert late_recall(exact, queries, corpus, metric=metric) == 1
+    recall_told = late_recall(found, queries, corpus, metric=metric)
+    if metric == "cosine":
+        queries, corpus = queries.normalized(), corpus.normalized()
     first = nearest(queries.pooled(), corpus.pooled(), 10, metric=metric).ids
     for q in range(queries.n):
         scores = sum_of_max(queries, corpus, np.full(10, q), first[q])
         ranked = sorted(zip(-scores, first[q], strict=True))[:3]
         assert found.ids[q].tolist() == [thing for _, thing in ranked]
-    exact = late_nearest(queries, corpus, 3, n_candidates=None, metric=metric)
     recall = np.mean([len(set(a) & set(b)) / 3 for a, b in zip(found.ids, exact.ids, strict=True)])
     has_tokens = np.diff(queries.indptr) > 0
     assert has_tokens.any()
     assert recall < 1
-    assert late_recall(found, queries, corpus, metric=metric) == pytest.approx(
+    assert recall_told == pytest.approx(
         np.mean(
             [
                 1.0 if not some else len(set(a) & set(b)) / 3
@@ -209,7 +215,47 @@ def test_two_stages_rank_the_candidates_of_the_first(metric: Metric) -> None:
             ]
         )
     )
-    assert late_recall(exact, queries, corpus, metric=metric) == 1
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_texts_of_one_token_are_like_vectors(metric: Metric) -> None:
+    """Of any length: for cosine it does not count. But for float32, to which scores are rounded first."""
+    rng = np.random.default_rng(5)
+    matrix = rng.normal(size=(20, 3)) * rng.uniform(0.1, 9, (20, 1))
+    matrix[7] = 0
+    tokens, vectors = TokenMatrices.of(matrix, np.arange(21)), Vectors.of(matrix)
+    own, query, thing = np.arange(20), np.array([3, 3, 7, 0]), np.array([3, 9, 1, 19])
+    expected = comparison.nearest(vectors, vectors, 4, metric=metric, self_ids=own)
+    for n_candidates in (None, 19):
+        found = late_nearest(tokens, tokens, 4, n_candidates=n_candidates, metric=metric, self_ids=own)
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        np.testing.assert_allclose(found.dissimilarity, expected.dissimilarity, rtol=1e-6, atol=1e-7)
+    recall = [
+        comparison.measured_recall(of, things, things, metric=metric)
+        for of, things in ((found, tokens), (expected, vectors))
+    ]
+    assert recall[0] == recall[1] < 1  # most are nearest to themselves, which were left out
+    pairs = [comparison.pair_dissimilarity(things, things, query, thing, metric=metric) for things in (tokens, vectors)]
+    np.testing.assert_allclose(*pairs, rtol=1e-6, atol=1e-7)
+    few = late_nearest(tokens, tokens, 1, n_candidates=2, metric=metric)
+    np.testing.assert_array_equal(few.ids, comparison.nearest(vectors, vectors, 1, metric=metric).ids)
+
+
+@pytest.mark.parametrize("n_candidates", [None, 3])
+def test_queries_that_share_a_text_are_scored_once(monkeypatch: pytest.MonkeyPatch, n_candidates: int | None) -> None:
+    rng = np.random.default_rng(6)
+    texts, corpus = drawn(rng, 4, 3), drawn(rng, 9, 3)
+    row = rng.integers(4, size=50).astype(np.int32)
+    queries = replace(texts, row=row, owner=np.arange(50, dtype=np.int32), n=50)
+    own = rng.integers(-1, 9, 50)
+    scored: list[int] = []
+    score = late_interaction._scores
+    monkeypatch.setattr(late_interaction, "_scores", lambda *pairs: (scored.append(len(pairs[2])), score(*pairs))[1])
+    found = late_nearest(queries, corpus, 2, n_candidates=n_candidates, self_ids=own)
+    assert sum(scored) == 4 * (4 if n_candidates else 9)
+    for one in range(50):
+        alone = late_nearest(queries.taken(np.array([one])), corpus, 2, n_candidates=n_candidates, self_ids=own[[one]])
+        same(Neighbors(found.ids[[one]], found.dissimilarity[[one]]), alone)
 
 
 def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
@@ -260,6 +306,16 @@ def test_pairs_and_searches_that_cannot_be() -> None:
     large = TokenMatrices.of([[1e19]] * 4, [0, 4])
     with pytest.raises(ValueError, match="scores of queries and corpus may reach 4e\\+38, beyond float32"):
         sum_of_max(large, large, [0], [0])
+    assert late_nearest(large, large, 1, n_candidates=None).dissimilarity.tolist() == [[0]]
+    for known, wrong in (({}, {"metric": "euclidean"}), ({"n_candidates": None}, {"search": "lsh"})):
+        ((name, value),) = wrong.items()
+        with pytest.raises(ValueError, match=f"{name}='{value}' is not one of"):
+            late_nearest(one, one, 1, **{"n_candidates": 1} | known | wrong)
+    none = Neighbors(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.float32))
+    with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
+        late_recall(none, one, one, metric="l2")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
+        late_interaction.late_dissimilarity(one, one, [0], [0], metric="l2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="k=-1 must not be negative"):
         late_nearest(one, one, -1, n_candidates=None)
     with pytest.raises(ValueError, match="n_candidates=2 are too few for the k=3 nearest"):
@@ -354,9 +410,7 @@ def test_tokens_of_mentions_and_entities(bert: Tower, config: arbo.EncoderConfig
     assert entities.owner.tolist() == pooled.owner.tolist()
     texts = encoder.mention_texts(inputs)
     for row, text in zip(texts.spell(texts.row), mentions.row, strict=True):
-        hidden = read(encoder.mention_tower, row)
-        expected = unit(hidden) if config.metric == "cosine" else hidden
-        np.testing.assert_allclose(tokens_of(mentions, text), expected, atol=1e-5)
+        np.testing.assert_allclose(tokens_of(mentions, text), read(encoder.mention_tower, row), atol=1e-5)
 
 
 def test_the_mean_of_all_tokens_is_what_the_encoder_pools(bert: Tower) -> None:
@@ -499,9 +553,25 @@ def test_a_first_stage_proposes_and_its_recall_is_told(bert: Tower, monkeypatch:
     assert approximate.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
     assert approximate.link_table == exact.link_table  # 256 and fewer are searched exactly
     monkeypatch.setattr(comparison, "CANDIDATES", 1)
-    missing = linker.configured(config=replace(linker.config, search="hnsw", candidates=3)).link(documents[:10])
-    recall = missing.manifest["search"]["recall"]
-    assert all(0 < share < 1 for share in recall.values())
+    found = [
+        linker.configured(config=replace(linker.config, search=search, candidates=3)).link(documents[:10])
+        for search in ("exact", "hnsw")
+    ]
+    for result in found:  # few things are searched exactly by an index, but a first stage misses some
+        recall = result.manifest["search"]["recall"]
+        assert recall.keys() == {"entities", "mentions"}
+        assert all(0 < share < 1 for share in recall.values())
+    alone = linker.discover(documents[:10])
+    assert alone.manifest["search"]["recall"].keys() == {"mentions"}
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_search_is_exact_or_says_that_it_is_not(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(comparison, "CANDIDATES", 2)
+    tokens, vectors = TokenMatrices.of(np.eye(n), np.arange(n + 1)), Vectors.of(np.eye(n))
+    assert comparison.is_exact(vectors, "exact")
+    assert comparison.is_exact(tokens, "exact") == (n == 2)
+    assert not any(comparison.is_exact(things, "ivf") for things in (tokens, vectors))
 
 
 def test_kinds_that_do_not_go_together() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -108,6 +109,19 @@ def test_evaluation_calls_them_nil() -> None:
     assert after is not None
     assert split.checks["all"].nil.mentions > 0
     assert after.gold == before.gold + split.checks["all"].nil.mentions
+
+
+def test_an_entity_of_another_domain_is_none() -> None:
+    """As in evaluation: a mention can be linked to what its own domain holds."""
+    kb = KnowledgeBase([Entity("A", "fever", domain="a"), Entity("B", "fever", domain="b", alternative_ids=("X",))])
+    kb = kb.changed([*kb, Entity("C", "chill", domain="b"), Entity("X1", "fever", domain="a", alternative_ids=("X",))])
+    of_a = replace(document("d", ("fever", ("A",)), ("chill", ("C",)), ("fever", ("X",))), domain="a")
+    split = nil_split(kb, {"all": [of_a]}, ids=["C", "X1"])
+    assert (split.checks["all"].all.mentions, split.checks["all"].nil.mentions) == (2, 1)
+    before, after = (arbo.Linker(base).link([of_a]).evaluate().nil for base in (kb, split.kb))
+    assert before is not None
+    assert after is not None
+    assert (before.gold, after.gold) == (1, 2)
 
 
 def test_the_checks() -> None:

@@ -27,7 +27,8 @@ def drawn(seed, metric="dot", mentions=5, nodes=7, dim=4, tokens=1, padding=0.0)
 
     exists = rng.random((mentions, nodes)) < 0.6
     exists[:, 0] = True
-    return Pairs(*texts(1), *texts(nodes), torch.tensor(exists))
+    text = torch.tensor(rng.permuted(np.tile(np.arange(nodes), (mentions, 1)), axis=1))
+    return Pairs(*texts(1), *texts(nodes), text, torch.tensor(exists))
 
 
 @settings(deadline=None, max_examples=40)
@@ -36,10 +37,11 @@ def test_the_hardest_are_those_with_the_highest_scores(seed, n):
     rng = np.random.default_rng(seed)
     scores, exists = rng.integers(3, size=(4, 6)).astype(float), rng.random((4, 6)) < 0.6
     exists[:, 0] = True
-    kept = hardest(torch.tensor(scores), torch.tensor(exists), n).numpy()
-    for row, own, there in zip(scores, kept, exists, strict=True):
+    columns, kept = hardest(torch.tensor(scores), torch.tensor(exists), n)
+    assert columns.shape == kept.shape == (4, 1 + min(n, 5))
+    for row, chosen_, own, there in zip(scores, columns, kept, exists, strict=True):
         best = sorted((i for i in range(1, 6) if there[i]), key=lambda i: (-row[i], i))[:n]
-        assert np.flatnonzero(own).tolist() == [0, *sorted(best)]
+        assert chosen_[own].tolist() == [0, *best]
 
 
 @settings(deadline=None, max_examples=40)
@@ -48,10 +50,12 @@ def test_others_than_the_hardest_are_the_first_of_the_rest(seed, n, n_others):
     rng = np.random.default_rng(seed)
     scores, exists = torch.tensor(rng.integers(3, size=(4, 6)).astype(float)), torch.tensor(rng.random((4, 6)) < 0.6)
     exists[:, 0] = True
-    hard, both = hardest(scores, exists, n).numpy(), hardest(scores, exists, n, n_others).numpy()
-    for own, kept, there in zip(hard, both, exists.numpy(), strict=True):
-        rest = [i for i in range(6) if there[i] and not own[i]]
-        assert np.flatnonzero(kept).tolist() == sorted([*np.flatnonzero(own), *rest[:n_others]])
+    columns, kept = hardest(scores, exists, n, n_others)
+    assert columns.shape == kept.shape == (4, 1 + min(n, 5) + min(n_others, 5))
+    hard = [columns[kept].tolist() for columns, kept in zip(*hardest(scores, exists, n), strict=True)]
+    for own, chosen_, kept_, there in zip(hard, columns, kept, exists, strict=True):
+        rest = [i for i in range(6) if there[i] and i not in own]
+        assert chosen_[kept_].tolist() == [*own, *rest[:n_others]]
 
 
 def test_only_the_hard_ones_of_a_batch_look_at_the_scores():
@@ -59,9 +63,33 @@ def test_only_the_hard_ones_of_a_batch_look_at_the_scores():
     for negatives in ("in-batch", "knn"):
         assert chosen(pairs, TrainingConfig(negatives=negatives, n_negatives=1)) is pairs
     hard = chosen(pairs, TrainingConfig(negatives="in-batch-hard", n_negatives=1))
-    assert torch.equal(hard.exists, hardest(pairs.scores, pairs.exists, 1))
+    assert torch.equal(hard.exists, hardest(pairs.scores, pairs.exists, 1)[1])
     mixed = chosen(pairs, TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.25))
-    assert torch.equal(mixed.exists, hardest(pairs.scores, pairs.exists, 1, 3))
+    assert torch.equal(mixed.exists, hardest(pairs.scores, pairs.exists, 1, 3)[1])
+
+
+@pytest.mark.parametrize("mixup", [None, 0.4])
+def test_what_is_not_chosen_is_left_behind(mixup):
+    """Losses and gradients are those of all nodes with the others masked, and only the chosen ones are held."""
+    pairs = drawn(7, nodes=9, tokens=3)
+    config = TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.5, loss="bce", mixup=mixup)
+    columns, exists = hardest(pairs.scores, pairs.exists, 2, 2)
+    kept = torch.zeros_like(pairs.exists)
+    for row, own in enumerate(zip(columns, exists, strict=True)):
+        kept[row, own[0][own[1]]] = True
+    found = []
+    for make in (lambda of: chosen(of, config), lambda of: of._replace(exists=kept)):
+        node = pairs.node.clone().requires_grad_()
+        made = make(pairs._replace(node=node))
+        losses = mention_losses(made, config, "dot")
+        found.append((losses.detach(), *torch.autograd.grad(losses.sum(), node)))
+    for own, expected in zip(*found, strict=True):
+        torch.testing.assert_close(own, expected)
+    few = chosen(pairs, config)
+    assert few.node.shape[:2] == few.node_mask.shape[:2] == few.text.shape == few.exists.shape == (5, 5)
+    place = {int(text): i for i, text in enumerate(pairs.text[0])}
+    for text, node in zip(few.text[0], few.node[0], strict=True):
+        assert torch.equal(node, pairs.node[0, place[int(text)]])
 
 
 def numpy_score(mention, node):
@@ -80,7 +108,7 @@ def numpy_mixed(share, positive, negative, metric):
 def numpy_losses(pairs, alpha, scale, metric):
     """BCE over the mixed-up vectors, equations 9 to 11, mention by mention."""
     values = []
-    for mention, mention_mask, nodes, node_masks, exists in zip(*(part.numpy() for part in pairs), strict=True):
+    for mention, mention_mask, nodes, node_masks, _, exists in zip(*(part.numpy() for part in pairs), strict=True):
         query = mention[0][mention_mask[0]].astype(np.float64)
         texts = [node[mask].astype(np.float64) for node, mask in zip(nodes, node_masks, strict=True)]
         positive, negatives = texts[0], [text for text, there in zip(texts[1:], exists[1:], strict=True) if there]

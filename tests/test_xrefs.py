@@ -58,9 +58,9 @@ def test_the_notes_count_what_is_shared_once() -> None:
 
 def test_gold_is_right_for_every_entity_that_carries_the_id() -> None:
     view = KB.through_xrefs("MSH")
-    assert gold_entities(("D1",), view) == ["DO:1", "DO:2"]
-    assert gold_entities(("MESH:D2", "D1", "D9"), view) == ["DO:2", "DO:1"]
-    assert gold_entities(("D1",), KB) == []
+    assert gold_entities(("D1",), None, view) == ["DO:1", "DO:2"]
+    assert gold_entities(("MESH:D2", "D1", "D9"), None, view) == ["DO:2", "DO:1"]
+    assert gold_entities(("D1",), None, KB) == []
 
 
 def test_a_prefix_that_no_xref_has_is_refused() -> None:
@@ -111,7 +111,7 @@ def test_real_corpora_are_linked_to_the_disease_ontology_through_mesh(
     assert len(golds) == mentions
     # Published: mentions whose ids are all found. A few composite ones have only some.
     assert sum(bool(gold) and all(concept in view for concept in gold or ()) for gold in golds) == wholly
-    assert sum(bool(gold_entities(gold, view)) for gold in golds) == partly
+    assert sum(bool(gold_entities(gold, None, view)) for gold in golds) == partly
 
 
 def test_the_disease_ontology_has_its_published_xrefs(disease_ontology: KnowledgeBase) -> None:

@@ -232,8 +232,10 @@ def _finish(result: Result, out: Path, as_json: bool) -> None:
                 f"that is {count / with_ids:.0%} of those with an id: do the ids match? --kb-xrefs MSH, say, lets "
                 "entities answer to MeSH ids"
             )
-    for what, recall in result.manifest["search"]["recall"].items():
-        console.say(f"{result.manifest['search']['method']} found {recall:.1%} of the nearest {what} (on a sample)")
+    search = result.manifest["search"]
+    for what, recall in search["recall"].items():
+        how = "the first stage" if search["method"] == "exact" else search["method"]
+        console.say(f"{how} found {recall:.1%} of the nearest {what} (on a sample)")
     for giant in result.giants:
         console.warn(str(giant))
     if as_json:

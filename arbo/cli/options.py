@@ -91,8 +91,8 @@ SearchOption = Annotated[
     SearchName | None,
     typer.Option(
         "--search",
-        help="How neighbours are found; hnsw and ivf are approximate, for a transformer's vectors alone, and what they "
-        "miss is measured. [default: exact]",
+        help="How neighbours are found; hnsw and ivf are approximate, for a transformer's vectors alone. With the "
+        "pooling tokens every search of more than 256 things is. What is missed is measured. [default: exact]",
     ),
 ]
 Threshold = Annotated[

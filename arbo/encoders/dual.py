@@ -27,7 +27,7 @@ from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
 from clustering.comparison import Embeddings
 from clustering.late_interaction import TokenMatrices
-from clustering.vectors import Metric, Vectors, unit
+from clustering.vectors import Metric, Vectors
 
 if TYPE_CHECKING:
     import torch
@@ -273,7 +273,7 @@ class DualEncoder:
         begin = 0
         for chosen in announce(f"embedding tokens of {what}")(slices, len(slices)):
             tokens = texts.tower.embed(texts.spell(chosen), self.config.pooling)
-            matrix[begin : begin + len(tokens)] = unit(tokens) if self.metric == "cosine" else tokens
+            matrix[begin : begin + len(tokens)] = tokens
             begin += len(tokens)
         row = np.argsort(order)[texts.row].astype(np.int32)
         return TokenMatrices(matrix, indptr, row, np.array(texts.owner, np.int32), n)

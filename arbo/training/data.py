@@ -50,7 +50,8 @@ class TrainingSet:
         for place, item in enumerate(inputs):
             rows.append([])
             for id_ in item.mention.gold or ():
-                rows[-1].extend(kb.rows(id_) or (len(kb) + outside.setdefault(id_, len(outside)),))
+                inside = kb.rows_within((id_,), item.document.domain)
+                rows[-1].extend(inside or (len(kb) + outside.setdefault(id_, len(outside)),))
             row = kb.first_row(item.mention.gold or (), item.document.domain)
             entity[place] = -1 if row is None else row
         if not (entity >= 0).any():

@@ -19,7 +19,10 @@ _NEIGHBOURS = 8
 
 
 def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float]:
-    """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (paper, section 3.5)."""
+    """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (paper, section 3.5).
+
+    Of the neighbours that linking finds: where tokens are compared, of many things a first stage proposes some.
+    """
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]
     search: dict[str, Any] = {"metric": snapshot.metric, "search": "exact", "progress": silent}

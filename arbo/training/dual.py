@@ -125,7 +125,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
             loss = loss_of(pairs)
             if perturbs:
                 with self.accelerator.autocast():
-                    copies = adversarial_nodes(self.reader, batch, rows, pairs, self.config.epsilon, seed(begin, 1))
+                    copies = adversarial_nodes(self.reader, batch, pairs, self.config.epsilon, seed(begin, 1))
                 nodes = copies.detach().requires_grad_()
                 loss = loss + self.config.adversarial_weight * loss_of(pairs._replace(node=nodes))
             (loss * world).backward()

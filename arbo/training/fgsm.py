@@ -34,7 +34,7 @@ def check_perturbable(*towers: Tower) -> None:
         _input_norm(tower)
 
 
-def adversarial_nodes(reader: Reader, batch: Batch, rows: slice, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
+def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
     """Encode perturbed copies of the nodes of some mentions, `comparable`; of the shape of ``pairs.node``.
 
     They are differentiable with respect to the weights, and not to the mentions. What does not exist is zeros.
@@ -42,15 +42,14 @@ def adversarial_nodes(reader: Reader, batch: Batch, rows: slice, pairs: Pairs, e
     Args:
         reader: what reads them.
         batch: what they are of.
-        rows: the mentions.
-        pairs: the same mentions and nodes as they are.
+        pairs: mentions and nodes as they are.
         epsilon: by how much each number of an input is changed.
         seed: of dropout.
 
     """
     encoder = reader.encoder
     mention, place = np.nonzero(pairs.exists.cpu().numpy())
-    text = batch.node[rows][mention, place]
+    text = pairs.text.cpu().numpy()[mention, place]
     order = np.argsort(text, kind="stable")  # the shortest first
     texts = [batch.texts[i] for i in text[order]]
     nodes = torch.zeros_like(pairs.node)

@@ -37,7 +37,7 @@ from clustering.comparison import Embeddings, nearest
 
 
 class Gold(NamedTuple):
-    """All gold ids of each mention, as numbers: entities of the knowledge base, then ids that it lacks; and domains."""
+    """All gold ids of each mention, as numbers: entities of its domain, then ids that this lacks; and domains."""
 
     indptr: Ids
     """(mentions + 1,)"""
@@ -86,8 +86,9 @@ class Gold(NamedTuple):
 def near(snapshot: Snapshot, gold: Gold, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
     """Find the nearest wrong entities, then the nearest mentions of others; (mentions, n_entities + n_mentions).
 
-    The search is exact, over all entities and all mentions of the training data that are in the mention's domain. An
-    entity stands as its nearest text.
+    The search is over all entities and all mentions of the training data that are in the mention's domain: exact of
+    vectors, of tokens among what a first stage proposes, see `clustering.comparison`. An entity stands as its nearest
+    text.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)

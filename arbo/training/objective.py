@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -29,6 +30,8 @@ class Pairs(NamedTuple):
     """(mentions, 1 + negatives, tokens, dim), the positive's first."""
     node_mask: Tensor
     """(mentions, 1 + negatives, tokens)"""
+    text: Tensor
+    """(mentions, 1 + negatives) the text of each node, as a place in the batch."""
     exists: Tensor
     """(mentions, 1 + negatives) which nodes are compared with."""
 
@@ -44,12 +47,15 @@ def comparable(vectors: Tensor, metric: Metric) -> Tensor:
 
 
 def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
-    """Leave out the negatives that a configuration does not want once it sees their vectors."""
+    """Take the negatives that a configuration wants once it sees their vectors."""
     if config.negatives not in ("in-batch-hard", "in-batch-mixed"):
         return pairs
     n, share = config.n_negatives, 1.0 if config.negatives == "in-batch-hard" else config.hard_share
     n_hard = round(share * n)
-    return pairs._replace(exists=hardest(pairs.scores.detach(), pairs.exists, n_hard, n - n_hard))
+    with torch.no_grad():
+        columns, exists = hardest(pairs.scores, pairs.exists, n_hard, n - n_hard)
+    at = torch.arange(len(columns), device=columns.device)[:, None], columns
+    return pairs._replace(node=pairs.node[at], node_mask=pairs.node_mask[at], text=pairs.text[at], exists=exists)
 
 
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:

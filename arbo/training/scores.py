@@ -129,4 +129,4 @@ class Reader:
             for array in (batch.mention[:, None], batch.node, batch.exists)
         )
         mask = torch.from_numpy(batch.mask).to(vectors.device)
-        return Pairs(vectors[query], mask[query], vectors[compared], mask[compared], exists)
+        return Pairs(vectors[query], mask[query], vectors[compared], mask[compared], compared, exists)
