@@ -254,13 +254,11 @@ class Candidates:
 def gold_rows(documents: Corpus, kb: KnowledgeBase) -> Ids:
     """List the rows of the entities that are right for each mention; (mentions, most), -1 where there are fewer.
 
-    Those of the mention's own domain stand first.
+    They are of the mention's domain; the first gold id's come first.
     """
-    right: list[list[int]] = []
-    for document in documents:
-        for mention in document.mentions:
-            rows = dict.fromkeys(row for id_ in mention.gold or () for row in kb.rows(id_))
-            right.append(sorted(rows, key=lambda row: kb.entities[row].domain != document.domain))
+    right = [
+        kb.rows_within(mention.gold or (), document.domain) for document in documents for mention in document.mentions
+    ]
     count = np.array([len(rows) for rows in right], np.int64)
     flat = np.array([row for rows in right for row in rows], np.int32)
     return _padded(flat, np.zeros(len(flat), np.float32), count, int(count.max(initial=0)))[0]

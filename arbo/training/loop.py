@@ -96,7 +96,7 @@ class Weights(torch.nn.Module):
         self.read = read
 
     def forward(self, *given: Any) -> Tensor:
-        """Read some of a batch; see `Trainer.read`."""
+        """Read some of a batch; see `Trainer.reading`."""
         return self.read(*given)
 
 

@@ -86,7 +86,8 @@ class RerankingSet:
         return np.flatnonzero(self.nodes[:, 0] >= 0)
 
 
-class PairBatch(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class PairBatch:
     """Mentions with what each is compared with, pair by pair."""
 
     rows: list[TokenRow]
