@@ -162,7 +162,7 @@ def test_a_part_without_nil_mentions_has_empty_shares() -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ({}, "0 of 4 entities would be withheld"),
+        ({}, "nothing is to be withheld: name types, ids or branches"),
         ({"types": ["T1", "T3"]}, "4 of 4 entities would be withheld"),
         ({"types": "T9"}, "no entity has the type T9; types here: T1, T2, T3"),
         ({"ids": ["A", "Z", "Y"]}, "no entity has the id or alternative id Y or Z"),

@@ -686,8 +686,11 @@ def test_another_training_is_not_continued(bert: Tower, tmp_path: Path, sample: 
 
     with pytest.raises(Killed):
         train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK, announce=fail)
-    with pytest.raises(UsageError, match="is of another training"):
-        train(encoder(bert), documents, kb, out=tmp_path / "model", config=replace(QUICK, seed=5))
+    for changed, named in (({"seed": 5}, "seed"), ({"epochs": 2, "loss": "proxy"}, "loss, epochs|epochs, loss")):
+        with pytest.raises(UsageError, match=rf"is of another training, with other ({named}) \("):
+            train(encoder(bert), documents, kb, out=tmp_path / "model", config=replace(QUICK, **changed))
+    with pytest.raises(UsageError, match="is of another training, with other documents"):
+        train(encoder(bert), documents[1:], kb, out=tmp_path / "model", config=QUICK)
 
 
 def test_nothing_else_is_taken_for_a_training(bert: Tower, tmp_path: Path, sample: Any) -> None:
@@ -725,6 +728,13 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_model(
     (best,) = (tmp_path / "model.training").glob("best-*")
     kept = arbo.DualEncoder.from_pretrained(best)
     assert all(value.isfinite().all() for value in weights(kept))
+
+
+def test_no_annotation_at_all(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    _, _, kb = sample
+    bare = [{"id": "d", "text": "fever", "mentions": [{"start": 0, "end": 5}]}]
+    with pytest.raises(DataError, match="nothing to train on: none of 1 mentions is annotated"):
+        train(encoder(bert), bare, kb, out=tmp_path / "model", config=QUICK)
 
 
 def test_no_gold_id_in_the_knowledge_base(bert: Tower, tmp_path: Path, sample: Any) -> None:

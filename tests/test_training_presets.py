@@ -12,6 +12,7 @@ from conftest import Run
 
 import arbo
 from arbo.cli import training
+from arbo.cli.inputs import load_encoder
 from arbo.readers.jsonl import write_jsonl
 from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy
 from arbo.training.presets import PRESETS, PresetName
@@ -92,3 +93,22 @@ def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_p
     assert not trained.shared
     (tmp_path / "own.json").write_text('{"batch": 4}', "utf-8")
     assert "unknown: 'batch'" in run("train", *given, "--out", tmp_path / "other").told
+
+
+def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    saved = arbo.EncoderConfig.in_context(max_length=48, entity_threshold=-3.0, mention_threshold=-4.0)
+    arbo.DualEncoder.from_pretrained(bert_folder, saved).save_pretrained(tmp_path / "model")
+    file = tmp_path / "reads.json"
+    for text, expected in (
+        ('{"context": 5}', replace(saved, context=5)),
+        ('{"pooling": "tokens"}', replace(saved, pooling="tokens", entity_threshold=None, mention_threshold=None)),
+        (
+            '{"metric": "cosine", "entity_threshold": 0.3}',
+            replace(saved, metric="cosine", entity_threshold=0.3, mention_threshold=None),
+        ),
+    ):
+        file.write_text(text, "utf-8")
+        encoder = load_encoder(str(tmp_path / "model"), file, tmp_path / "cache", None)
+        assert isinstance(encoder, arbo.DualEncoder)
+        assert encoder.config == expected
