@@ -732,7 +732,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_model(
 
 def test_no_annotation_at_all(bert: Tower, tmp_path: Path, sample: Any) -> None:
     _, _, kb = sample
-    bare = [{"id": "d", "text": "fever", "mentions": [{"start": 0, "end": 5}]}]
+    bare = [{"id": "d", "text": "fever", "mentions": [{"spans": [[0, 5]]}]}]
     with pytest.raises(DataError, match="nothing to train on: none of 1 mentions is annotated"):
         train(encoder(bert), bare, kb, out=tmp_path / "model", config=QUICK)
 
