@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -539,4 +540,5 @@ def test_link_and_discover_with_a_model_folder(bert: Tower, tmp_path: Path) -> N
     (tmp_path / "reader.json").write_text('{"pooling": "mention"}')
     arbo_says("discover", *docs, *model, "--encoder-config", tmp_path / "reader.json", "--out", tmp_path / "found")
     config = arbo.Result.load(tmp_path / "found").manifest["encoder"]["config"]
-    assert arbo.EncoderConfig.from_dict(config) == arbo.EncoderConfig(pooling="mention")
+    changed = replace(CONFIG, pooling="mention", entity_threshold=None, mention_threshold=None)
+    assert arbo.EncoderConfig.from_dict(config) == changed
