@@ -4,7 +4,7 @@ A thing with several vectors is as near as its nearest vector. Ties are broken b
 is there for those who ask for it by name; `measured_recall` says what it misses.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -137,10 +137,25 @@ def measured_recall(
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"lists of {len(found.ids)} queries, but {queries.n} queries")
-    drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
+
+    def exact(drawn: Ids, own: Ids | None) -> Neighbors:
+        return nearest(queries.taken(drawn), corpus, found.ids.shape[1], metric=metric, self_ids=own)
+
+    return sampled_recall(found, self_ids, sample, seed, exact)
+
+
+def sampled_recall(
+    found: Neighbors,
+    self_ids: Ids | None,
+    sample: int,
+    seed: int,
+    exact: Callable[[Ids, Ids | None], Neighbors],
+) -> float:
+    """Measure the recall of a search, given what does the exact one of some queries with their own ids."""
+    n = len(found.ids)
+    drawn = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    exact = nearest(queries.taken(drawn), corpus, found.ids.shape[1], metric=metric, self_ids=own).dissimilarity
-    return share_found(found.dissimilarity[drawn], exact)
+    return share_found(found.dissimilarity[drawn], exact(drawn, own).dissimilarity)
 
 
 def share_found(found: Floats, exact: Floats) -> float:

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
 from clustering.dense_search import Scanner, faiss_scanner
 from clustering.dissimilarity import dissimilarities, offset_of
-from clustering.knn import Neighbors, Progress, checked_pairs, nearest, padded, share_found, silent, without_self
+from clustering.knn import Neighbors, Progress, checked_pairs, nearest, padded, sampled_recall, silent, without_self
 from clustering.search import SearchMethod, check_choices
 from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
@@ -251,11 +251,12 @@ def late_recall(
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
     _check(queries, corpus, metric)
-    drawn = np.sort(np.random.default_rng(seed).choice(queries.n, min(sample, queries.n), replace=False))
-    own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    k = found.ids.shape[1]
-    exact = late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
-    return share_found(found.dissimilarity[drawn], exact.dissimilarity)
+
+    def exact(drawn: Ids, own: Ids | None) -> Neighbors:
+        k = found.ids.shape[1]
+        return late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
+
+    return sampled_recall(found, self_ids, sample, seed, exact)
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
