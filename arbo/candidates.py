@@ -331,6 +331,12 @@ def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
     return np.take_along_axis(entities, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
+def known(scores: Floats) -> Floats:
+    """Give what nobody scored the lowest score of its mention, or 0 where there is none; (mentions, k)."""
+    lowest = np.where(np.isfinite(scores), scores, np.float32(np.inf)).min(axis=1, initial=np.inf, keepdims=True)
+    return np.where(np.isfinite(scores), scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
+
+
 def repeated(entities: Ids) -> Bools:
     """Mark the entities that an earlier place of the same mention holds already; (mentions, k)."""
     order = np.argsort(entities, axis=1, kind="stable")

@@ -32,6 +32,8 @@ class LinkerConfig:
     skip_margin: float | None = None
     """Mentions whose nearest entity is so much nearer than the second are not read by a reranker; None reads all. See
     `arbo.reranker.skipping`."""
+    rerank_mentions: bool = False
+    """Whether a reranker makes the edges between mentions too, and not of entities alone, see `arbo.reranker`."""
     search: SearchMethod = "exact"
     """How neighbours are found: ``exact``, or approximately over dense vectors, by a graph (``hnsw``) or by lists
     around centroids (``ivf``). With the pooling ``tokens`` this is the first stage, which proposes 256 things to be
@@ -57,8 +59,11 @@ class LinkerConfig:
         margin = self.skip_margin
         if margin is not None and (type(margin) not in (int, float) or not 0 <= margin < float("inf")):
             raise UsageError(f"skip_margin must be a number of at least 0 or None, not {margin!r}")
-        if type(self.expand_abbreviations) is not bool:
-            raise UsageError(f"expand_abbreviations must be true or false, not {self.expand_abbreviations!r}")
+        for name in ("expand_abbreviations", "rerank_mentions"):
+            if type(getattr(self, name)) is not bool:
+                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}")
+        if self.rerank_mentions and margin is not None:
+            raise UsageError("rerank_mentions reads the candidates of all mentions: leave skip_margin out")
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``defaults`` are the encoder's."""

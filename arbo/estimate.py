@@ -117,7 +117,7 @@ def estimate(linker: Linker, corpus: Corpus, *, discover: bool) -> Estimate:
     entity = _NOTHING if kb is None else entity_cost(linker.encoder, kb)
     mention = mention_cost(linker.encoder, inputs)
     n, k, candidates = len(inputs), linker.config.k, linker.config.candidates
-    to_read = n * min(candidates, len(kb)) if linker.reranker and kb else 0
+    to_read = n * (min(candidates, len(kb)) + k * linker.config.rerank_mentions) if linker.reranker and kb else 0
     reading = _reading_seconds(linker.reranker, inputs, kb, to_read) if linker.reranker and kb and to_read else 0.0
     held = _resident()
     decide = n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)

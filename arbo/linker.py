@@ -120,7 +120,14 @@ class Linker:
         )
         if self.reranker is None or entities is None or self.kb is None:
             return found
-        return reranked(found, self.reranker, self.kb, skip_margin=self.config.skip_margin, announce=self.announce)
+        return reranked(
+            found,
+            self.reranker,
+            self.kb,
+            skip_margin=self.config.skip_margin,
+            mentions=self.config.rerank_mentions,
+            announce=self.announce,
+        )
 
     def configured(self, **changes: Any) -> Self:
         """Return the same linker with other fields; what was encoded of the knowledge base is kept."""

@@ -7,7 +7,9 @@ An entity that is no candidate has the probability 0. A threshold of 0.5 links w
 together. It cannot tell a mention that no candidate fits from one that several fit, and a single candidate always has
 the probability 1: where mentions can be NIL, tune the threshold.
 
-Mention edges stay those of the encoder.
+Mention edges stay those of the encoder, unless they are asked for too (`LinkerConfig.rerank_mentions`), as in Angell et
+al. (2021), "Clustering-based inference for biomedical entity linking". Another mention is then read like an entity of
+its name, and compared with the candidates: the probability is that in a softmax over them and it.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import softmax
+from scipy.special import expit, logsumexp, softmax
 
-from arbo.candidates import Candidates, best_first, is_gold
+from arbo.candidates import Candidates, best_first, is_gold, known
 from arbo.documents import Corpus
 from arbo.encoders import Encoder, MentionInput
 from arbo.errors import DataError
-from arbo.knowledge_base import KnowledgeBase
+from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.retrieval import Retrieval, mention_inputs
 from clustering.arrays import Bools, Floats, Ids
@@ -39,6 +41,10 @@ class Reranker(Protocol):
     @property
     def threshold(self) -> float:
         """Default threshold on 1 minus the probability of an entity among the candidates."""
+
+    @property
+    def retrieval_weight(self) -> float:
+        """What a first stage's score is multiplied with before it is added to this one's; 0 leaves it out."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -62,7 +68,7 @@ def rerank(
 ) -> Candidates:
     """Put the candidates of each mention into a reranker's order: the same sets, with probabilities as scores.
 
-    Candidates that it takes for equal stay in their order. Where there is one at most, nothing is read.
+    Candidates that it takes for equal stay in their order.
 
     Args:
         reranker: what reads each mention with each of its candidates.
@@ -81,9 +87,8 @@ def rerank(
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
-    entities, probability = _reranked(
-        reranker, inputs, kb, candidates.entities, candidates.scores, skip_margin, announce
-    )
+    entities, said = _read(reranker, inputs, kb, candidates.entities, candidates.scores, skip_margin, announce)
+    probability = _probability(entities, said)
     settings = {**candidates.made_by, "reranker": reranker.settings, "skip_margin": skip_margin}
     return replace(candidates, entities=entities, scores=probability, made_by=settings)
 
@@ -101,7 +106,7 @@ class Skipping(NamedTuple):
     """What it costs not to read the mentions that a first stage is sure of."""
 
     margin: float | None
-    """The smallest margin that is skipped, see `rerank`; None to skip none but those with one candidate."""
+    """The smallest margin that is skipped, see `rerank`; None to skip none."""
     skipped: float
     """Share of all mentions that are not read."""
     accuracy: float
@@ -202,18 +207,50 @@ class Reranked(Retrieval):
 
 
 def reranked(
-    retrieval: Retrieval, reranker: Reranker, kb: KnowledgeBase, *, skip_margin: float | None, announce: Announce
+    retrieval: Retrieval,
+    reranker: Reranker,
+    kb: KnowledgeBase,
+    *,
+    skip_margin: float | None,
+    mentions: bool = False,
+    announce: Announce,
 ) -> Reranked:
-    """Let a reranker make the entity edges of a retrieval; see `rerank`."""
+    """Let a reranker make the entity edges of a retrieval, see `rerank`, and those between ``mentions`` if asked to.
+
+    Neighbours among mentions stay in their order, so that the first k of more are those of k.
+    """
     ids, dissimilarity = retrieval.entities
     scores = retrieval.similarity(dissimilarity)
-    ids, probability = _reranked(reranker, retrieval.inputs, kb, ids, scores, skip_margin, announce)
-    entities = Neighbors(ids, np.where(ids >= 0, 1 - probability, np.float32(np.inf)))
-    parts = {field.name: getattr(retrieval, field.name) for field in fields(retrieval)}
-    return Reranked(**(parts | {"entities": entities, "encoder": TwoStages(retrieval.encoder, reranker)}))
+    ids, said = _read(reranker, retrieval.inputs, kb, ids, scores, skip_margin, announce)
+    changed: dict[str, Any] = {
+        "entities": Neighbors(ids, np.where(ids >= 0, 1 - _probability(ids, said), np.float32(np.inf))),
+        "encoder": TwoStages(retrieval.encoder, reranker),
+    }
+    if mentions:
+        others, dissimilarity = retrieval.mentions
+        there = others >= 0
+        beside = _scores(
+            reranker,
+            retrieval.inputs,
+            as_entities(retrieval.inputs),
+            others,
+            there,
+            retrieval.similarity(dissimilarity),
+            announce,
+        )
+        unlikely = expit(logsumexp(said, axis=1)[:, None] - beside) if said.size else np.zeros_like(beside)
+        changed["mentions"] = Neighbors(others, np.where(there, unlikely, np.inf).astype(np.float32))
+    return Reranked(**({field.name: getattr(retrieval, field.name) for field in fields(retrieval)} | changed))
 
 
-def _reranked(
+def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
+    """Make an entity of each mention, called as the mention is."""
+    return KnowledgeBase(
+        Entity(str(place), item.name, domain=item.document.domain) for place, item in enumerate(inputs)
+    )
+
+
+def _read(
     reranker: Reranker,
     inputs: Sequence[MentionInput],
     kb: KnowledgeBase,
@@ -222,17 +259,33 @@ def _reranked(
     skip_margin: float | None,
     announce: Announce,
 ) -> tuple[Ids, Floats]:
-    """Sort candidates by what a reranker says of them, and give their probabilities; (mentions, k) both."""
-    sure: Bools = np.all(entities[:, 1:2] < 0, axis=1)
-    if skip_margin is not None:
-        sure |= margins(scores) >= skip_margin
+    """Sort candidates by what a reranker says of them, and return that, -inf for what is not read; (mentions, k)."""
+    sure: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
     read = (entities >= 0) & ~sure[:, None]
-    said = np.full(entities.shape, -np.inf, np.float32)
-    said[sure, :1] = 0
+    said = _scores(reranker, inputs, kb, entities, read, known(scores), announce)
+    said[~read.any(axis=1), :1] = 0
+    return best_first(entities, said)
+
+
+def _scores(
+    reranker: Reranker,
+    inputs: Sequence[MentionInput],
+    kb: KnowledgeBase,
+    entities: Ids,
+    read: Bools,
+    retrieval: Floats,
+    announce: Announce,
+) -> Floats:
+    """Ask for the scores of some entities of each mention, and add the first stage's; -inf elsewhere, (mentions, k)."""
     own = np.asarray(reranker.score(inputs, kb, np.nonzero(read)[0], entities[read], announce), np.float32)
     if n_bad := int((~np.isfinite(own)).sum()):
         raise DataError(f"the reranker gives NaN or infinity for {n_bad:,} of {len(own):,} pairs")
-    said[read] = own
-    entities, said = best_first(entities, said)
+    scores = np.full(entities.shape, -np.inf, np.float32)
+    scores[read] = own + np.float32(reranker.retrieval_weight) * retrieval[read]
+    return scores
+
+
+def _probability(entities: Ids, said: Floats) -> Floats:
+    """Turn what a reranker says of the candidates of a mention into probabilities; (mentions, k)."""
     probability = softmax(said, axis=1) if said.size else said
-    return entities, np.where(entities >= 0, probability, np.float32(-np.inf))
+    return np.where(entities >= 0, probability, np.float32(-np.inf))

@@ -33,6 +33,7 @@ class Oracle:
     score_of: Callable[[MentionInput, arbo.Entity], float]
     asked: list[tuple[str, str]] = field(default_factory=list)
     threshold: float = 0.5
+    retrieval_weight: float = 0.0
     settings: dict[str, Any] = field(default_factory=lambda: {"encoder": "oracle"})
 
     def score(
@@ -86,8 +87,8 @@ def test_probabilities_by_hand() -> None:
     expected = [[5 / 8, 2 / 8, 1 / 8], [2 / 3, 1 / 3, NONE], [1, NONE, NONE], [NONE] * 3]
     np.testing.assert_allclose(after.scores, expected, rtol=1e-6)
     assert after.made_by == {"encoder": "none", "reranker": {"encoder": "oracle"}, "skip_margin": None}
-    # What is no candidate is never read, nor one that is alone.
-    assert sorted(own.asked) == [("m0", "E0"), ("m0", "E1"), ("m0", "E2"), ("m1", "E0"), ("m1", "E1")]
+    # What is no candidate is never read.
+    assert sorted(own.asked) == [("m0", "E0"), ("m0", "E1"), ("m0", "E2"), ("m1", "E0"), ("m1", "E1"), ("m2", "E0")]
 
 
 def test_equals_stay_in_their_order(sample: tuple[arbo.Corpus, arbo.KnowledgeBase, Candidates]) -> None:
@@ -112,6 +113,40 @@ def test_scores_far_apart_and_huge() -> None:
     documents, kb, found = small([[0.9, 0.8, 0.7]])
     after = rerank(Oracle(lambda item, entity: {"E0": -1e30, "E1": 1e30, "E2": 0.0}[entity.id]), found, documents, kb)
     assert (after.entities.tolist(), after.scores.tolist()) == ([[1, 2, 0]], [[1, 0, 0]])
+
+
+def test_the_score_of_the_first_stage_is_added() -> None:
+    documents, kb, found = small([[0.9, 0.5, 0.25], [0.5]])
+    given = with_gold(found, np.array([[1], [2]]))
+    assert given.entities.tolist() == [[0, 1, 2], [0, 2, -1]]
+    own = replace(Oracle(lambda item, entity: {"E0": 0.0, "E1": 1.0, "E2": 2.0}[entity.id]), retrieval_weight=2.0)
+    after = rerank(own, given, documents, kb)
+    weight = np.exp([2.5, 2.0, 1.8])
+    np.testing.assert_allclose(after.scores[0], weight / weight.sum(), rtol=1e-6)
+    assert after.entities[0].tolist() == [2, 1, 0]
+    np.testing.assert_allclose(after.scores[1], [1 / (1 + np.exp(-2)), 1 - 1 / (1 + np.exp(-2)), NONE], rtol=1e-6)
+
+
+def test_edges_between_mentions() -> None:
+    names = ("fever", "high fever", "marsh", "swamp")
+    documents = arbo.Corpus(
+        arbo.Document(f"d{i}", name, (arbo.Mention(f"m{i}", f"d{i}", ((0, len(name)),), name),))
+        for i, name in enumerate(names)
+    )
+    kb = arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "marsh")])
+    own = Oracle(lambda item, entity: float(item.name[-1] == entity.name[-1]) + 0.5 * float(item.name != entity.name))
+    encoder = arbo.Linker(kb, config=arbo.LinkerConfig(k=2))
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(k=2, rerank_mentions=True), reranker=own)
+    plain, found = (one.retrieve(documents, k=2, discover=False) for one in (encoder, linker))
+    assert np.array_equal(found.mentions.ids, plain.mentions.ids)
+    for place, name in enumerate(names):
+        total = sum(np.exp(own.score_of(found.inputs[place], entity)) for entity in kb)
+        for other, dissimilarity in zip(found.mentions.ids[place], found.mentions.dissimilarity[place], strict=True):
+            beside = np.exp(own.score_of(found.inputs[place], arbo.Entity("m", names[other])))
+            assert dissimilarity == pytest.approx(1 - beside / (beside + total)), (name, names[other])
+    assert len(linker.link(documents).links) == 4
+    with pytest.raises(UsageError, match="leave skip_margin out"):
+        arbo.LinkerConfig(rerank_mentions=True, skip_margin=0.1)
 
 
 def test_what_the_encoder_is_sure_of_is_not_read() -> None:

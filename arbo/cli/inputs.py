@@ -27,6 +27,7 @@ def linker_config(
     search: SearchName | None,
     candidates: int | None = None,
     skip_margin: float | None = None,
+    rerank_mentions: bool | None = None,
 ) -> LinkerConfig:
     """Return the configuration of a file, or the default one, with what the options change."""
     from arbo.config import LinkerConfig
@@ -37,7 +38,8 @@ def linker_config(
         changes["method"] = method.value
     if search is not None:
         changes["search"] = search.value
-    for name, value in (("k", k), ("candidates", candidates), ("skip_margin", skip_margin)):
+    given = {"k": k, "candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
+    for name, value in given.items():
         if value is not None:
             changes[name] = value
     if threshold is not None:

@@ -29,6 +29,7 @@ from arbo.cli.options import (
     OnErrorOption,
     Out,
     RerankerModel,
+    RerankMentions,
     SearchOption,
     SkipMargin,
     Threshold,
@@ -63,6 +64,7 @@ def link(
     reranker: RerankerModel = None,
     candidates: NumberOfCandidates = None,
     skip_margin: SkipMargin = None,
+    rerank_mentions: RerankMentions = None,
     dry_run: DryRun = False,
     on_error: OnErrorOption = OnError.fail,
     as_json: Json = False,
@@ -75,7 +77,7 @@ def link(
     from arbo.progress import bars
     from arbo.store import check_replaceable
 
-    settings = linker_config(config, method, k, threshold, search, candidates, skip_margin)
+    settings = linker_config(config, method, k, threshold, search, candidates, skip_margin, rerank_mentions)
     check_replaceable(out)
     reader = load_encoder(encoder, encoder_config, cache, config)
     second = load_reranker(reranker, config)
@@ -131,6 +133,7 @@ def tune(
     reranker: RerankerModel = None,
     candidates: NumberOfCandidates = None,
     skip_margin: SkipMargin = None,
+    rerank_mentions: RerankMentions = None,
     plot: Annotated[
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw the score against the threshold; .png or .svg."),
@@ -159,7 +162,7 @@ def tune(
         LinkerConfig.from_json(out)  # an earlier tuning is replaced, nothing else is
     check_writable(out)
     check_outputs([docs], None, plot)
-    settings = linker_config(None, None, None, None, None, candidates, skip_margin)
+    settings = linker_config(None, None, None, None, None, candidates, skip_margin, rerank_mentions)
     reader = load_encoder(encoder, encoder_config, cache, None)
     second = load_reranker(reranker, None)
     settings = _for_reranker(settings, second, as_made=candidates is None)
@@ -202,6 +205,8 @@ def _for_reranker(settings: LinkerConfig, reranker: CrossEncoder | None, *, as_m
 
     if reranker is None and settings.skip_margin is not None:
         raise UsageError("--skip-margin spares a reranker work, and there is none: name one with --reranker")
+    if reranker is None and settings.rerank_mentions:
+        raise UsageError("--rerank-mentions is for a reranker, and there is none: name one with --reranker")
     return replace(settings, candidates=reranker.config.candidates) if reranker and as_made else settings
 
 

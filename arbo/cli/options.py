@@ -157,6 +157,14 @@ SkipMargin = Annotated[
         "second. [default: it reads all]",
     ),
 ]
+RerankMentions = Annotated[
+    bool | None,
+    typer.Option(
+        "--rerank-mentions/--rerank-entities",
+        help="Let the reranker make the edges between mentions too, or those of entities alone. [default: entities]",
+        show_default=False,
+    ),
+]
 ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; an earlier model there is replaced.")]
 Start = Annotated[
     str,

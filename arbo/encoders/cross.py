@@ -111,6 +111,11 @@ class CrossEncoder:
         return self.config.entity_threshold
 
     @property
+    def retrieval_weight(self) -> float:
+        """What the first stage's similarity counts for beside its score."""
+        return self.config.retrieval_weight
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What identifies it in a manifest."""
         return {

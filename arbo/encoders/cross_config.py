@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -35,6 +36,9 @@ class CrossEncoderConfig:
     """Tokens of a pair, markers included. Each part has half of them, and what the other does not need."""
     candidates: int = 64
     """How many candidates of a mention it is made for."""
+    retrieval_weight: float = 0.0
+    """What a first stage's similarity is multiplied with before it is added to the score, in training too: the
+    cross-encoder then learns where the first stage errs. 0 leaves it out, as the papers do."""
     entity_threshold: float = 0.5
     """Default threshold on 1 minus the probability of an entity among the candidates, see `arbo.reranker`."""
 
@@ -46,6 +50,8 @@ class CrossEncoderConfig:
             raise UsageError(f"template {self.entity!r} is the second part of a sequence: leave out its [CLS]")
         if type(self.candidates) is not int or self.candidates < 1:
             raise UsageError(f"candidates must be an integer of at least 1, not {self.candidates!r}")
+        if type(self.retrieval_weight) not in (int, float) or not 0 <= self.retrieval_weight < math.inf:
+            raise UsageError(f"retrieval_weight must be a number of at least 0, not {self.retrieval_weight!r}")
         if type(self.entity_threshold) not in (int, float) or not 0 <= self.entity_threshold <= 1:
             raise UsageError(f"entity_threshold must be a number from 0 to 1, not {self.entity_threshold!r}")
 

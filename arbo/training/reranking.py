@@ -22,7 +22,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from arbo.candidates import Candidates, gold_rows, is_gold, with_gold
+from arbo.candidates import Candidates, gold_rows, is_gold, known, with_gold
 from arbo.documents import Corpus
 from arbo.encoders import CrossEncoder, MentionInput
 from arbo.encoders.cross import Pairs
@@ -40,7 +40,7 @@ from arbo.training.data import TrainingSet
 from arbo.training.fgsm import check_perturbable, in_worst_direction
 from arbo.training.loop import Trainer, accelerator_of, training
 from arbo.training.losses import cross_entropy
-from clustering.arrays import Bools, Ids
+from clustering.arrays import Bools, Floats, Ids
 
 
 class Retrieved(NamedTuple):
@@ -62,6 +62,8 @@ class RerankingSet:
     nodes: Ids
     """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
     entity in its domain is not trained on."""
+    retrieval: Floats
+    """(mentions, 1 + k) the first stage's score of each, see `arbo.candidates.known`."""
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:
@@ -76,9 +78,12 @@ class RerankingSet:
         annotated = np.array([bool(mention.gold) for mention in corpus.mentions], np.bool_)
         positive = np.full((len(corpus.mentions), 1), -1)
         positive[annotated, 0] = data.entity
-        compared = with_gold(candidates, positive).entities
-        negatives = np.where(is_gold(compared, gold_rows(corpus, kb)), -1, compared)
-        return cls(data.inputs, kb, np.hstack([positive, negatives])[annotated])
+        compared = with_gold(candidates, positive)
+        negatives = np.where(is_gold(compared.entities, gold_rows(corpus, kb)), -1, compared.entities)
+        scores = known(compared.scores)
+        own = np.where(compared.entities == positive, scores, -np.inf).max(axis=1, initial=-np.inf, keepdims=True)
+        nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, own, 0), scores])
+        return cls(data.inputs, kb, nodes[annotated], retrieval[annotated].astype(np.float32))
 
     @property
     def queries(self) -> Ids:
@@ -98,6 +103,8 @@ class PairBatch:
     """(pairs,) where it stands among what the mention is compared with; 0 is the gold entity."""
     exists: Bools
     """(mentions, 1 + k) which entities are compared with."""
+    retrieval: Floats
+    """(mentions, 1 + k) what the first stage adds to their scores."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -125,10 +132,11 @@ class PairReader:
         mention, place = np.nonzero(exists)
         rows = self.pairs.spell(self.pairs.mentions.row[mentions[mention]], text[mention, place])
         order = np.argsort([len(row.ids) for row in rows], kind="stable")
-        return PairBatch([rows[i] for i in order], mention[order], place[order], exists)
+        retrieval = np.float32(self.encoder.retrieval_weight) * self.data.retrieval[mentions]
+        return PairBatch([rows[i] for i in order], mention[order], place[order], exists, retrieval)
 
     def encode(self, batch: PairBatch) -> Tensor:
-        """Score the pairs of a batch, those of like length together; (mentions, 1 + k), 0 for none."""
+        """Score the pairs of a batch, those of like length together; (mentions, 1 + k)."""
         return self._scattered(batch, [self._score(batch.rows[own]) for own in self._packs(batch)])
 
     def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
@@ -149,7 +157,8 @@ class PairReader:
     def _scattered(self, batch: PairBatch, scores: list[Tensor]) -> Tensor:
         found = torch.cat(scores)
         mention, place = (torch.from_numpy(array).to(found.device) for array in (batch.mention, batch.place))
-        return found.new_zeros(batch.exists.shape).index_put((mention, place), found)
+        retrieval = torch.from_numpy(batch.retrieval).to(found)
+        return retrieval.index_put((mention, place), found, accumulate=True)
 
 
 @dataclass(eq=False)

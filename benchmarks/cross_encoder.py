@@ -1,0 +1,305 @@
+r"""The second stage: a cross-encoder that re-ranks the candidates of two dual-encoders, and what it brings to MEDIC.
+
+**candidates** and **re-ranking** ask what ArboEL's tables 3 and 4 and the proxy paper's table 5 ask: do better
+candidates make a better re-ranker, and does FGSM help? The first stages are `untrained` (all-MiniLM-L6-v2) and
+`trained` (aligned on MEDIC's synonyms, then trained on the training parts of both corpora, see *steps to MEDIC* of
+`arborescence_training`). Each has a cross-encoder, from all-MiniLM-L6-v2 too, trained on its 8 candidates of mentions
+of both training parts; one model for both corpora, mentions without context, entities with their aliases, the mean of
+all tokens scored. `own` is accuracy among the stage's own candidates, over all mentions with a concept; `SELF` the same
+with the gold entity injected; `UNION` among the candidates of both stages, gold injected.
+
+**MEDIC** is all of arbo at work: the first stage is aligned on MEDIC's synonyms, and the knowledge base has the names
+of the training documents, so that these cannot train a second stage (each mention would find its own name). It is
+trained on four fifths of the development part, on the mentions that the first stage is not sure of, and adds to the
+first stage's similarity (`retrieval_weight`); the margin from which on a mention is not read is chosen on the last
+fifth. `names`: of which documents the knowledge base has them when it is tested. `per second`: mentions of the test
+part, on one core, the first stage's work not counted.
+
+**partition**: accuracy on the test part by method, k = 8, without thresholds. `entity edges` and `mention edges`: whose
+they are.
+
+`--part`, `--training`, `--steps` and `--seeds` choose cells; each is kept in the cache folder, so that the tables can
+be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a GPU:
+`python benchmarks/cross_encoder.py --steps 5000`.
+
+Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
+beside this script).
+"""
+
+import argparse
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from arborescence_training import ONE_A_NAME, UNTRAINED, medic_model
+from report import record
+from trainings import CACHE, KNOWN, Cell, Cells, Data, key, means
+
+import arbo
+from arbo.candidates import best_first, gold_rows, is_gold, union, with_gold
+from arbo.config import LinkerConfig
+from arbo.documents import Corpus, Document
+from arbo.progress import bars
+from arbo.reranker import margins, rerank, skipping
+from clustering import METHODS
+
+CORPORA = ("NCBI disease", "BC5CDR disease")
+CANDIDATES = 8
+READS = arbo.CrossEncoderConfig(
+    mention="[CLS] {mention} [SEP]",
+    entity="{name} [TITLE] {aliases} [SEP]",
+    pooling="mean",
+    max_length=40,
+    candidates=CANDIDATES,
+)
+CONFIG = arbo.RerankingConfig(
+    epochs=1000, batch_size=4, micro_batch=4, optimizer="adamw", learning_rate=5e-5, warmup=0.1
+)
+FIRST = (UNTRAINED, "trained")
+FGSM = {"": CONFIG, " + FGSM": replace(CONFIG, regulariser="fgsm")}
+TRAININGS = {f"{first}{added}": (first, config) for added, config in FGSM.items() for first in FIRST}
+OWN, SELF, UNION = ("own", "SELF", "UNION")
+ADDED = replace(READS, retrieval_weight=20.0)
+IN_CONTEXT = replace(ADDED, mention="[CLS] {left} [START] {mention} [END] {right} [SEP]", context=8, max_length=56)
+MEDIC = {"names alone": ADDED, "in context": IN_CONTEXT}
+UNSURE = 0.12
+"""The smallest margin of a mention that is not trained on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jobs:
+    """The corpora, both linked to MEDIC."""
+
+    data: dict[str, Data]
+
+    @property
+    def kb(self) -> arbo.KnowledgeBase:
+        """MEDIC."""
+        return self.data[CORPORA[0]].kb
+
+    def stage(self, step: str, kb: arbo.KnowledgeBase | None = None) -> arbo.Linker:
+        """Return a first stage."""
+        model = medic_model(step, list(self.data.values()))
+        encoder = arbo.DualEncoder.from_pretrained(model, ONE_A_NAME, cache=CACHE)
+        return arbo.Linker(self.kb if kb is None else kb, encoder, announce=bars)
+
+
+def joined(parts: Iterable[Iterable[Document]]) -> list[Document]:
+    """Put corpora together."""
+    return [document for part in parts for document in part]
+
+
+def train(
+    reads: arbo.CrossEncoderConfig,
+    config: arbo.RerankingConfig,
+    first: arbo.Linker,
+    documents: Iterable[Document],
+    name: str,
+    dev: Iterable[Document] | None = None,
+) -> arbo.CrossEncoder:
+    """Train a cross-encoder on the candidates of a first stage."""
+    tower = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2").mention_tower
+    start = arbo.CrossEncoder.of(tower, reads).with_markers()
+    (CACHE / "models").mkdir(parents=True, exist_ok=True)
+    return arbo.train_reranker(start, first, documents, dev=dev, config=config, out=CACHE / "models" / name)
+
+
+# Do better candidates make a better re-ranker?
+
+
+def compared(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
+    """Train on the candidates of one stage, and choose among those of both."""
+    whose, config = training_of(cell)
+    documents = joined(data.train for data in jobs.data.values())
+    model = train(READS, config, jobs.stage(whose), documents, name)
+    scores: dict[str, float] = {}
+    for corpus, data in jobs.data.items():
+        gold = gold_rows(data.test, data.kb)
+        found = {first: arbo.Candidates.of(jobs.stage(first), data.test, k=CANDIDATES) for first in FIRST}
+        everything = rerank(model, with_gold(widened(union(*found.values())), gold), data.test, data.kb, announce=bars)
+        among = {OWN: found[whose], SELF: with_gold(widened(found[whose]), gold), UNION: everything}
+        for setting, candidates in among.items():
+            score = limited(everything, candidates).evaluate(data.test, data.kb, train=data.train)
+            assert score.seen is not None
+            assert score.unseen is not None
+            scores |= {f"{corpus} {setting}": score.accuracy}
+            if setting == OWN:
+                scores |= {f"{corpus} seen": score.seen.accuracy, f"{corpus} unseen": score.unseen.accuracy}
+                scores |= {f"{corpus} normalised": score.accuracy_normalized or 0.0}
+    shutil.rmtree(CACHE / "models" / name)
+    return {"scores": scores}
+
+
+def training_of(cell: Cell) -> tuple[str, arbo.RerankingConfig]:
+    """Tell what a cell is trained on, and how."""
+    first, config = TRAININGS[cell["training"]]
+    return first, replace(config, steps=cell["steps"], seed=cell["seed"])
+
+
+def widened(candidates: arbo.Candidates) -> arbo.Candidates:
+    """Add an empty place, so that the gold entity takes that of none."""
+    n = len(candidates)
+    return replace(
+        candidates,
+        entities=np.hstack([candidates.entities, np.full((n, 1), -1, np.int32)]),
+        scores=np.hstack([candidates.scores, np.full((n, 1), -np.inf, np.float32)]),
+    )
+
+
+def limited(reranked: arbo.Candidates, candidates: arbo.Candidates) -> arbo.Candidates:
+    """Leave only those of some candidates: what a pair is given does not depend on the others."""
+    kept = is_gold(reranked.entities, candidates.entities)
+    entities, scores = np.where(kept, reranked.entities, -1), np.where(kept, reranked.scores, -np.inf)
+    entities, scores = best_first(entities, scores.astype(np.float32))
+    return replace(reranked, entities=entities.astype(np.int32), scores=scores)
+
+
+def retrieved(jobs: Jobs) -> Iterator[dict[str, Any]]:
+    """Tell how good the candidates are."""
+    for corpus, data in jobs.data.items():
+        for first in FIRST:
+            recall = arbo.Candidates.of(jobs.stage(first), data.test, k=CANDIDATES).evaluate(data.test, data.kb).recall
+            yield {"corpus": corpus, "first stage": first, **{f"recall@{k}": value for k, value in recall.items()}}
+
+
+# What it brings to MEDIC
+
+
+def unsure(first: arbo.Linker, documents: Corpus) -> Corpus:
+    """Leave out the mentions that a first stage is sure of."""
+    margin = iter(margins(arbo.Candidates.of(first, documents, k=2).scores).tolist())
+    return Corpus(
+        replace(document, mentions=tuple(m for m in document.mentions if next(margin) < UNSURE))
+        for document in documents
+    )
+
+
+def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
+    """Train on the development part, and test."""
+    base = jobs.kb.with_names_of(joined(data.train for data in jobs.data.values()))
+    first = jobs.stage("aligned", base)
+    parts = [(data.dev[: len(data.dev) * 4 // 5], data.dev[len(data.dev) * 4 // 5 :]) for data in jobs.data.values()]
+    learnt, held = (Corpus(joined(part)) for part in zip(*parts, strict=True))
+    model = train(
+        MEDIC[cell["training"]], medic_config(cell), first, unsure(first, learnt), name, dev=unsure(first, held)
+    )
+    before = arbo.Candidates.of(first, held, k=CANDIDATES)
+    after = rerank(model, before, held, base, announce=bars)
+    spared = skipping(before, after, gold_rows(held, base))
+    rows = []
+    for names in ("training", "training and development"):
+        parts_named = joined(data.train for data in jobs.data.values())
+        if names != "training":
+            parts_named += joined(data.dev for data in jobs.data.values())
+        kb = jobs.kb.with_names_of(parts_named)
+        stage = jobs.stage("aligned", kb)
+        for corpus, data in jobs.data.items():
+            found = arbo.Candidates.of(stage, data.test, k=CANDIDATES)
+            row = {"corpus": corpus, "names": names, "first stage": found.evaluate(data.test, kb).accuracy}
+            for how, margin in (("all read", None), ("early exit", spared.margin)):
+                begin = time.perf_counter()
+                chosen = rerank(model, found, data.test, kb, skip_margin=margin)
+                seconds = time.perf_counter() - begin
+                score = chosen.evaluate(data.test, kb, train=data.train)
+                assert score.seen is not None
+                assert score.unseen is not None
+                row |= {how: score.accuracy, f"{how}, per second": len(found) / seconds}
+                if how == "early exit":
+                    row |= {"seen": score.seen.accuracy, "unseen": score.unseen.accuracy}
+            read = float(np.mean(margins(found.scores) < (np.inf if spared.margin is None else spared.margin)))
+            rows.append(row | {"read": read})
+    partitions = list(by_method(jobs, first, model, base))
+    shutil.rmtree(CACHE / "models" / name)
+    return {"rows": rows, "partitions": partitions, "skipping": spared._asdict()}
+
+
+def medic_config(cell: Cell) -> arbo.RerankingConfig:
+    """Return how the second stage of MEDIC is trained."""
+    return replace(CONFIG, epochs=cell["epochs"], seed=cell["seed"])
+
+
+def by_method(
+    jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo.KnowledgeBase
+) -> Iterator[dict[str, Any]]:
+    """Link NCBI disease with every method, by edges of the encoder, of the re-ranker, or of both."""
+    test = jobs.data[CORPORA[0]].test
+    config = LinkerConfig(k=8, entity_threshold=None, mention_threshold=None, candidates=CANDIDATES)
+    whose = {
+        ("encoder", "encoder"): {},
+        ("cross-encoder", "encoder"): {"reranker": model},
+        ("cross-encoder", "cross-encoder"): {"reranker": model, "config": replace(config, rerank_mentions=True)},
+    }
+    for (entity, mention), changes in whose.items():
+        linker = first.configured(**({"config": config} | changes))
+        row: dict[str, Any] = {"corpus": CORPORA[0], "entity edges": entity, "mention edges": mention}
+        for method in METHODS:
+            linked = linker.configured(config=replace(linker.config, method=method)).link(test).evaluate().linking
+            assert linked is not None
+            row[method] = linked.overall.accuracy
+        yield row
+
+
+CLAIMS = Cells("cross_encoder", lambda cell: (READS, *training_of(cell)))
+AIMS = Cells("cross_encoder_medic", lambda cell: (MEDIC[cell["training"]], medic_config(cell), UNSURE, CANDIDATES))
+
+
+def record_all(jobs: Jobs) -> None:
+    """Record every cell that is there."""
+    order = list(TRAININGS)
+    cells = sorted(CLAIMS.read(), key=lambda cell: (cell["steps"], order.index(cell["training"])))
+    rows = means([cell | {"corpus": "both"} for cell in cells])
+    figures: dict[str, float] = {}
+    shown = []
+    for corpus in CORPORA:
+        for row in rows:
+            own = {name.removeprefix(f"{corpus} "): value for name, value in row.items() if name.startswith(corpus)}
+            shown.append({name: row[name] for name in ("training", "steps", "seeds")} | {"corpus": corpus} | own)
+            figures |= {key(corpus, row["training"], row["steps"], name): value for name, value in own.items()}
+    reached = []
+    partitions = []
+    for cell in AIMS.read():
+        whose = {"training": cell["training"], "epochs": cell["epochs"]}
+        reached += [whose | row for row in cell["rows"]]
+        partitions += [whose | row for row in cell["partitions"]]
+        for row in cell["rows"]:
+            name = key(row["corpus"], cell["training"], row["names"])
+            figures |= {f"{name}.{key(how)}": row[how] for how in ("first stage", "all read", "early exit", "read")}
+            figures |= {f"{name}.per_second": row["early exit, per second"]}
+    tables = {
+        "candidates": list(retrieved(jobs)),
+        "re-ranking": shown,
+        "MEDIC": reached,
+        "partition": partitions,
+    }
+    made = {title: table for title, table in tables.items() if table}
+    record("cross_encoder", "python benchmarks/cross_encoder.py", figures, tables=made)
+
+
+def main() -> None:
+    """Fill the cells that are asked for and record all there are."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--part", choices=["claims", "medic"], help="default: both")
+    parser.add_argument("--training", action="append", choices=[*TRAININGS, *MEDIC], help="default: all")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=300, help="of the trainings that are compared")
+    parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
+    asked = parser.parse_args()
+    jobs = Jobs({corpus: Data.of(KNOWN[corpus]) for corpus in CORPORA})
+    for seed in range(0 if asked.record else asked.seeds):
+        for training in TRAININGS:
+            if asked.part != "medic" and training in (asked.training or TRAININGS):
+                cell = {"training": training, "steps": asked.steps, "seed": seed}
+                CLAIMS.keep(cell, partial(compared, jobs, cell))
+        for training in MEDIC:
+            if asked.part != "claims" and training in (asked.training or MEDIC):
+                cell = {"training": training, "epochs": 2, "seed": seed}
+                AIMS.keep(cell, partial(medic, jobs, cell))
+    record_all(jobs)
+
+
+if __name__ == "__main__":
+    main()
