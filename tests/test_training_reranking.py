@@ -335,6 +335,21 @@ def test_stale_candidates_are_refused(interrupted: Any, tmp_path: Path, sample: 
     assert not file.parent.exists()
 
 
+def test_candidates_of_a_run(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, dev, kb = sample
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=5))
+    found = [Candidates.of_result(linker.link(corpus), kb) for corpus in (dev, documents)]
+    once = replace(QUICK, steps=2)
+    searched, given = (tmp_path / name for name in ("searched", "given"))
+    train_reranker(cross(bert), linker, documents, dev=dev, config=once, out=searched)
+    # Nothing is searched any more: another first stage changes nothing.
+    other = arbo.Linker(kb, arbo.NgramEncoder(alias_weight=0.1))
+    train_reranker(cross(bert), other, documents, dev=dev, candidates=found, config=once, out=given)
+    assert log_of(given) == log_of(searched)
+    with pytest.raises(DataError, match="other documents"):
+        train_reranker(cross(bert), linker, documents, candidates=found, config=once, out=tmp_path / "refused")
+
+
 def test_another_first_stage_is_another_training(interrupted: Any, bert: Tower, sample: Any) -> None:
     _, _, kb = sample
     for changes in (
@@ -439,6 +454,11 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     assert linked.code == 0, linked.err
     manifest = arbo.Result.load(tmp_path / "run").manifest
     assert manifest["encoder"]["reranker"]["weights"] == trained.settings["weights"]
+    again = run(*command, *own, "--run", tmp_path / "run", "--json")
+    assert again.code == 0, again.err
+    strange = run(*command, "--steps", 2, "--run", tmp_path / "run")
+    assert strange.code == 3
+    assert "other documents" in strange.told
     (tmp_path / "own.json").write_text('{"negatives": "knn"}', "utf-8")
     refused = run(*command, "--config", tmp_path / "own.json")
     assert refused.code == 3

@@ -70,6 +70,15 @@ def train_reranker(
             '{"max_length": 128}.',
         ),
     ] = None,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--run",
+            metavar="RUN",
+            help="A run of `arbo link` over DOCS or DEV with the same knowledge base: the candidates that it kept are "
+            "taken, not searched again. Repeat for both.",
+        ),
+    ] = None,
     cache: Cache = None,
     dev: Annotated[
         Path | None,
@@ -113,7 +122,7 @@ def train_reranker(
     What is under way stands in the folder OUT.training, the candidates too, and log.jsonl with the figures of every
     step: after an interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
     """
-    from arbo import CrossEncoder, DualEncoder, Linker, console
+    from arbo import Candidates, CrossEncoder, DualEncoder, Linker, Result, console
     from arbo.encoders import CROSS_PRESETS
     from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS, RerankingPresetName
@@ -150,6 +159,7 @@ def train_reranker(
         Linker(entities, first, announce=bars),
         documents,
         dev=None if dev is None else read_documents(dev, format_, types, on_error),
+        candidates=[Candidates.of_result(Result.load(run), entities) for run in runs or ()],
         out=out,
         config=settings,
         tensorboard=tensorboard,

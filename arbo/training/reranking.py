@@ -226,6 +226,7 @@ def train_reranker(
     *,
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
+    candidates: Iterable[Candidates] = (),
     config: RerankingConfig | None = None,
     checkpoint_every: int = 500,
     tensorboard: str | PathLike[str] | None = None,
@@ -241,14 +242,16 @@ def train_reranker(
         out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
         dev: other annotated documents, to keep the best model: the one whose first candidate is right most often.
             Without them the last model is kept.
+        candidates: those of ``documents`` or of ``dev`` that were found before, such as a run's, see
+            `Candidates.of_result`; others are searched.
         config: how it is trained.
         checkpoint_every: steps between two checkpoints.
         tensorboard: a folder for the log in the format of TensorBoard too.
         on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
 
     Raises:
-        DataError: no mention has a gold id that the knowledge base holds; a checkpoint cannot be read; or the kept
-            candidates are of other documents or of another knowledge base.
+        DataError: no mention has a gold id that the knowledge base holds; a checkpoint cannot be read; or candidates
+            are of other documents or of another knowledge base.
         TrainingError: the loss is NaN or infinite.
         UsageError: the linker has no knowledge base; one candidate alone; the folder cannot be written, or holds
             anything but a model that arbo saved; ``OUT.training`` is of another training, or another process is at it;
@@ -271,7 +274,7 @@ def train_reranker(
     corpora = {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
     for corpus, purpose in zip(corpora.values(), ("train on", "choose the best model by"), strict=False):
         TrainingSet.of(corpus, kb, expand_abbreviations=expand, purpose=purpose)
-    job = {
+    job: dict[str, Any] = {
         "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
         "reranker": reranker.settings,
         "candidates": {
@@ -284,10 +287,12 @@ def train_reranker(
         "knowledge_base": kb.fingerprint,
         "expand_abbreviations": expand,
     }
+    found = _given(candidates, corpora, kb)
+    job["candidates"] |= {name: {"k": own.k, "made_by": own.made_by} for name, own in found.items()}
     shown = None if tensorboard is None else Path(tensorboard)
     with training(target, job, accelerator) as folder:
-        candidates = _kept(folder, linker, corpora, k, accelerator)
-        given = [Retrieved(corpus, kb, own, expand) for corpus, own in zip(corpora.values(), candidates, strict=True)]
+        kept = _kept(folder, linker, corpora, found, k, accelerator)
+        given = [Retrieved(corpus, kb, own, expand) for corpus, own in zip(corpora.values(), kept, strict=True)]
         trainer = RerankingTrainer(
             reranker,
             RerankingSet.of(given[0]),
@@ -309,18 +314,34 @@ def train_reranker(
     return CrossEncoder.from_pretrained(target)
 
 
+def _given(candidates: Iterable[Candidates], corpora: Mapping[str, Corpus], kb: KnowledgeBase) -> dict[str, Candidates]:
+    """Tell which documents candidates are of."""
+    found = {}
+    for own in candidates:
+        name = next((name for name, corpus in corpora.items() if corpus.fingerprint == own.documents), "documents")
+        own.check(corpora[name], kb)
+        found[name] = own
+    return found
+
+
 def _kept(
-    folder: Path, linker: Linker, corpora: Mapping[str, Corpus], k: int, accelerator: Accelerator
+    folder: Path,
+    linker: Linker,
+    corpora: Mapping[str, Corpus],
+    found: Mapping[str, Candidates],
+    k: int,
+    accelerator: Accelerator,
 ) -> list[Candidates]:
     """Find the candidates of documents, unless they were found before and kept in the folder of the training."""
     assert linker.kb is not None
-    files = [folder / f"candidates-{name}.parquet" for name in corpora]
+    files = {name: folder / f"candidates-{name}.parquet" for name in corpora}
     if accelerator.is_main_process:
-        for file, corpus in zip(files, corpora.values(), strict=True):
+        for name, file in files.items():
             if not file.is_file():
-                Candidates.of(linker, corpus, k=k).save(file)
+                own = found[name] if name in found else Candidates.of(linker, corpora[name], k=k)
+                own.save(file)
     accelerator.wait_for_everyone()
-    return [_checked(file, corpus, linker.kb) for file, corpus in zip(files, corpora.values(), strict=True)]
+    return [_checked(file, corpora[name], linker.kb) for name, file in files.items()]
 
 
 def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:
