@@ -13,8 +13,8 @@ of the training documents, so that these cannot train a second stage (each menti
 trained on four fifths of the development part, on the mentions that the first stage is not sure of, and adds to the
 first stage's similarity (`retrieval_weight`); the margin from which on a mention is not read is chosen on the last
 fifth. `names`: of which documents the knowledge base has them when it is tested; `CORPUS.accuracy` is with those of
-the training and the development part, as is usual for the last test, and with early exit. `per second`: mentions of the test
-part, on one core, the first stage's work not counted.
+the training and the development part, as is usual for the last test, and with early exit. `per second`: mentions of the
+test part, on one core, the first stage's work not counted.
 
 **partition**: accuracy on the test part by method, k = 8, without thresholds. `entity edges` and `mention edges`: whose
 they are.
