@@ -19,9 +19,9 @@ test part, on one core, the first stage's work not counted.
 **partition**: accuracy on the test part by method, k = 8, without thresholds. `entity edges` and `mention edges`: whose
 they are.
 
-`--part`, `--training`, `--steps` and `--seeds` choose cells; each is kept in the cache folder, so that the tables can
+`--part`, `--training`, `--steps`, `--epochs` and `--seeds` choose cells; each is kept in the cache folder, so that the tables can
 be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a GPU:
-`python benchmarks/cross_encoder.py --steps 5000`.
+`python benchmarks/cross_encoder.py --steps 5000 --epochs 5`.
 
 Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
 beside this script).
@@ -103,11 +103,14 @@ def train(
     name: str,
     dev: Iterable[Document] | None = None,
 ) -> arbo.CrossEncoder:
-    """Train a cross-encoder on the candidates of a first stage."""
+    """Train a cross-encoder on the candidates of a first stage, unless an interrupted cell has left it."""
+    out = CACHE / "models" / name
+    if out.is_dir():
+        return arbo.CrossEncoder.from_pretrained(out)
     tower = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2").mention_tower
     start = arbo.CrossEncoder.of(tower, reads).with_markers()
     (CACHE / "models").mkdir(parents=True, exist_ok=True)
-    return arbo.train_reranker(start, first, documents, dev=dev, config=config, out=CACHE / "models" / name)
+    return arbo.train_reranker(start, first, documents, dev=dev, config=config, out=out)
 
 
 # Do better candidates make a better re-ranker?
@@ -301,6 +304,7 @@ def main() -> None:
     parser.add_argument("--training", action="append", choices=[*TRAININGS, *MEDIC], help="default: all")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=300, help="of the trainings that are compared")
+    parser.add_argument("--epochs", type=int, default=1, help="of the trainings for MEDIC")
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     asked = parser.parse_args()
     jobs = Jobs({corpus: Data.of(KNOWN[corpus]) for corpus in CORPORA})
@@ -311,7 +315,7 @@ def main() -> None:
                 CLAIMS.keep(cell, partial(compared, jobs, cell))
         for training in MEDIC:
             if asked.part != "claims" and training in (asked.training or MEDIC):
-                cell = {"training": training, "epochs": 2, "seed": seed}
+                cell = {"training": training, "epochs": asked.epochs, "seed": seed}
                 AIMS.keep(cell, partial(medic, jobs, cell))
     record_all(jobs)
 
