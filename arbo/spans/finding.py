@@ -28,6 +28,9 @@ from arbo.spans.splitting import Splitter, sentences
 from arbo.spans.words import fold, words
 from clustering.arrays import Ids
 
+LEFT_OUT = "mentions that the documents had are left out: others were found"
+"""A note of what `find` returns."""
+
 
 class Proposal(NamedTuple):
     """What might be a mention."""
@@ -79,7 +82,8 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
             proposed[proposal.document].append(proposal)
     kept = [_kept(own) for own in proposed]
     marked = (_marked(document, own, kb) for document, own in zip(corpus, kept, strict=True))
-    return Found(Corpus(marked, corpus.notes), tuple(proposal for own in kept for proposal in own))
+    notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
+    return Found(Corpus(marked, notes), tuple(proposal for own in kept for proposal in own))
 
 
 def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
