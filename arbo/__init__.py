@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arbo.readers.pubtator import read_pubtator
     from arbo.result import Cluster, Link, Result
     from arbo.sample import load_sample
+    from arbo.spans.finding import DictionaryFinder, find_mentions
     from arbo.training.config import RerankingConfig, TrainingConfig
     from arbo.training.dual import train
     from arbo.training.reranking import train_reranker
@@ -40,6 +41,7 @@ _HOME = {
     "CrossEncoder": "encoders",
     "CrossEncoderConfig": "encoders",
     "DataError": "errors",
+    "DictionaryFinder": "spans.finding",
     "Document": "documents",
     "DualEncoder": "encoders",
     "EncoderConfig": "encoders",
@@ -57,6 +59,7 @@ _HOME = {
     "UsageError": "errors",
     "VectorEncoder": "encoders",
     "compare": "evaluation",
+    "find_mentions": "spans.finding",
     "load_sample": "sample",
     "nil_split": "withholding",
     "read_documents": "readers",
@@ -74,6 +77,7 @@ __all__ = [
     "CrossEncoder",
     "CrossEncoderConfig",
     "DataError",
+    "DictionaryFinder",
     "Document",
     "DualEncoder",
     "EncoderConfig",
@@ -91,6 +95,7 @@ __all__ = [
     "UsageError",
     "VectorEncoder",
     "compare",
+    "find_mentions",
     "load_sample",
     "nil_split",
     "read_documents",

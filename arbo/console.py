@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,10 +15,13 @@ from rich.text import Text
 from arbo.store import json_ready
 
 if TYPE_CHECKING:
+    from arbo.documents import Mention
     from arbo.holders import Holders
     from arbo.kb_problems import Problem
     from arbo.kb_stats import KnowledgeBaseStats
+    from arbo.knowledge_base import KnowledgeBase
     from arbo.result import Cluster, Link, Result
+    from arbo.spans.finding import Found
 
 # Names and paths are plain text: no markup such as [b], no emoji codes such as :b:.
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
@@ -93,6 +97,43 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
         example = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
         table.add_row(plain(cluster.id), plain(cluster.name), str(len(cluster.mentions)), join, plain(example))
     out.print(table)
+
+
+def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
+    """Print how many mentions were found, and the first of them in their context, in brackets."""
+    documents = {document.id: document for document in found.corpus}
+    n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
+    out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")
+    if not n_found or not most:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("document", "in context", "found as", "", "score"):
+        table.add_column(column, justify="right" if column == "score" else "left")
+    for mention, proposal in list(zip(found.corpus.mentions, found.proposals, strict=True))[:most]:
+        entity = kb.entities[proposal.entity]
+        context = _context(documents[mention.document_id].text, mention)
+        table.add_row(
+            plain(mention.document_id), context, plain(entity.name), plain(entity.id), f"{proposal.score:.3f}"
+        )
+    out.print(table)
+    if n_found > most:
+        out.print(f"and {n_found - most:,} more")
+
+
+def _context(text: str, mention: Mention, width: int = 30) -> Text:
+    """Return a mention with what stands around it, on one line, its spans in brackets."""
+    place = max(0, mention.start - width)
+    shown = Text("..." if place else "")
+    for begin, end in sorted(mention.spans):
+        shown.append_text(plain(_on_one_line(text[place:begin])))
+        shown.append_text(plain(f"[{_on_one_line(text[max(begin, place) : end])}]", "bold"))
+        place = max(place, end)
+    shown.append_text(plain(_on_one_line(text[place : place + width])))
+    return shown.append("..." if place + width < len(text) else "")
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"\s", " ", text)
 
 
 def print_stats(stats: KnowledgeBaseStats) -> None:

@@ -50,6 +50,7 @@ def test_reading_documents_loads_nothing_heavy() -> None:
     "verb",
     [
         (),
+        ("spans",),
         ("link",),
         ("discover",),
         ("tune",),

@@ -40,7 +40,7 @@ def test_a_type_that_no_mention_has_is_refused(docs: Path) -> None:
 
 def test_an_unknown_format_lists_the_known_ones(docs: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"unknown format 'xml'; known: blink, brat, conll, .*, jsonl, pubtator, zeshel"
+        UsageError, match=r"unknown format 'xml'; known: blink, brat, conll, .*, jsonl, pubtator, text, zeshel"
     ):
         read_documents(docs, "xml")
     with pytest.raises(UsageError, match="unknown format 'xml'; known: blink, jsonl, medic, obo, tsv, umls, zeshel"):

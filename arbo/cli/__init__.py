@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from arbo.cli import demo, kb, linking, reranking, runs, scoring, training, withholding
+from arbo.cli import demo, finding, kb, linking, reranking, runs, scoring, training, withholding
 
 app = typer.Typer(
     name="arbo",
@@ -46,6 +46,7 @@ def _options(
 
 for _verb in (
     demo.demo,
+    finding.spans,
     linking.link,
     linking.discover,
     linking.tune,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from arbo.documents import Corpus
     from arbo.encoders import CrossEncoder, CrossEncoderConfig, DualEncoder, Encoder, EncoderConfig
     from arbo.knowledge_base import KnowledgeBase
+    from arbo.spans.finding import Finder
     from arbo.training.config import LoopConfig
 
 Settings = TypeVar("Settings", bound="LoopConfig | EncoderConfig | CrossEncoderConfig")
@@ -130,6 +131,20 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
             "leave --reranker out, or tune again"
         )
     return reranker
+
+
+def load_finder(name: str, option: str) -> Finder:
+    """Return what finds mentions in unmarked documents."""
+    from arbo.errors import UsageError
+    from arbo.spans.baselines import Fuzzy
+    from arbo.spans.finding import DictionaryFinder, PairFinder
+
+    if name == "dictionary":
+        return DictionaryFinder()
+    if name == "fuzzy":
+        reader = Fuzzy()
+        return PairFinder(reader, reader.threshold)
+    raise UsageError(f"{option} {name!r}: there are `dictionary`, the names as they are, and `fuzzy`, much like them")
 
 
 def _check_name(model: str) -> None:

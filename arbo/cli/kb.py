@@ -9,7 +9,7 @@ import typer
 
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.options import Documents, Format, Json, KbFormat, KbXrefs, OnError, OnErrorOption, Types
-from arbo.cli.reporting import check_kb_output
+from arbo.cli.reporting import check_jsonl_output
 
 app = typer.Typer(
     help="Look into a knowledge base, or add the names that annotated documents use.", no_args_is_help=True
@@ -96,7 +96,7 @@ def add_names(
     """
     from arbo import console
 
-    check_kb_output(out, kb, docs)
+    check_jsonl_output(out, kb, docs)
     base = read_kb(kb, kb_format, kb_xrefs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
     named.to_jsonl(out)

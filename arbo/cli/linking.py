@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arbo.cli.inputs import linker_config, load_encoder, load_reranker, read_documents, read_kb
+from arbo.cli.finding import find_in, scores_against
+from arbo.cli.inputs import linker_config, load_encoder, load_finder, load_reranker, read_documents, read_kb
 from arbo.cli.options import (
     Cache,
     Config,
@@ -16,6 +17,7 @@ from arbo.cli.options import (
     DryRun,
     EncoderConfigFile,
     EncoderModel,
+    FindMentions,
     Format,
     Json,
     K,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from arbo.encoders import CrossEncoder
     from arbo.linker import Linker
     from arbo.result import Result
+    from arbo.spans.evaluation import FoundScores
 
 
 def link(
@@ -53,6 +56,7 @@ def link(
     out: Out,
     kb_xrefs: KbXrefs = None,
     types: Types = None,
+    find_mentions: FindMentions = None,
     config: Config = None,
     method: MethodOption = None,
     k: K = None,
@@ -71,7 +75,8 @@ def link(
 ) -> None:
     """Link every mention to an entity of the knowledge base, or call it NIL and cluster it with its like.
 
-    With `--reranker` a cross-encoder chooses among the candidates that the encoder finds.
+    With `--reranker` a cross-encoder chooses among the candidates that the encoder finds. With `--find-mentions` DOCS
+    need no mentions: `arbo link notes/ --format text --find-mentions dictionary ...`.
     """
     from arbo import Linker
     from arbo.progress import bars
@@ -79,13 +84,18 @@ def link(
 
     settings = linker_config(config, method, k, threshold, search, candidates, skip_margin, rerank_mentions)
     check_replaceable(out)
+    finder = load_finder(find_mentions, "--find-mentions") if find_mentions is not None else None
     reader = load_encoder(encoder, encoder_config, cache, config)
     second = load_reranker(reranker, config)
     settings = _for_reranker(settings, second, as_made=candidates is None and config is None)
     base = read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
     linker = Linker(base, reader, settings, announce=bars, reranker=second)
-    _run(linker, documents, out, dry_run=dry_run, as_json=as_json)
+    if finder is None:
+        _run(linker, documents, out, dry_run=dry_run, as_json=as_json)
+    else:
+        found = find_in(documents, base, finder).corpus
+        _run(linker, found, out, dry_run=dry_run, as_json=as_json, annotated=documents)
 
 
 def discover(
@@ -210,12 +220,27 @@ def _for_reranker(settings: LinkerConfig, reranker: CrossEncoder | None, *, as_m
     return replace(settings, candidates=reranker.config.candidates) if reranker and as_made else settings
 
 
-def _run(linker: Linker, documents: Corpus, out: Path, *, dry_run: bool, as_json: bool) -> None:
-    """Link, or discover without a knowledge base; or only tell what that will take."""
+def _run(
+    linker: Linker,
+    documents: Corpus,
+    out: Path,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    annotated: Corpus | None = None,
+) -> None:
+    """Link, or discover without a knowledge base; or only tell what that will take.
+
+    Score found mentions against the annotated ones, if these are given.
+    """
     from arbo import console
 
     if not dry_run:
-        _finish(linker.discover(documents) if linker.kb is None else linker.link(documents), out, as_json)
+        result = linker.discover(documents) if linker.kb is None else linker.link(documents)
+        scores = None
+        if annotated is not None and linker.kb is not None:
+            scores = scores_against(annotated, documents, linker.kb, result.link_table["entity_id"].to_pylist())
+        _finish(result, out, as_json, scores)
         return
     estimate = linker.estimate(documents)
     if as_json:
@@ -224,7 +249,7 @@ def _run(linker: Linker, documents: Corpus, out: Path, *, dry_run: bool, as_json
         console.out.print(str(estimate))
 
 
-def _finish(result: Result, out: Path, as_json: bool) -> None:
+def _finish(result: Result, out: Path, as_json: bool, scores: FoundScores | None) -> None:
     """Save a result and say what came out."""
     from arbo import console
 
@@ -254,6 +279,7 @@ def _finish(result: Result, out: Path, as_json: bool) -> None:
                 "discovered": len(result.discovered),
                 "giants": result.manifest["giants"],
                 "seconds": result.manifest["seconds"],
+                **({"against_annotated": scores.as_dict()} if scores else {}),
             }
         )
         return
@@ -261,4 +287,7 @@ def _finish(result: Result, out: Path, as_json: bool) -> None:
     if len(result.discovered):
         console.print_title("Largest discovered entities")
         console.print_clusters(result.discovered[:5])
+    if scores:
+        console.print_title("Against the mentions that the documents have")
+        console.out.print(console.plain(str(scores)))
     console.out.print(f"\nwritten to {out}; next: arbo evaluate {out}, or arbo explain {out} MENTION")

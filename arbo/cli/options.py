@@ -22,6 +22,7 @@ class DocumentFormat(StrEnum):
     hipe = "hipe"
     jsonl = "jsonl"
     pubtator = "pubtator"
+    text = "text"
     zeshel = "zeshel"
 
 
@@ -178,6 +179,16 @@ Steps = Annotated[int | None, typer.Option("--steps", min=1, help="End after so 
 Tensorboard = Annotated[
     Path | None,
     typer.Option("--tensorboard", metavar="FOLDER", help="Keep the figures there for TensorBoard too."),
+]
+FindMentions = Annotated[
+    str | None,
+    typer.Option(
+        "--find-mentions",
+        metavar="FINDER",
+        help="Find the mentions first, as `arbo spans` does: `dictionary` or `fuzzy`. Mentions that DOCS have are not "
+        "looked at; if they are annotated, what was found and linked is scored against them. [default: link the "
+        "mentions of DOCS]",
+    ),
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Read the inputs, say how much memory and time the job will take, and stop.")

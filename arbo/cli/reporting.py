@@ -1,4 +1,4 @@
-"""What verbs have in common: names of systems, and where a report or a knowledge base goes."""
+"""What verbs have in common: names of systems, and where reports and JSON lines go."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def check_outputs(inputs: Iterable[Path], save: Sequence[Path] | None, plot: Pat
         raise UsageError("--plot needs matplotlib: pip install 'arbo[plot]'")
 
 
-def check_kb_output(out: Path, *inputs: Path) -> None:
-    """Make the folder of a knowledge base to be written; raise where it could not be, or would replace an input."""
+def check_jsonl_output(out: Path, *inputs: Path) -> None:
+    """Make the folder of JSON lines to be written; raise where it could not be, or would replace an input."""
     from arbo import UsageError
     from arbo.store import check_writable
 

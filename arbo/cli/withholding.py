@@ -19,7 +19,7 @@ from arbo.cli.options import (
     OnErrorOption,
     Types,
 )
-from arbo.cli.reporting import check_kb_output, name_systems
+from arbo.cli.reporting import check_jsonl_output, name_systems
 
 
 def nil_split(
@@ -68,7 +68,7 @@ def nil_split(
     parts = name_systems(docs, what="part")
     if branches and kb_format is not KnowledgeBaseFormat.obo:
         raise UsageError("--withhold-branch follows the is_a of an OBO file; of other formats name types or ids")
-    check_kb_output(out, kb, *docs)
+    check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(
         read_kb(kb, kb_format, kb_xrefs),
         {name: read_documents(path, format_, mention_types, on_error) for name, path in parts.items()},

@@ -22,6 +22,7 @@ DOCUMENT_FORMATS = {
     "hipe": "arbo.readers.hipe:read_hipe",
     "jsonl": "arbo.readers.jsonl:read_jsonl",
     "pubtator": "arbo.readers.pubtator:read_pubtator",
+    "text": "arbo.readers.text:read_plain",
     "zeshel": "arbo.readers.zeshel:read_zeshel",
 }
 KNOWLEDGE_BASE_FORMATS = {

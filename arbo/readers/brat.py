@@ -27,17 +27,15 @@ from __future__ import annotations
 import gzip
 import re
 import tarfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, cast
 
 from arbo.documents import Corpus, Document, Mention, Span, text_of
 from arbo.errors import DataError
-from arbo.readers.files import PathLike, data_files
+from arbo.readers.files import PathLike, data_files, decode, read_text, sound
 from arbo.readers.records import OnError, Records
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
@@ -45,7 +43,6 @@ ARCHIVES = (".tar.gz", ".tgz")
 LARGEST_MEMBER = 100 * 2**20
 LARGEST_ARCHIVE = 2**30
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _OFFSETS = re.compile(r"([0-9]{1,18}) ([0-9]{1,18})")
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 
@@ -114,13 +111,11 @@ def _files(path: Path) -> Iterator[_File]:
         names = {f"{pair.name}{suffix}{packed}" for suffix in SUFFIXES for packed in ("", ".gz")}
         files = (file, *(beside for beside in map(file.with_name, sorted(names - {file.name})) if beside.is_file()))
     for file in files:
-        with _sound(file):
-            raw = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else file.read_bytes()
-        yield _File(file, _decode(raw, file))
+        yield _File(file, read_text(file))
 
 
 def _archived(path: Path) -> Iterator[_File]:
-    with _sound(path), gzip.open(path) as packed:
+    with sound(path), gzip.open(path) as packed:
         stream = _Limited(packed, path)
         with tarfile.open(fileobj=cast(IO[bytes], stream), mode="r|", errors="replace") as archive:
             for member in archive:
@@ -130,7 +125,7 @@ def _archived(path: Path) -> Iterator[_File]:
                     continue
                 content = archive.extractfile(member)
                 if content is not None:
-                    yield _File(path / member.name, _decode(content.read(), path / member.name))
+                    yield _File(path / member.name, decode(content.read(), path / member.name))
         while stream.read(2**16):  # the checksum stands at the end
             pass
 
@@ -167,33 +162,6 @@ def _check(member: tarfile.TarInfo, path: Path) -> None:
     else:
         return
     raise DataError(problem, file=str(path), id=member.name[:200])
-
-
-@contextmanager
-def _sound(file: Path) -> Iterator[None]:
-    """Turn whatever an unreadable or broken file raises into an error that names it."""
-    try:
-        yield
-    except DataError:
-        raise
-    except EOFError as error:
-        raise DataError("the compressed file breaks off; fetch it again", file=str(file)) from error
-    except (gzip.BadGzipFile, zlib.error, tarfile.TarError, ValueError) as error:
-        raise DataError("not a sound gzip file or archive; fetch it again", file=str(file)) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
-
-
-def _decode(raw: bytes, file: Path) -> str:
-    raw = raw.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"not UTF-8: 0x{raw[error.start]:02x}; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8 does it)",
-            file=str(file),
-            line=raw.count(b"\n", 0, error.start) + 1,
-        ) from None
 
 
 def _document(text: _File, annotations: _File, records: Records[Document]) -> Document:

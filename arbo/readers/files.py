@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gzip
 import os
+import tarfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -65,6 +66,41 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
         ) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
+
+
+def read_text(file: Path) -> str:
+    """Return the whole of a text file as it is, line ends of two characters included, without a byte order mark."""
+    with sound(file):
+        raw = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else file.read_bytes()
+    return decode(raw, file)
+
+
+@contextmanager
+def sound(file: Path) -> Iterator[None]:
+    """Turn whatever an unreadable or broken file or archive raises into an error that names it."""
+    try:
+        yield
+    except DataError:
+        raise
+    except EOFError as error:
+        raise DataError("the compressed file breaks off; fetch it again", file=str(file)) from error
+    except (gzip.BadGzipFile, zlib.error, tarfile.TarError, ValueError) as error:
+        raise DataError("not a sound gzip file or archive; fetch it again", file=str(file)) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
+
+
+def decode(raw: bytes, file: Path) -> str:
+    """Return the text that a whole file holds."""
+    raw = raw.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"not UTF-8: 0x{raw[error.start]:02x}; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8 does it)",
+            file=str(file),
+            line=raw.count(b"\n", 0, error.start) + 1,
+        ) from None
 
 
 def write_lines(lines: Iterable[str], path: PathLike) -> None:

@@ -1,0 +1,24 @@
+"""Plain text: a file a document, named after the file, without mentions.
+
+What `arbo.spans` finds mentions in. Offsets count the code points of the text as it stands in the file, line ends of
+two characters included.
+"""
+
+from __future__ import annotations
+
+from arbo.documents import Corpus, Document
+from arbo.readers.files import PathLike, data_files, read_text
+from arbo.readers.records import OnError, Records
+
+SUFFIXES = (".txt",)
+
+
+def read_plain(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
+    """Read a file, or all `.txt` files of a folder, plain or `.gz`."""
+    records: Records[Document] = Records("documents", on_error)
+    for file in data_files(path, SUFFIXES):
+        with records.record(file):
+            name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
+            name = name[:-4] if name.lower().endswith(SUFFIXES) else name
+            records.add(Document(name, read_text(file)), file)
+    return Corpus(records, records.notes)

@@ -1,0 +1,129 @@
+"""Two ways to find the words that name an entity in a text without any model: look them up, or nearly.
+
+They are the baselines of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), which
+calls them "particularly strong because they are provided with the target entity". Both offer what a
+`arbo.spans.finding.Reader` does. A pair is ``(texts[text[i]], kb.entities[entity[i]])``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from arbo.errors import MissingDependency
+from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.spans.dictionary import Dictionary
+from arbo.spans.overlaps import Spans, without_overlaps
+from arbo.spans.words import Offsets, fold, windows, words
+from clustering.arrays import Floats, Ids
+
+_AT_ONCE = 256
+"""Entities that are compared with a text at once, to bound the memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBased:
+    """The names of an entity, looked up word by word: case and stop words do not matter.
+
+    >>> from arbo import Entity
+    >>> kb = KnowledgeBase([Entity("D1", "cancer of the breast", ("breast cancer", "cancer"))])
+    >>> RuleBased().spans(["Breast cancer is cancer."], kb, np.array([0]), np.array([0]))
+    [((0, 13), (17, 23))]
+    """
+
+    normalize: Callable[[str], str] = fold
+    """What two words have in common that are one, letter case left out; `arbo.names.normalize_name` folds more."""
+
+    def spans(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> list[Spans]:
+        """Return for each pair where its entity's names are; of names that overlap the longest."""
+        dictionary = Dictionary.of(kb, np.unique(entity).tolist(), normalize=self.normalize)
+        found: list[Spans] = [()] * len(text)
+        for row, pairs in _by_text(text):
+            named = defaultdict(list)
+            for match in dictionary.matches(texts[row]):
+                for owner in match.entities:
+                    named[owner].append(match)
+            for pair in pairs:
+                own = named[int(entity[pair])]
+                spans = [((match.begin, match.end),) for match in own]
+                kept = without_overlaps(spans, [match.size for match in own])
+                found[pair] = tuple(spans[place][0] for place in kept)
+        return found
+
+    def score(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+        """Return for each pair the characters of the longest name found, 0 for none."""
+        longest = (
+            max((end - begin for begin, end in spans), default=0) for spans in self.spans(texts, kb, text, entity)
+        )
+        return np.fromiter(longest, np.float32, len(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Fuzzy:
+    """Runs of words that are spelt much like a name of the entity: by normalised Levenshtein similarity.
+
+    That is 1 minus the edit distance as a share of the longer string, words folded and joined by one blank. Needs the
+    package rapidfuzz.
+    """
+
+    threshold: float = 0.8
+    """The least similarity of a run that is a span."""
+
+    def spans(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> list[Spans]:
+        """Return for each pair the runs at or above the threshold; of those that overlap the most similar."""
+        found: list[Spans] = [()] * len(text)
+        for pair, runs, similarity in self._similarities(texts, kb, text, entity):
+            kept = np.flatnonzero(similarity >= self.threshold)
+            spans = [((begin, end),) for begin, end in runs[kept].tolist()]
+            chosen = without_overlaps(spans, similarity[kept].tolist())
+            found[pair] = tuple(sorted(spans[place][0] for place in chosen))
+        return found
+
+    def score(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+        """Return for each pair the similarity of the run that is most like a name, 0 in a text without words."""
+        best = np.zeros(len(text), np.float32)
+        for pair, _, similarity in self._similarities(texts, kb, text, entity):
+            best[pair] = similarity.max(initial=0.0)
+        return best
+
+    def _similarities(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids
+    ) -> Iterator[tuple[int, Offsets, Floats]]:
+        """Yield each pair, the runs of its text, and how like each is to the most similar name of the entity."""
+        try:
+            from rapidfuzz.distance import Levenshtein
+            from rapidfuzz.process import cdist
+        except ImportError as error:
+            raise MissingDependency("fuzzy matching", extra="spans") from error
+        names = {row: _names(kb.entities[row]) for row in np.unique(entity).tolist()}
+        for row, pairs in _by_text(text):
+            for begin in range(0, len(pairs), _AT_ONCE):
+                chosen = pairs[begin : begin + _AT_ONCE]
+                sought = [names[int(entity[pair])] for pair in chosen]
+                flat = [name for own in sought for name in own]
+                runs = windows(texts[row], 1 + max(name.count(" ") + 1 for name in flat))
+                read = [_comparable(texts[row][first:last]) for first, last in runs.tolist()]
+                similarity = cdist(flat, read, scorer=Levenshtein.normalized_similarity, dtype=np.float32)
+                first_name = np.cumsum([0, *map(len, sought[:-1])])
+                for pair, best in zip(chosen, np.maximum.reduceat(similarity, first_name, axis=0), strict=True):
+                    yield pair, runs, best
+
+
+def _by_text(text: Ids) -> Iterable[tuple[int, list[int]]]:
+    """Return each text with its pairs."""
+    pairs: dict[int, list[int]] = {}
+    for pair, row in enumerate(text.tolist()):
+        pairs.setdefault(row, []).append(pair)
+    return pairs.items()
+
+
+def _names(entity: Entity) -> list[str]:
+    return list(dict.fromkeys(map(_comparable, (entity.name, *entity.aliases))))
+
+
+def _comparable(name: str) -> str:
+    """Return the words of a name, folded; a name without any, such as "+++", stays itself."""
+    return " ".join(fold(name[begin:end]) for begin, end in words(name)) or name.strip()

@@ -1,0 +1,118 @@
+"""The names of a knowledge base found in texts: one pass over the words, however many names there are."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+from arbo.documents import Span
+from arbo.knowledge_base import KnowledgeBase
+from arbo.spans.splitting import sentences
+from arbo.spans.words import content_words, fold
+
+_ROOT = 0
+_NOWHERE = -1
+_ACRONYM = 5
+"""The longest name of one word in capitals that is sought in capitals alone: "ALL" is not all, nor "CAT" a cat."""
+
+
+class Match(NamedTuple):
+    """A name in a text."""
+
+    begin: int
+    end: int
+    size: int
+    """How many words it has, stop words left out."""
+    entities: tuple[int, ...]
+    """Rows of those that have the name."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Dictionary:
+    """Names as paths of words from one root, each word as it is compared; stop words are left out.
+
+    >>> from arbo import Entity
+    >>> kb = KnowledgeBase([Entity("D1", "Cancer of the Breast", ("Breast Cancer",)), Entity("D2", "cancer")])
+    >>> [(match.begin, match.end, match.entities) for match in Dictionary.of(kb).matches("BREAST cancer")]
+    [(0, 13, (0,)), (7, 13, (1,))]
+    """
+
+    normalize: Callable[[str], str] = fold
+    """What two words have in common that are one, letter case left out."""
+    number: dict[str, int] = field(default_factory=dict, repr=False)
+    """of each word"""
+    step: dict[int, int] = field(default_factory=dict, repr=False)
+    """where a word leads from a node: key `_key(node, word)`"""
+    ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    """entities with a name that ends in a node, ascending"""
+
+    @classmethod
+    def of(
+        cls, kb: KnowledgeBase, rows: Iterable[int] | None = None, *, normalize: Callable[[str], str] = fold
+    ) -> Self:
+        """Take the names of a knowledge base, or of the entities in these rows; names of stop words alone are none.
+
+        A name that is one word of at most `_ACRONYM` capitals is found in capitals alone; one of a single character,
+        such as "1", nowhere.
+        """
+        made = cls(normalize)
+        ends: dict[int, dict[int, None]] = {}
+        known: dict[str, str] = {}
+        for row in range(len(kb)) if rows is None else rows:
+            entity = kb.entities[row]
+            for name in (entity.name, *entity.aliases):
+                node = _ROOT
+                for word in made._path(name, known):
+                    number = made.number.setdefault(word, len(made.number))
+                    node = made.step.setdefault(_key(node, number), len(made.step) + 1)
+                if node != _ROOT:
+                    ends.setdefault(node, {})[row] = None
+        made.ends.update((node, tuple(sorted(found))) for node, found in ends.items())
+        return made
+
+    def matches(self, text: str) -> list[Match]:
+        """Find every name in a text, those within others too: by where they begin, the shorter first.
+
+        Between the words of a name there may be stop words and punctuation, but not the end of a sentence.
+        """
+        spans = content_words(text)
+        surface = [text[begin:end] for begin, end in spans]
+        known = {form: self.normalize(form) for form in dict.fromkeys(surface)}
+        word = [known[form] for form in surface]
+        sentence_ends = sentences(text)[:, 1].tolist()
+        found: list[Match] = []
+        for first, (begin, _) in enumerate(spans):
+            last = bisect(spans, (sentence_ends[bisect(sentence_ends, begin)],))
+            if surface[first].isupper():
+                found += self._along(spans, surface, first, first + 1)
+            found += self._along(spans, word, first, last)
+        return sorted(set(found))
+
+    def _along(self, spans: list[Span], word: list[str], first: int, last: int) -> Iterator[Match]:
+        """Yield the names that begin with the first word and end before the last."""
+        node = _ROOT
+        for place in range(first, last):
+            node = self._next(node, word[place])
+            if node == _NOWHERE:
+                return
+            if node in self.ends:
+                yield Match(spans[first][0], spans[place][1], place + 1 - first, self.ends[node])
+
+    def _next(self, node: int, word: str) -> int:
+        number = self.number.get(word, -1)
+        return _NOWHERE if number < 0 else self.step.get(_key(node, number), _NOWHERE)
+
+    def _path(self, name: str, known: dict[str, str]) -> list[str]:
+        """Return the words of a name as they are compared; ``known`` keeps what was made before."""
+        surface = [name[begin:end] for begin, end in content_words(name)]
+        if len(surface) == 1 and len(surface[0]) == 1:
+            return []
+        if len(surface) == 1 and surface[0].isupper() and len(surface[0]) <= _ACRONYM:
+            return surface  # no word that is compared without case has capitals
+        return [known.get(form) or known.setdefault(form, self.normalize(form)) for form in surface]
+
+
+def _key(node: int, number: int) -> int:
+    return node << 32 | number

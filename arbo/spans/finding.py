@@ -1,0 +1,228 @@
+"""Mentions proposed in unmarked documents: by a dictionary, or by a model that reads pairs of a text and an entity.
+
+A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best where proposals overlap.
+`DictionaryFinder` needs no weights. `PairFinder` makes a finder of any `Reader`: it asks about the entities that are
+near the words of a text, see `arbo.spans.preselection`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from arbo.abbreviations import definitions
+from arbo.documents import Corpus, Document, Mention, mention_ids, text_of
+from arbo.encoders import Encoder, NgramEncoder
+from arbo.knowledge_base import KnowledgeBase
+from arbo.names import normalize_name
+from arbo.progress import Announce, quiet
+from arbo.spans.dictionary import Dictionary, Match
+from arbo.spans.evaluation import Scorer
+from arbo.spans.overlaps import Spans, without_overlaps
+from arbo.spans.preselection import preselect
+from arbo.spans.splitting import Splitter, sentences
+from arbo.spans.words import fold, words
+from clustering.arrays import Ids
+
+LEFT_OUT = "mentions that the documents had are left out: others were found"
+"""A note of what `find` returns."""
+
+
+class Proposal(NamedTuple):
+    """What might be a mention."""
+
+    document: int
+    """The place of its document."""
+    spans: Spans
+    entity: int
+    """The row of the entity that it is proposed for."""
+    score: float
+    """How surely; of one finder's proposals those of higher score stay where they overlap."""
+
+
+class Finder(Protocol):
+    """Proposes mentions of the entities of a knowledge base, which may overlap."""
+
+    def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterable[Proposal]:
+        """Propose mentions in the texts of documents, whatever mentions these have, by document."""
+
+
+class Reader(Scorer, Protocol):
+    """Says of pairs of a text and an entity how surely the text names the entity, and in which of its words."""
+
+    def spans(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> list[Spans]:
+        """Return for each pair the spans that name the entity, if it is named at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Documents with the mentions that were found, and what each was found as."""
+
+    corpus: Corpus
+    """The mentions have no gold ids, and the type of their entity where it has one alone."""
+    proposals: tuple[Proposal, ...]
+    """One a mention, in the order of ``corpus.mentions``."""
+
+
+def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Found:
+    """Find mentions of the entities of a knowledge base in documents; those that these have are not looked at.
+
+    Of proposals that overlap the one of the highest score stays, then the longer, then the first; of several entities
+    with the same spans that which comes first in the knowledge base. Entities of another domain than the document's are
+    not proposed.
+    """
+    corpus = Corpus.of(documents)
+    proposed: list[list[Proposal]] = [[] for _ in corpus]
+    for proposal in finder.propose(corpus, kb, announce):
+        if kb.entities[proposal.entity].domain == corpus[proposal.document].domain:
+            proposed[proposal.document].append(proposal)
+    kept = [_kept(own) for own in proposed]
+    marked = (_marked(document, own, kb) for document, own in zip(corpus, kept, strict=True))
+    notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
+    return Found(Corpus(marked, notes), tuple(proposal for own in kept for proposal in own))
+
+
+def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
+    """Return documents with the mentions that a finder finds in place of their own, see `find`; `Linker.link` reads it.
+
+    >>> import arbo
+    >>> documents, kb = arbo.load_sample()
+    >>> found = find_mentions(DictionaryFinder(), documents, kb)
+    >>> [mention.text for mention in found[1].mentions]
+    ['ribbon kelp', 'Harrow Cove', 'brown blade disease', 'BBD', 'comb kelp', 'BBD']
+    """
+    return find(finder, documents, kb, announce=announce).corpus
+
+
+def _kept(proposals: list[Proposal]) -> list[Proposal]:
+    """Return those that stay, by where they begin."""
+    proposals = sorted(proposals, key=lambda proposal: proposal.entity)
+    places = without_overlaps([proposal.spans for proposal in proposals], [proposal.score for proposal in proposals])
+    return sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans)
+
+
+def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
+    names = mention_ids(document.id, [proposal.spans for proposal in proposals])
+    mentions = (
+        Mention(name, document.id, proposal.spans, text_of(proposal.spans, document.text), _type(kb, proposal.entity))
+        for name, proposal in zip(names, proposals, strict=True)
+    )
+    return replace(document, mentions=tuple(mentions))
+
+
+def _type(kb: KnowledgeBase, entity: int) -> str | None:
+    types = kb.entities[entity].types
+    return types[0] if len(types) == 1 else None
+
+
+# By dictionary ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryFinder:
+    """Proposes every name of the knowledge base that a text has, and the abbreviations that the text gives them.
+
+    All scores are 1, so that the longest name stays. A text that defines an abbreviation, as in "ataxia telangiectasia
+    (A-T)", decides what it means there: the name that the long form is, or ends with.
+    """
+
+    normalize: Callable[[str], str] = normalize_name
+    """What two words have in common that are one, letter case left out."""
+    abbreviations: bool = True
+
+    def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
+        """Propose mentions; time grows with the texts, hardly with the names."""
+        dictionary = Dictionary.of(kb, normalize=self.normalize)
+        for place, document in enumerate(announce("documents")(documents, len(documents))):
+            for match in self._matches(dictionary, document.text):
+                for entity in match.entities:
+                    yield Proposal(place, ((match.begin, match.end),), entity, 1.0)
+
+    def _matches(self, dictionary: Dictionary, text: str) -> Iterator[Match]:
+        found = dictionary.matches(text)
+        long_of = _abbreviated(text, found) if self.abbreviations else {}
+        yield from (match for match in found if text[match.begin : match.end] not in long_of)
+        if long_of:
+            forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
+            for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
+                yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
+
+
+def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
+    """Return the name that each abbreviation of the text stands for: the longest at the end of its long form."""
+    ending: dict[int, list[Match]] = {}
+    for match in matches:
+        ending.setdefault(match.end, []).append(match)
+    long_of: dict[str, Match] = {}
+    for short, (begin, end) in definitions(text):
+        names = [match for match in ending.get(end, ()) if match.begin >= begin]
+        if names:
+            long_of.setdefault(text[slice(*short)], min(names))
+    return long_of
+
+
+# By pairs of a text and an entity ----------------------------------------------------------------------
+
+
+def each_alone(text: str, spans: Spans) -> tuple[Spans, ...]:
+    """Take every span for a mention: for readers that find whole names."""
+    return tuple((span,) for span in spans)
+
+
+def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
+    """Take spans that follow each other for one mention until a word comes again: no name says the same word twice.
+
+    For readers that find words, which may stand apart ("pain and swelling in knee" names the swelling of the knee), and
+    find them each time that an entity is named.
+
+    >>> text = "knee pain: swelling in knee"
+    >>> without_repetition(text, ((0, 4), (11, 19), (23, 27)))
+    (((0, 4), (11, 19)), ((23, 27),))
+    """
+    mentions: list[list[tuple[int, int]]] = []
+    said: set[str] = set()
+    for span in sorted(spans):
+        covered = text[slice(*span)]
+        own = {fold(covered[begin:end]) for begin, end in words(covered)}
+        if not mentions or own & said:
+            mentions.append([])
+            said = set()
+        mentions[-1].append(span)
+        said |= own
+    return tuple(map(tuple, mentions))
+
+
+@dataclass(frozen=True, slots=True)
+class PairFinder:
+    """Proposes the entities that a reader finds in a text, among the candidates that are near the words of the text."""
+
+    reader: Reader
+    threshold: float
+    """The least score of the reader that is believed."""
+    candidates: int = 32
+    """How many entities the reader is asked about, for each piece of a text."""
+    encoder: Encoder = field(default_factory=NgramEncoder)
+    """What finds the candidates."""
+    split: Splitter = sentences
+    """What the reader reads at once."""
+    mentions: Callable[[str, Spans], tuple[Spans, ...]] = each_alone
+    """Which spans of an entity in a text are one mention, see `each_alone` and `without_repetition`."""
+
+    def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
+        """Propose mentions, of the entities whose score is the threshold or more."""
+        found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
+        texts = [piece.text for piece in found.pieces.corpus]
+        score = self.reader.score(texts, kb, found.text, found.entity)
+        likely = np.flatnonzero(score >= self.threshold)
+        text, entity = found.text[likely], found.entity[likely]
+        for place, spans in enumerate(self.reader.spans(texts, kb, text, entity)):
+            piece = int(text[place])
+            origin = int(found.pieces.begin[piece])
+            for mention in self.mentions(texts[piece], spans):
+                moved = tuple((origin + begin, origin + end) for begin, end in mention)
+                document = int(found.pieces.document[piece])
+                yield Proposal(document, moved, int(entity[place]), float(score[likely[place]]))

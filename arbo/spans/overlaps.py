@@ -1,0 +1,40 @@
+"""Spans that claim the same text: the best stay."""
+
+from __future__ import annotations
+
+from bisect import bisect, insort
+from collections.abc import Sequence
+
+from arbo.documents import Span
+
+Spans = tuple[Span, ...]
+"""One mention's, or all that name one entity in a text."""
+
+
+def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int]:
+    """Return the places of what stays, ascending, where of two that share a character the one of higher score does.
+
+    Of equal scores the one that covers more stays, then the one that begins first, then the earlier in the list: a
+    nested or overlapping one never decides by the order in which it was found.
+
+    >>> without_overlaps([((0, 4),), ((0, 11),), ((5, 8), (12, 15)), ((12, 15),)], [1.0, 2.0, 1.0, 1.0])
+    [1, 3]
+    """
+
+    def rank(place: int) -> tuple[float, int, Spans]:
+        return -score[place], -sum(end - begin for begin, end in spans[place]), spans[place]
+
+    taken: list[Span] = []
+    kept = []
+    for place in sorted(range(len(spans)), key=rank):
+        if all(_is_free(taken, span) for span in spans[place]):
+            kept.append(place)
+            for span in spans[place]:
+                insort(taken, span)
+    return sorted(kept)
+
+
+def _is_free(taken: Sequence[Span], span: Span) -> bool:
+    """Tell whether a span shares no character with any of those taken, of which none overlaps another."""
+    after = bisect(taken, span)
+    return (after == 0 or taken[after - 1][1] <= span[0]) and (after == len(taken) or span[1] <= taken[after][0])

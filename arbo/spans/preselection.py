@@ -1,0 +1,141 @@
+"""Which entities a text might name: those with a name near some of its words. What a slower reader is asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from arbo.abbreviations import expander
+from arbo.documents import Corpus, Mention
+from arbo.domains import entity_parts, nearest_within
+from arbo.encoders import Encoder, MentionInput, NgramEncoder
+from arbo.knowledge_base import KnowledgeBase
+from arbo.progress import Announce, quiet
+from arbo.spans.pieces import Pairs, Pieces, pieces
+from arbo.spans.splitting import Splitter, sentences
+from arbo.spans.words import windows
+from clustering.arrays import Ids, Weights
+from eval.ratio import ratio
+
+MOST_WORDS = 6
+"""Runs of more words are not compared with names."""
+_NEAREST = 8
+"""Entities that each run of words nominates, at most."""
+_AT_ONCE = 1 << 15
+"""Runs that are encoded at once, to bound the memory."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Preselection:
+    """The entities that each piece of some documents might name: by piece, the nearest first."""
+
+    pieces: Pieces
+    text: Ids
+    """(pairs,) rows of ``pieces.corpus``, ascending."""
+    entity: Ids
+    dissimilarity: Weights
+    """(pairs,) of the entity and the run of words nearest to it, ascending within a piece."""
+
+    @property
+    def rank(self) -> Ids:
+        """(pairs,) the place of each entity among those of its piece, from 0."""
+        return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
+
+
+def preselect(
+    documents: Corpus,
+    kb: KnowledgeBase,
+    n: int = 32,
+    *,
+    encoder: Encoder | None = None,
+    split: Splitter = sentences,
+    announce: Announce = quiet,
+) -> Preselection:
+    """Find up to ``n`` entities for each piece of documents: the nearest of its runs of one to six words.
+
+    A run begins and ends with a content word; abbreviations that its document defines are written out. Each nominates
+    its eight nearest entities, exactly searched, so that the time is that of linking all runs as mentions.
+
+    Args:
+        documents: unmarked; mentions that they have are kept for `preselection_recall`.
+        kb: the entities; those of the document's domain are compared.
+        n: how many a piece.
+        encoder: what compares runs with names; by default character n-grams. A transformer that reads context reads
+            each run in its own.
+        split: what a piece is.
+        announce: shows progress.
+
+    """
+    cut = pieces(documents, split)
+    maker = (NgramEncoder() if encoder is None else encoder).fit(kb.names().names)
+    entities = maker.encode_entities(kb, announce)
+    domains = [entity.domain for entity in kb]
+    runs = _runs(documents, cut)
+    text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
+    for begin in range(0, len(runs), _AT_ONCE):
+        some = runs[begin : begin + _AT_ONCE]
+        found = nearest_within(
+            entity_parts([run.document.domain for _, run in some], domains),
+            maker.encode_mentions([run for _, run in some], announce),
+            entities,
+            min(_NEAREST, len(kb)),
+            metric=maker.metric,
+            search="exact",
+            progress=announce("candidates"),
+        )
+        row, column = np.nonzero(found.ids >= 0)
+        text.append(np.array([piece for piece, _ in some], np.int64)[row])
+        entity.append(found.ids[row, column].astype(np.int64))
+        dissimilarity.append(found.dissimilarity[row, column])
+    chosen = _best(np.concatenate(text), np.concatenate(entity), np.concatenate(dissimilarity), n)
+    return Preselection(cut, *chosen)
+
+
+def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, float]:
+    """Return which share of the entities that pieces are annotated with is among the first 1, 2, 4, ... preselected.
+
+    An entity counts once a piece; those that the knowledge base lacks do not. The last is the share among all.
+    """
+    gold = Pairs.of(found.pieces.corpus, kb)
+    rank_of = dict(zip(zip(found.text.tolist(), found.entity.tolist(), strict=True), found.rank.tolist(), strict=True))
+    n = 1 + int(found.rank.max(initial=0))
+    rank = np.array([rank_of.get(pair, n) for pair in zip(gold.text.tolist(), gold.entity.tolist(), strict=True)])
+    return {
+        k: ratio(int((rank < k).sum()), len(gold))
+        for k in sorted({*(2**i for i in range(n.bit_length())), n})
+        if k <= n
+    }
+
+
+def _runs(documents: Corpus, cut: Pieces) -> list[tuple[int, MentionInput]]:
+    """List the runs of words of each piece as encoders see mentions."""
+    return list(_runs_of(documents, cut))
+
+
+def _runs_of(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
+    expand: Callable[[str], str] = str
+    last = -1
+    for row, piece in enumerate(cut.corpus):
+        if cut.document[row] != last:
+            last = int(cut.document[row])
+            expand = expander(documents[last].text)
+        for begin, end in windows(piece.text, MOST_WORDS).tolist():
+            run = piece.text[begin:end]
+            yield (
+                row,
+                MentionInput(expand(run), Mention(f"{piece.id}:{begin}-{end}", piece.id, ((begin, end),), run), piece),
+            )
+
+
+def _best(text: Ids, entity: Ids, dissimilarity: Weights, n: int) -> tuple[Ids, Ids, Weights]:
+    """Return each entity of a text once, and of each text the ``n`` nearest; of equally near ones the first rows."""
+    order = np.lexsort((dissimilarity, entity, text))
+    text, entity, dissimilarity = text[order], entity[order], dissimilarity[order]
+    is_new = np.ones(len(text), np.bool_)
+    is_new[1:] = (text[1:] != text[:-1]) | (entity[1:] != entity[:-1])
+    text, entity, dissimilarity = text[is_new], entity[is_new], dissimilarity[is_new]
+    order = np.lexsort((entity, dissimilarity, text))
+    kept = order[np.arange(len(text)) - np.searchsorted(text, text) < n]
+    return text[kept], entity[kept], dissimilarity[kept]

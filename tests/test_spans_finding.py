@@ -1,0 +1,268 @@
+"""Mentions found in unmarked documents: finders, what they propose, preselection, scores, and the command line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import arbo
+from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
+from arbo.encoders import NgramEncoder
+from arbo.readers import read_documents
+from arbo.spans.evaluation import found_scores
+from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
+from arbo.spans.preselection import MOST_WORDS, preselect, preselection_recall
+from arbo.spans.splitting import lines, sentences
+from arbo.spans.words import windows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from conftest import Run
+
+KB = KnowledgeBase(
+    [
+        Entity("D1", "Wilson disease", ("hepatolenticular degeneration",), types=("Disease",)),
+        Entity("D2", "disease", types=("Disease", "Root")),
+        Entity("D3", "copper", domain="chemistry"),
+        Entity("D4", "knee swelling"),
+        Entity("D5", "Wilsons diseases"),
+    ]
+)
+
+
+def document(text: str, name: str = "d", domain: str | None = None) -> Document:
+    return Document(name, text, domain=domain)
+
+
+def found(text: str, finder: DictionaryFinder | None = None) -> list[tuple[str, str]]:
+    result = find(finder or DictionaryFinder(), [document(text)], KB)
+    return [(m.text, KB.entities[p.entity].id) for m, p in zip(result.corpus.mentions, result.proposals, strict=True)]
+
+
+def test_the_dictionary_finder() -> None:
+    assert found("Wilson's diseases (WD). A WD patient has the disease; copper") == [
+        ("Wilson's diseases", "D1"),  # of entities that share a name the first in the knowledge base
+        ("WD", "D1"),
+        ("WD", "D1"),
+        ("disease", "D2"),
+    ]
+    assert found("rare hepatolenticular degeneration (RHD); RHD, RHDs")[1:] == [("RHD", "D1"), ("RHD", "D1")]
+    assert found("WD (Wilson disease)", DictionaryFinder(abbreviations=False)) == [("Wilson disease", "D1")]
+    for hostile in ("", " \r\n", "of the", "\U0001f600" * 9, "disease-" * 3 + "\N{COMBINING ACUTE ACCENT}", "(" * 999):
+        assert {entity for _, entity in found(hostile)} <= {"D2"}
+
+
+def test_found_mentions_are_mentions_of_their_documents() -> None:
+    old = Mention("m", "d", ((0, 6),), "Wilson", gold=("D2",))
+    given = Corpus([Document("d", "Wilson disease, disease", (old,)), document("copper", "c", "chemistry")], {"odd": 1})
+    result = find_mentions(DictionaryFinder(), given, KB)
+    assert [(m.id, m.text, m.type, m.gold) for m in result.mentions] == [
+        ("d:0-14", "Wilson disease", "Disease", None),
+        ("d:16-23", "disease", None, None),
+        ("c:0-6", "copper", None, None),
+    ]
+    assert result.notes == {"odd": 1, LEFT_OUT: 1}
+    assert [d.text for d in result] == [d.text for d in given]
+    assert find_mentions(DictionaryFinder(), [], KB).mentions == ()
+    assert len(arbo.Linker(KB).link(result[:1]).links) == 2
+
+
+class Reads:
+    """Knows two words of one entity."""
+
+    def score(self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray) -> np.ndarray:
+        return np.where(entity == kb.index("D4"), 2.0, -1.0).astype(np.float32)
+
+    def spans(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray
+    ) -> list[tuple[tuple[int, int], ...]]:
+        assert set(entity.tolist()) <= {kb.index("D4")}
+        places = [[(texts[row].find(word), word) for word in ("swelling", "knee")] for row in text.tolist()]
+        return [tuple((at, at + len(word)) for at, word in own if at >= 0) for own in places]
+
+
+@pytest.mark.parametrize("split", [lines, sentences])
+def test_a_reader_of_pairs_becomes_a_finder(split: object) -> None:
+    text = "No disease.\n\nPain and swelling in the knee."
+    finder = PairFinder(Reads(), 0.0, split=split, mentions=without_repetition)  # type: ignore[arg-type]
+    mentions = find_mentions(finder, [document(text)], KB).mentions
+    assert [(m.text, m.spans) for m in mentions] == [("swelling knee", ((22, 30), (38, 42)))]
+    assert not find_mentions(PairFinder(Reads(), 3.0), [document(text)], KB).mentions
+    alone = find_mentions(PairFinder(Reads(), 0.0), [document(text)], KB).mentions
+    assert [m.text for m in alone] == ["swelling", "knee"]
+
+
+class Proposes:
+    """Proposes what it is given."""
+
+    def __init__(self, *proposals: Proposal) -> None:
+        self.proposals = proposals
+
+    def propose(self, documents: object, kb: object, announce: object = None) -> Iterable[Proposal]:
+        return self.proposals
+
+
+def test_of_overlapping_proposals_the_best_stays_in_whatever_order() -> None:
+    proposals = [
+        Proposal(0, ((0, 4), (9, 12)), 0, 0.5),
+        Proposal(0, ((3, 9),), 1, 0.4),
+        Proposal(0, ((5, 8),), 3, 0.3),
+        Proposal(0, ((5, 8),), 1, 0.3),
+        Proposal(0, ((0, 12),), 2, 9.0),  # of another domain
+        Proposal(1, ((0, 2),), 0, 0.1),
+    ]
+    for given in (proposals, proposals[::-1]):
+        result = find(Proposes(*given), [document("x" * 12), document("y" * 3, "e")], KB)
+        assert result.proposals == (proposals[0], proposals[3], proposals[5])
+
+
+# Preselection -----------------------------------------------------------------------------------------
+
+
+def test_preselection_by_brute_force() -> None:
+    documents, kb = arbo.load_sample()
+    documents = documents[:6]
+    chosen = preselect(documents, kb, 5)
+    encoder = NgramEncoder().fit(kb.names().names)
+    names = encoder.encode_entities(kb)
+    sparse, owner = names.matrix[names.row], names.owner  # type: ignore[index, union-attr]
+    for row, piece in enumerate(chosen.pieces.corpus):
+        if "(" in documents[int(chosen.pieces.document[row])].text:
+            continue  # abbreviations are written out
+        runs = [piece.text[a:b] for a, b in windows(piece.text, MOST_WORDS)]
+        inputs = [arbo.encoders.MentionInput(run, documents.mentions[0], documents[0]) for run in runs]
+        matrix = encoder.encode_mentions(inputs)
+        cosine = (matrix.matrix[matrix.row] @ sparse.T).toarray()
+        length = np.sqrt(sparse.power(2).sum(axis=1))
+        best = np.full(len(kb), -1.0)
+        for run in 1 - cosine / length:
+            of_run = np.array([run[owner == entity].min() for entity in range(len(kb))])
+            for entity in np.argsort(of_run, kind="stable")[:8]:
+                best[entity] = max(best[entity], 1 - of_run[entity])
+        mine = chosen.text == row
+        expected = np.sort(best)[::-1][: mine.sum()]
+        assert 1 - chosen.dissimilarity[mine] == pytest.approx(expected, abs=1e-5)
+    assert np.bincount(chosen.text).max() == 5
+    recall = preselection_recall(chosen, kb)
+    assert list(recall) == [1, 2, 4, 5]
+    assert list(recall.values()) == sorted(recall.values())
+    gold = {
+        (row, kb.index(id_))
+        for row, piece in enumerate(chosen.pieces.corpus)
+        for mention in piece.mentions
+        for id_ in mention.gold or ()
+        if id_ in kb
+    }
+    pairs = set(zip(chosen.text.tolist(), chosen.entity.tolist(), strict=True))
+    assert recall[5] == len(gold & pairs) / len(gold)
+
+
+def test_preselection_of_nothing() -> None:
+    chosen = preselect(Corpus([document("of the")]), KB)
+    assert len(chosen.text) == 0
+    assert preselection_recall(chosen, KB) == {1: 0.0}
+
+
+# Scores -----------------------------------------------------------------------------------------------
+
+
+def test_scores_end_to_end_by_hand() -> None:
+    text = "a b c d e f"
+
+    def marked(*given: tuple[tuple[int, int], tuple[str, ...] | None]) -> Corpus:
+        mentions = (
+            Mention(f"m{i}", "d", (span,), text[slice(*span)], gold=gold) for i, (span, gold) in enumerate(given)
+        )
+        return Corpus([Document("d", text, tuple(mentions))])
+
+    gold = marked(((0, 3), ("D1", "D2")), ((4, 5), ("D2",)), ((6, 7), ("X",)), ((8, 9), ()))
+    result = marked(((0, 3), None), ((4, 7), None), ((8, 9), None), ((10, 11), None))
+    scores = found_scores(gold, result, KB, ["D2", "D2", None, "D4"])
+    assert scores.mentions.counts[3:] == (4, 4, 2, 4, 3)
+    assert scores.links.counts[3:] == (2, 3, 1, 2, 2)
+    assert scores.links.exact.f1 == pytest.approx(0.4)
+    assert "found and linked, exact spans: precision 0.3333, recall 0.5000, F1 0.4000" in str(scores)
+    with pytest.raises(arbo.UsageError, match="4 mentions were found"):
+        found_scores(gold, result, KB, [None])
+    with pytest.raises(arbo.UsageError, match="same documents"):
+        found_scores(gold[:0], result, KB, [None] * 4)
+
+
+# Text files and the command line ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    documents, kb = arbo.load_sample()
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a b.txt").write_bytes("\ufeffThe RV Petrel\r\nmet a dusk\x1b[31m petrel.".encode())
+    (tmp_path / "notes" / "é.TXT.gz").write_bytes(gzip.compress(b"Brown blade disease (BBD); BBD"))
+    (tmp_path / "notes" / "empty.txt").write_bytes(b"")
+    arbo.readers.jsonl.write_jsonl(documents, tmp_path / "all.jsonl")
+    return tmp_path
+
+
+def test_text_files(folder: Path) -> None:
+    corpus = read_documents(folder / "notes", "text")
+    assert [(d.id, d.text[:14]) for d in corpus] == [("a b", "The RV Petrel\r"), ("empty", ""), ("é", "Brown blade di")]
+    (folder / "notes" / "empty.txt").write_bytes(b"a\n\xff")
+    with pytest.raises(DataError, match=r"empty\.txt, line 2: not UTF-8"):
+        read_documents(folder / "notes", "text")
+    (folder / "notes" / "empty.txt").write_bytes(b"a\0")
+    with pytest.raises(DataError, match="NUL at character 1"):
+        read_documents(folder / "notes", "text")
+    assert len(read_documents(folder / "notes", "text", on_error="skip")) == 2
+
+
+def test_from_texts_to_links(run: Run, folder: Path) -> None:
+    kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
+    notes = [folder / "notes", "--format", "text", *kb]
+    shown = run("spans", *notes, "--out", folder / "out" / "found.jsonl")
+    assert shown.code == 0
+    assert "5 mentions of 3 entities found in 3 documents" in shown.out
+    assert "[RV Petrel]" in shown.out
+    assert "\\x1b[31m" in shown.out
+    at_once = run("link", *notes, "--find-mentions", "dictionary", "--out", folder / "once", "--json")
+    apart = run("link", folder / "out" / "found.jsonl", "--format", "jsonl", *kb, "--out", folder / "apart", "--json")
+    assert at_once.json["linked"] == apart.json["linked"] == 5
+    assert "against_annotated" not in at_once.json
+    assert arbo.Result.load(folder / "once").link_table == arbo.Result.load(folder / "apart").link_table
+
+
+def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
+    docs = [folder / "all.jsonl", "--format", "jsonl", "--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
+    found = run("spans", *docs, "--json")
+    documents, kb = arbo.load_sample()
+    expected = find(DictionaryFinder(), documents, kb)
+    assert found.json["mentions"] == len(expected.corpus.mentions)
+    own = [kb.entities[proposal.entity].id for proposal in expected.proposals]
+    scores = json.loads(json.dumps(found_scores(documents, expected.corpus, kb, own).as_dict()))
+    assert found.json["against_annotated"] == scores
+    assert "584 mentions that the documents had are left out" in found.told
+    linked = run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "run")
+    assert "found and linked, exact spans" in linked.out
+    assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        (["spans", "--encoder", "magic"], "--encoder 'magic': there are `dictionary`"),
+        (["spans", "--out", "found.txt"], "ending must be .jsonl"),
+        (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
+        (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
+    ],
+)
+def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:
+    monkeypatch.chdir(folder)
+    verb, *rest = options
+    outcome = run(verb, "notes", "--format", "text", "--kb", "kb.jsonl", "--kb-format", "jsonl", *rest)
+    assert outcome.code == 2
+    assert wrong in outcome.told

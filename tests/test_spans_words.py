@@ -1,0 +1,179 @@
+"""Words, sentences and the dictionary: hostile text, and every match by brute force."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arbo import Entity, KnowledgeBase
+from arbo.spans.dictionary import Dictionary
+from arbo.spans.overlaps import without_overlaps
+from arbo.spans.splitting import lines, sentences, whole
+from arbo.spans.words import content_words, fold, is_stop_word, windows, words
+
+
+def cut(text: str, spans: object) -> list[str]:
+    return [text[begin:end] for begin, end in spans]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        (" \r\n\t", []),
+        ("\U0001f600 ++ \u2764\ufe0f", []),
+        ("\U0001f600fièvre-aiguë\U0001f600", ["fièvre", "aiguë"]),
+        (unicodedata.normalize("NFD", "fièvre aiguë"), ["fie\u0300vre", "aigue\u0308"]),
+        ("हिन्दी 日本語", ["हिन्दी", "日本語"]),
+        ("IL-2R\r\nα_1", ["IL", "2R", "α_1"]),
+    ],
+)
+def test_words_of_hostile_text(text: str, found: list[str]) -> None:
+    assert cut(text, words(text)) == found
+    assert words(text).shape == (len(found), 2)
+
+
+@given(st.text(alphabet="ab'’ é\u0301.-_\n", max_size=30))
+def test_words_are_the_maximal_runs_of_word_characters(text: str) -> None:
+    assert cut(text, words(text)) == re.findall(r"\w[\w\u0301]*", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Crohn\u2019s disease", ["Crohn", "disease"]),
+        ("L'insuffisance d'un rein, jusqu'à l\u2019âge", ["insuffisance", "rein", "âge"]),
+        ("hepatitis A and a vitamin d or C deficiency", ["hepatitis", "A", "vitamin", "d", "C", "deficiency"]),
+        ("no pain without s", ["no", "pain", "without", "s"]),  # negations tell names apart
+        ("The 5'-d end", ["5", "d", "end"]),
+        ("of the", []),
+        ("CANCER OF THE COLON A", ["CANCER", "COLON", "A"]),
+        ("WAS was in ALL", ["WAS", "ALL"]),
+    ],
+)
+def test_content_words(text: str, found: list[str]) -> None:
+    assert cut(text, content_words(text)) == found
+
+
+def test_windows_by_brute_force() -> None:
+    text = "pain in the left knee, or of it"
+    spans, content = words(text).tolist(), {begin for begin, _ in content_words(text)}
+    for most in range(len(spans) + 2):
+        expected = {
+            (spans[i][0], spans[j][1])
+            for i in range(len(spans))
+            for j in range(i, len(spans))
+            if j - i < most and {spans[i][0], spans[j][0]} <= content
+        }
+        assert set(map(tuple, windows(text, most).tolist())) == expected
+    assert windows("of the", 3).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("A. B? (C!) 2 d. e", ["A. B?", "(C!)", "2 d. e"]),
+        (
+            "Dr. X et al. Found it, e.g. Y: 9!\nThen (see Fig. 3) \u201cso.\u201d Yes",
+            ["Dr. X et al. Found it, e.g. Y: 9!", "Then (see Fig. 3) \u201cso.\u201d", "Yes"],
+        ),
+        ("Title\r\n\r\nwrapped\r\nline. \u00c9t\u00e9", ["Title", "wrapped\r\nline.", "Été"]),
+        ("v1.2 and pH 7.4... ok", ["v1.2 and pH 7.4... ok"]),
+    ],
+)
+def test_sentences(text: str, found: list[str]) -> None:
+    assert cut(text, sentences(text)) == found
+
+
+@pytest.mark.parametrize("split", [lines, sentences, whole])
+@given(text=st.text(alphabet="aB. \n\r!)1", max_size=40))
+def test_pieces_lose_nothing_but_white_space(split: object, text: str) -> None:
+    spans = split(text).tolist()  # type: ignore[operator]
+    assert "".join("".join(cut(text, spans)).split()) == "".join(text.split())
+    assert all(piece.strip() == piece != "" for piece in cut(text, spans))
+    assert [place for span in spans for place in span] == sorted(place for span in spans for place in span)
+
+
+def test_time_stays_linear_in_hostile_text() -> None:
+    for text in ("\n" * 10**5, "." * 10**5, ". " * 10**5, "(" * 10**5, " " * 10**5 + "x", "a\n " * 10**5):
+        sentences(text)
+    kb = KnowledgeBase([Entity("E", " ".join("b" * 3 for _ in range(1000)))])
+    assert Dictionary.of(kb).matches("bbb " * 999 + "c " * 10**5) == []
+
+
+vocabulary = st.sampled_from(["a", "b", "C", "the", "of", "É", "e\u0301", "AB", "ab", "é", "1"])
+names = st.lists(vocabulary, min_size=1, max_size=3).map(" ".join)
+texts = st.lists(st.tuples(vocabulary, st.sampled_from([" ", " ", "-", ", ", ". ", "\n\n", "'"])), max_size=12).map(
+    lambda parts: "".join(word + gap for word, gap in parts)
+)
+
+
+def key(text: str) -> list[str]:
+    return [fold(text[begin:end]) for begin, end in content_words(text)]
+
+
+@given(st.lists(st.lists(names, min_size=1, max_size=3), min_size=1, max_size=4), texts)
+def test_the_dictionary_finds_what_brute_force_finds(owned: list[list[str]], text: str) -> None:
+    kb = KnowledgeBase(Entity(f"E{row}", own[0], tuple(own[1:])) for row, own in enumerate(owned))
+    spans, ends = content_words(text), sentences(text)[:, 1]
+    expected = set()
+    for i, (begin, _) in enumerate(spans):
+        for j in range(i, len(spans)):
+            end = spans[j][1]
+            if (ends <= begin).sum() != (ends < end).sum():
+                continue
+            for row, own in enumerate(owned):
+                for name in own:
+                    words_of_name = key(name)
+                    surface = cut(name, content_words(name))
+                    if len(surface) == 1 and (
+                        len(surface[0]) == 1 or (surface[0].isupper() and not text[begin:end].isupper())
+                    ):
+                        continue
+                    if words_of_name and words_of_name == [fold(text[a:b]) for a, b in spans[i : j + 1]]:
+                        expected.add((begin, end, j + 1 - i, row))
+    found = Dictionary.of(kb).matches(text)
+    assert {(*match[:3], row) for match in found for row in match.entities} == expected
+    assert found == sorted(found)
+
+
+def test_short_names_in_capitals_are_sought_in_capitals() -> None:
+    kb = KnowledgeBase([Entity("D1", "leukemia", ("ALL", "1")), Entity("D2", "CATARACT"), Entity("D3", "As")])
+    found = Dictionary.of(kb).matches("All cataracts and 1 ALL, all CATARACT; cataract as AS.")
+    assert [match.entities for match in found] == [(0,), (1,), (1,)]
+
+
+spans = st.lists(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(1, 4)), min_size=1, max_size=2).map(
+        lambda own: tuple((begin, begin + length) for begin, length in own)
+    ),
+    max_size=8,
+)
+
+
+@given(spans, st.data())
+def test_overlaps_are_resolved_greedily(spans: list[tuple[tuple[int, int], ...]], data: st.DataObject) -> None:
+    score = data.draw(st.lists(st.integers(0, 2), min_size=len(spans), max_size=len(spans)))
+    taken: set[int] = set()
+    expected = []
+    for place in sorted(range(len(spans)), key=lambda i: (-score[i], -sum(e - b for b, e in spans[i]), spans[i])):
+        own = {character for begin, end in spans[place] for character in range(begin, end)}
+        if not own & taken:
+            expected.append(place)
+            taken |= own
+    assert without_overlaps(spans, score) == sorted(expected)
+    shuffled = data.draw(st.permutations(range(len(spans))))
+    again = without_overlaps([spans[i] for i in shuffled], [score[i] for i in shuffled])
+    assert {spans[shuffled[i]] for i in again} == {spans[i] for i in expected}
+
+
+def test_capitals_are_names() -> None:
+    assert is_stop_word("The")
+    assert not is_stop_word("ALL")
+    assert not is_stop_word("Y")
+    assert not is_stop_word("sans")
