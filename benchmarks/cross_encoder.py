@@ -19,9 +19,9 @@ test part, on one core, the first stage's work not counted.
 **partition**: accuracy on the test part by method, k = 8, without thresholds. `entity edges` and `mention edges`: whose
 they are.
 
-`--part`, `--training`, `--steps`, `--epochs` and `--seeds` choose cells; each is kept in the cache folder, so that the tables can
-be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a GPU:
-`python benchmarks/cross_encoder.py --steps 5000 --epochs 5`.
+`--part`, `--training`, `--steps`, `--epochs` and `--seeds` choose cells; each is kept in the cache folder, so that the
+tables can be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a
+GPU: `python benchmarks/cross_encoder.py --steps 5000 --epochs 5`.
 
 Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
 beside this script).
