@@ -231,6 +231,20 @@ class Tower:
             vectors = self.projection(vectors).float()
         return vectors * tokens.mask[:, : vectors.shape[1], None]
 
+    def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
+        """Make what `encode` does, those of like length together, in batches that fill the device."""
+        import torch
+        from torch.nn.functional import pad
+
+        if not rows:
+            return self.encode(rows, pooling)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+        parts = packs([len(rows[i].ids) for i in order], self.tokens_a_batch)
+        found = [self.encode([rows[i] for i in order[part]], pooling) for part in parts]
+        width = found[-1].shape[1]
+        vectors = torch.cat([pad(own, (0, 0, 0, width - own.shape[1])) for own in found])
+        return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
+
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
         """Embed rows of tokens in evaluation mode, those of like length together; (vectors, dim), row after row.
 
