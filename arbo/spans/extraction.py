@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from arbo.documents import Span
-from arbo.spans.words import STOP_WORDS, words
+from arbo.spans.words import content_words
 from clustering.arrays import Bools, Floats, Ids, ranges
 
-_TIE = re.compile(r"[\s\u00ad\u2010\u2011'\u2019-]*")
+_TIE = re.compile(r"(?:['\u2019]s?)?[\s\u00ad\u2010\u2011-]*")
 
 
-def spans_of(
-    text: str,
-    begin: Ids,
-    end: Ids,
-    weight: Floats,
-    *,
-    threshold: float = 0.05,
-    stop_words: Collection[str] = STOP_WORDS,
-) -> list[tuple[Span, ...]]:
-    """Find the spans of entities in a text: of each the words that it pays attention to, without stop words.
+def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
+    """Find the spans of entities in a text: of each the words that it pays attention to, stop words left out.
 
     A word's weight is the sum over its tokens; those at or above the threshold are kept. Neighbours among them become
-    one span where nothing but white space, hyphens or apostrophes parts them; what stands apart is a span of its own.
+    one span where nothing but white space, hyphens or an apostrophe, perhaps with an s, parts them; what stands apart
+    is a span of its own, also where only a stop word lies between.
 
     Args:
         text: the text.
@@ -36,7 +28,6 @@ def spans_of(
         end: (tokens,) and the one behind its last.
         weight: (entities, tokens) attention.
         threshold: the smallest weight of a word that is kept.
-        stop_words: words, in lower case, that are never kept.
 
     Returns:
         For each entity its spans, perhaps none.
@@ -48,12 +39,10 @@ def spans_of(
         [((0, 4), (21, 25)), ((9, 17), (21, 25))]
 
     """
-    found = words(text)
-    folded = [text[first:last].casefold() for first, last in found.tolist()]
-    content = np.array([word not in stop_words for word in folded], np.bool_)
+    found = np.array(content_words(text), np.int64).reshape(-1, 2)
     gaps = zip(found[:-1, 1].tolist(), found[1:, 0].tolist(), strict=True)
     tied = np.array([_TIE.fullmatch(text, last, first) is not None for last, first in gaps], np.bool_)
-    kept = (word_weights(found, begin, end, weight) >= threshold) & content
+    kept = word_weights(found, begin, end, weight) >= threshold
     return [_joined(found, tied, row) for row in kept]
 
 

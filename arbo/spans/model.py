@@ -8,7 +8,7 @@ in training; nor has anybody to mark a span in order to train it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -31,7 +31,6 @@ from arbo.progress import Announce, quiet
 from arbo.spans.extraction import spans_of
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.windows import TextReader
-from arbo.spans.words import STOP_WORDS
 from clustering.arrays import Floats, Ids, pairs_of, ranges
 
 if TYPE_CHECKING:
@@ -58,14 +57,7 @@ class Attention:
     weight: Floats
     """(tokens,) they sum to 1 over a pair, unless its text has no tokens."""
 
-    def spans(
-        self,
-        texts: Sequence[str],
-        text: Ids,
-        *,
-        threshold: float = 0.05,
-        stop_words: Collection[str] = STOP_WORDS,
-    ) -> list[tuple[Span, ...]]:
+    def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
         """Find the spans of each pair, see `spans_of`; ``text``: (pairs,) the text of each."""
         found: list[tuple[Span, ...]] = [()] * len(text)
         for pairs in np.split(order := np.argsort(text, kind="stable"), np.flatnonzero(np.diff(text[order])) + 1):
@@ -74,8 +66,7 @@ class Attention:
             own = slice(self.start[pairs[0]], self.start[pairs[0] + 1])
             begin, end = self.begin[own], self.end[own]
             weight = self.weight[ranges(self.start[pairs], np.full(len(pairs), len(begin)))]
-            options: dict[str, Any] = {"threshold": threshold, "stop_words": stop_words}
-            rows = spans_of(texts[text[pairs[0]]], begin, end, weight.reshape(len(pairs), -1), **options)
+            rows = spans_of(texts[text[pairs[0]]], begin, end, weight.reshape(len(pairs), -1), threshold=threshold)
             for pair, spans in zip(pairs.tolist(), rows, strict=True):
                 found[pair] = spans
         return found
