@@ -13,6 +13,8 @@ from arbo.settings import read_json, settings_of
 
 NamePooling = Literal["mean", "cls"]
 
+POOLINGS: tuple[NamePooling, ...] = get_args(NamePooling)
+
 
 @dataclass(frozen=True, slots=True)
 class LabelAttentionConfig:
@@ -35,8 +37,8 @@ class LabelAttentionConfig:
     """Score from which on an entity is in a text: a logit, 0 being even odds."""
 
     def __post_init__(self) -> None:
-        if self.pooling not in get_args(NamePooling):
-            raise UsageError(f"pooling {self.pooling!r} is not one of {', '.join(get_args(NamePooling))}")
+        if self.pooling not in POOLINGS:
+            raise UsageError(f"pooling {self.pooling!r} is not one of {', '.join(POOLINGS)}")
         if type(self.scaled) is not bool:
             raise UsageError(f"scaled must be true or false, not {self.scaled!r}")
         for name in ("max_length", "max_name_length"):

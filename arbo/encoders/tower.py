@@ -388,19 +388,29 @@ def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
             part.training = True
 
 
-def _load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read a projection of vectors of this length, if there is one."""
+def load_linear(file: Path) -> torch.nn.Linear:
+    """Read a linear layer, such as a projection.
+
+    Raises:
+        DataError: it is none.
+
+    """
     from safetensors.torch import load_file
 
-    if not file.is_file():
-        return None
     try:
         weights = load_file(file)
         if "weight" not in weights or weights["weight"].ndim != 2:
             raise ValueError("it has no matrix `weight`")
-        linear = _linear(weights)
+        return _linear(weights)
     except Exception as error:  # of the file, of safetensors, of torch
         raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
+
+
+def _load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
+    """Read a projection of vectors of this length, if there is one."""
+    if not file.is_file():
+        return None
+    linear = load_linear(file)
     if linear.in_features != hidden:
         raise DataError(f"it projects {linear.in_features} numbers, the model makes {hidden}", file=str(file))
     return linear

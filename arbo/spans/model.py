@@ -252,19 +252,17 @@ class LabelAttention:
         names, owner = self.name_vectors(KnowledgeBase(kb.entities[row] for row in used), announce)
         by_text = np.argsort(text, kind="stable")
         asked, begin = np.unique(text[by_text], return_index=True)
-        pairs = dict(zip(asked.tolist(), np.split(by_text, begin[1:]), strict=True))
+        pairs = dict(zip(asked.tolist(), np.split(by_text, begin)[1:], strict=True))
         order = sorted(pairs, key=lambda i: len(texts[i]))
-        slices = range(0, len(order), SLICE)
-        for i in announce("reading texts")(slices, len(slices)):
-            chosen = order[i : i + SLICE]
-            for one, (tokens, offsets) in zip(chosen, self.token_vectors([texts[j] for j in chosen]), strict=True):
-                mask = tokens.new_ones(len(tokens))
-                for first in range(0, len(pairs[one]), _PAIRS):
-                    own = pairs[one][first : first + _PAIRS]
-                    name, pair = pairs_of(owner, place[own])
-                    with torch.inference_mode():
-                        weights = label_attention(names[name], tokens, mask, scaled=self.config.scaled)
-                    yield Look(own, np.searchsorted(pair, np.arange(len(own))), weights, tokens, offsets)
+        read = self.token_vectors([texts[i] for i in order], announce)
+        for one, (tokens, offsets) in zip(order, read, strict=True):
+            mask = tokens.new_ones(len(tokens))
+            for first in range(0, len(pairs[one]), _PAIRS):
+                own = pairs[one][first : first + _PAIRS]
+                name, pair = pairs_of(owner, place[own])
+                with torch.inference_mode():
+                    weights = label_attention(names[name], tokens, mask, scaled=self.config.scaled)
+                yield Look(own, np.searchsorted(pair, np.arange(len(own))), weights, tokens, offsets)
 
     def name_vectors(self, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Tensor, Ids]:
         """Make a vector of each name of every entity, (names, dim); and say which entity it is of, ascending."""
@@ -273,17 +271,21 @@ class LabelAttention:
         found = self._names.encode_entities(kb, announce)
         return torch.from_numpy(found.matrix[found.row]).to(self.tower.model.device), found.owner
 
-    def token_vectors(self, texts: Sequence[str]) -> Iterator[tuple[Tensor, npt.NDArray[np.int64]]]:
+    def token_vectors(
+        self, texts: Sequence[str], announce: Announce = quiet
+    ) -> Iterator[tuple[Tensor, npt.NDArray[np.int64]]]:
         """Make the vectors of each text's own tokens, (tokens, dim); with their (tokens, 2) offsets."""
         import torch
 
-        read = self.reader(texts)
-        rows = list(chain.from_iterable(own.rows for own in read))
-        vectors = torch.from_numpy(self.transformer.embed(rows, "tokens")).to(self.tower.model.device)
-        length = [len(row.ids) for row in rows]
-        first = np.cumsum([0, *(len(own.rows) for own in read)]).tolist()
-        for own, window in zip(read, first[:-1], strict=True):
-            yield vectors[torch.from_numpy(own.flat(length, window))], own.offsets
+        slices = range(0, len(texts), SLICE)
+        for i in announce("reading texts")(slices, len(slices)):
+            read = self.reader(texts[i : i + SLICE])
+            rows = list(chain.from_iterable(own.rows for own in read))
+            vectors = torch.from_numpy(self.transformer.embed(rows, "tokens")).to(self.tower.model.device)
+            length = [len(row.ids) for row in rows]
+            first = np.cumsum([0, *(len(own.rows) for own in read)]).tolist()
+            for own, window in zip(read, first[:-1], strict=True):
+                yield vectors[torch.from_numpy(own.flat(length, window))], own.offsets
 
     def names(self, kb: KnowledgeBase) -> Texts:
         """Collect what is to be read of the entities: all of their names."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
 from arbo.documents import Corpus
 from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
+from arbo.spans.model import LabelAttention
+from arbo.training.config import LoopConfig
 from arbo.training.names import Synonyms
 from clustering.arrays import Ids
 
@@ -87,3 +90,42 @@ class AnnotatedTexts:
     def spellings(self, text: int) -> Ids:
         """List how all entities of a text are spelt."""
         return self.synonyms.spellings(self.entity[self.start[text] : self.start[text + 1]])
+
+
+def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
+    """Take the documents that a training is given, by what they are called there."""
+    return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
+
+
+def annotated_texts(
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
+) -> dict[str, AnnotatedTexts]:
+    """Take the texts of each of `corpora_of`.
+
+    Raises:
+        DataError: one has no entity that the knowledge base holds, or, if they are to be ``contrastable``, none with
+            synonyms.
+
+    """
+    found = {}
+    for name, corpus in corpora.items():
+        purpose = "choose the best model by" if name == "dev" else "train on"
+        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=purpose)
+        if contrastable and not len(data.queries):
+            raise DataError(
+                f"nothing to {purpose}: none of the {len(data.entities):,} entities in the documents has two names "
+                "that differ; give the knowledge base aliases"
+            )
+    return found
+
+
+def job_of(
+    model: LabelAttention, corpora: Mapping[str, Corpus], kb: KnowledgeBase, **configs: LoopConfig
+) -> dict[str, Any]:
+    """Say what identifies a training."""
+    settings = {
+        name: {key: value for key, value in config.as_dict().items() if key != "micro_batch"}
+        for name, config in configs.items()
+    }
+    fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
+    return {**settings, "model": model.settings, **fingerprints, "knowledge_base": kb.fingerprint}

@@ -20,16 +20,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.documents import Corpus
 from arbo.encoders.model_folder import check_replaceable
 from arbo.encoders.texts import Texts
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
-from arbo.training.annotated_texts import AnnotatedTexts
+from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, corpora_of, job_of
 from arbo.training.checkpoints import best_model
 from arbo.training.config import LabelAttentionTraining
 from arbo.training.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
@@ -170,18 +169,12 @@ def train_label_attention(
     check_replaceable(target)
     if checkpoint_every < 1:
         raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
-    corpora = {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
-    data = {name: contrastable(corpus, kb, _PURPOSE[name]) for name, corpus in corpora.items()}
+    corpora = corpora_of(documents, dev)
+    data = annotated_texts(corpora, kb, contrastable=True)
     accelerator = accelerator_of(config)
     announce = announce if accelerator.is_main_process else quiet
-    job = {
-        "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
-        "model": model.settings,
-        **{name: corpus.fingerprint for name, corpus in corpora.items()},
-        "knowledge_base": kb.fingerprint,
-    }
     shown = None if tensorboard is None else Path(tensorboard)
-    with training(target, job, accelerator) as folder:
+    with training(target, job_of(model, corpora, kb, config=config), accelerator) as folder:
         trainer = LabelAttentionTrainer(
             model.with_head(None),
             data["documents"],
@@ -201,22 +194,3 @@ def train_label_attention(
                 trained = LabelAttention.from_pretrained(best_model(folder, trainer.state))
             trained.save_pretrained(target)
     return LabelAttention.from_pretrained(target)
-
-
-def contrastable(corpus: Corpus, kb: KnowledgeBase, purpose: str) -> AnnotatedTexts:
-    """Take annotated documents, some of whose entities have synonyms.
-
-    Raises:
-        DataError: none has.
-
-    """
-    data = AnnotatedTexts.of(corpus, kb, purpose=purpose)
-    if not len(data.queries):
-        raise DataError(
-            f"nothing to {purpose}: none of the {len(data.entities):,} entities in the documents has two names that "
-            "differ; give the knowledge base aliases"
-        )
-    return data
-
-
-_PURPOSE = {"documents": "train on", "dev": "choose the best model by"}

@@ -41,9 +41,13 @@ class Synonyms:
         """(entities,) how many names each has."""
         return np.diff(self.start)
 
+    def of_entities(self, entities: Ids) -> Ids:
+        """List the names of some entities."""
+        return ranges(self.start[entities], self.size[entities])
+
     def spellings(self, entities: Ids) -> Ids:
         """List how some entities are spelt."""
-        return self.spelling[ranges(self.start[entities], self.size[entities])]
+        return self.spelling[self.of_entities(entities)]
 
     def draw(self, entity: Ids, n: int, rng: np.random.Generator) -> Ids:
         """Draw names of each entity, none twice; (entities, n), -1 where it has fewer."""
@@ -69,7 +73,7 @@ class Others:
     def of(cls, synonyms: Synonyms, entities: Ids) -> Self:
         """Take the names of some entities, none of them twice."""
         size = synonyms.size[entities]
-        names = ranges(synonyms.start[entities], size)
+        names = synonyms.of_entities(entities)
         spelling, first, row = np.unique(synonyms.spelling[names], return_index=True, return_inverse=True)
         return cls(names[first], spelling, np.bincount(row, np.repeat(1 / size, size)).astype(np.float32))
 
