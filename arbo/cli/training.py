@@ -125,8 +125,8 @@ def train(
         typer.Option(
             "--preset",
             help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
-            "mixup; OSLAT is told below. Two towers read mentions in context and entities with their description; the first token (arboel, "
-            "amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are compared by inner product, "
+            "mixup; OSLAT is told below. Two towers read mentions in context and entities with their description; the "
+            "first token (arboel, amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are compared by inner product, "
             "or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override single fields. Without a "
             "preset: what to start with, one tower that reads names, near negatives, cross-entropy over cosines.",
         ),
@@ -136,8 +136,8 @@ def train(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="All settings: a JSON file with fields of arbo.TrainingConfig; the options below override it. With the "
-            "preset self-alignment fields of arbo.SelfAlignmentConfig, with oslat two objects, "
+            help="All settings: a JSON file with fields of arbo.TrainingConfig; the options below override it. With "
+            "the preset self-alignment fields of arbo.SelfAlignmentConfig, with oslat two objects, "
             '{"attention": {...}, "head": {...}}, of arbo.LabelAttentionTraining and arbo.LinkingHeadConfig.',
         ),
     ] = None,
@@ -176,7 +176,7 @@ def train(
     from arbo import DualEncoder, UsageError, console
     from arbo.progress import bars
     from arbo.training.dual import train as train_encoder
-    from arbo.training.presets import PRESETS, PresetName
+    from arbo.training.presets import PRESETS
 
     numbers = {
         "epochs": epochs,
@@ -190,7 +190,7 @@ def train(
         raise UsageError("DOCS is missing: annotated documents to train on; the preset self-alignment needs none")
     if (docs is None) != (format_ is None):
         raise UsageError("DOCS and --format go together: the one is read as the other says")
-    if preset in (Presets.self_alignment, Presets.oslat):
+    if preset is Presets.self_alignment or preset is Presets.oslat:
         is_alignment = preset is Presets.self_alignment
         meaningless = {"--positives": positives, "--negatives": negatives, "--loss": loss, "--two-towers": two_towers}
         oslat.refuse(preset.value, meaningless | ({"--dev": dev} if is_alignment else {}))
@@ -200,8 +200,7 @@ def train(
         return
     assert docs is not None
     assert format_ is not None
-    name: PresetName | None = None if preset is None else preset.value
-    base = None if name is None else PRESETS[name]
+    base = None if preset is None else PRESETS[preset.value]
     settings = overridden(base.training if base else TrainingConfig(), config, "the training's configuration")
     chosen = {"positives": positives, "negatives": negatives, "loss": loss}
     changes |= {name: choice.value for name, choice in chosen.items() if choice is not None}

@@ -122,4 +122,4 @@ SELF_ALIGNMENT = SelfAlignmentPreset(SelfAlignmentConfig(), EncoderConfig(poolin
 """OSLAT, section 3.1: the first token's vector is aligned."""
 
 OSLAT = OslatPreset(LabelAttentionTraining(), LinkingHeadConfig(), LabelAttentionConfig())
-"""OSLAT, sections 3.2 and 3.3. Where names are pooled otherwise by the encoder that it begins with, so they are here."""
+"""OSLAT, sections 3.2 and 3.3. Names are pooled as by the encoder that it begins with."""
