@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -126,9 +126,10 @@ def train(
             "--preset",
             help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
             "mixup; OSLAT is told below. Two towers read mentions in context and entities with their description; the "
-            "first token (arboel, amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are compared by inner product, "
-            "or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override single fields. Without a "
-            "preset: what to start with, one tower that reads names, near negatives, cross-entropy over cosines.",
+            "first token (arboel, amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are "
+            "compared by inner product, or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override "
+            "single fields. Without a preset: what to start with, one tower that reads names, near negatives, "
+            "cross-entropy over cosines.",
         ),
     ] = None,
     config: Annotated[
@@ -176,7 +177,7 @@ def train(
     from arbo import DualEncoder, UsageError, console
     from arbo.progress import bars
     from arbo.training.dual import train as train_encoder
-    from arbo.training.presets import PRESETS
+    from arbo.training.presets import PRESETS, PresetName
 
     numbers = {
         "epochs": epochs,
@@ -192,15 +193,18 @@ def train(
         raise UsageError("DOCS and --format go together: the one is read as the other says")
     if preset is Presets.self_alignment or preset is Presets.oslat:
         is_alignment = preset is Presets.self_alignment
-        meaningless = {"--positives": positives, "--negatives": negatives, "--loss": loss, "--two-towers": two_towers}
-        oslat.refuse(preset.value, meaningless | ({"--dev": dev} if is_alignment else {}))
+        meaningless: dict[str, object] = {"--positives": positives, "--negatives": negatives, "--loss": loss}
+        meaningless["--two-towers or --one-tower"] = two_towers
+        if is_alignment:
+            meaningless |= {"--dev": dev, "--types": types if docs is None else None}
+        oslat.refuse(preset.value, meaningless)
         files = docs, format_, dev, kb, kb_format, kb_xrefs, types, encoder, encoder_config, config
         given = oslat.Given(*files, changes, out, tensorboard, on_error, as_json)
         (oslat.align if is_alignment else oslat.attend)(given)
         return
     assert docs is not None
     assert format_ is not None
-    base = None if preset is None else PRESETS[preset.value]
+    base = None if preset is None else PRESETS[cast(PresetName, preset.value)]
     settings = overridden(base.training if base else TrainingConfig(), config, "the training's configuration")
     chosen = {"positives": positives, "negatives": negatives, "loss": loss}
     changes |= {name: choice.value for name, choice in chosen.items() if choice is not None}

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from arbo.documents import Span
 
-STOP_WORDS = frozenset({"a", "an", "and", "as", "at", "by", "for", "in", "is", "of", "on", "or", "the", "to", "with"})
+STOP_WORDS = frozenset({"a", "an", "and", "s", "at", "by", "for", "in", "is", "of", "on", "or", "the", "to", "with"})
 
 _WORDS = frozenset(
     [
