@@ -61,7 +61,6 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.ndarray, float]:
     """Attention of an entity and its score in float64, one name and one text at a time; of texts that fit a window."""
     tokenizer, config = model.tower.tokenizer, model.config
-    own = hidden_of(model, tokenizer(text, add_special_tokens=False)["input_ids"])[:0]
     cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     own = hidden_of(model, [cls, *ids, sep])[1:-1]
@@ -184,7 +183,6 @@ def test_a_text_of_several_windows_is_attended_to_as_a_whole(bert: Tower) -> Non
     assert len(read.rows) == 4
     hidden = np.concatenate([hidden_of(model, row.ids) for row in read.rows])
     own = hidden[read.flat([len(row.ids) for row in read.rows])]
-    name = hidden_of(model, [*model.tower.tokenizer("fever")["input_ids"]])
     tokenizer = model.tower.tokenizer
     name = hidden_of(
         model, [tokenizer.cls_token_id, *tokenizer.convert_tokens_to_ids(["fever"]), tokenizer.sep_token_id]

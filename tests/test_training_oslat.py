@@ -24,6 +24,7 @@ from arbo.training.presets import OSLAT, SELF_ALIGNMENT
 
 torch = pytest.importorskip("torch")
 
+from accelerate import Accelerator  # noqa: E402
 from test_training_loop import Killed, gradients, log_of, weights, without_dropout  # noqa: E402
 
 from arbo.encoders.tower import Tower  # noqa: E402
@@ -230,6 +231,25 @@ def test_a_step_is_what_its_definition_says(
     expected = torch.cat([weight.grad.flatten() for weight in exact.module.parameters() if weight.grad is not None])
     assert loss == pytest.approx(float(whole.detach()), rel=1e-4)
     assert float((own.double() - expected).norm()) < 1e-3 * float(expected.norm())
+
+
+@pytest.mark.slow
+def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
+    bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def of_a_step() -> Any:
+        model = LabelAttention.of(without_dropout(bert), READS)
+        it = trainer_of(model, DOCUMENTS, tmp_path, micro_batch=2, clip=None)
+        it.step(0, it.data.queries)
+        return gradients(it)  # type: ignore[arg-type]
+
+    whole = of_a_step()
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    shares = []
+    for rank in (0, 1):
+        monkeypatch.setattr(Accelerator, "process_index", rank)
+        shares.append(of_a_step())
+    assert float((sum(shares) / 2 - whole).norm()) < 1e-3 * float(whole.norm())
 
 
 @pytest.mark.slow
