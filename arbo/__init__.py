@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from arbo.candidates import Candidates
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus, Document, Mention
-    from arbo.encoders import CrossEncoder, CrossEncoderConfig, DualEncoder, EncoderConfig, NgramEncoder, VectorEncoder
+    from arbo.encoders import (
+        CrossEncoder,
+        CrossEncoderConfig,
+        DualEncoder,
+        EncoderConfig,
+        LabelAttentionConfig,
+        NgramEncoder,
+        VectorEncoder,
+    )
     from arbo.errors import ArboError, DataError, MissingDependency, UsageError
     from arbo.evaluation import compare
     from arbo.knowledge_base import Entity, KnowledgeBase
@@ -27,9 +35,20 @@ if TYPE_CHECKING:
     from arbo.result import Cluster, Link, Result
     from arbo.sample import load_sample
     from arbo.spans.finding import DictionaryFinder, find_mentions
-    from arbo.training.config import RerankingConfig, TrainingConfig
+    from arbo.spans.model import LabelAttention
+    from arbo.training.config import (
+        LabelAttentionTraining,
+        LinkingHeadConfig,
+        RerankingConfig,
+        SelfAlignmentConfig,
+        TrainingConfig,
+    )
     from arbo.training.dual import train
+    from arbo.training.label_attention import train_label_attention
+    from arbo.training.linking_head import train_linking_head
+    from arbo.training.oslat import train_oslat
     from arbo.training.reranking import train_reranker
+    from arbo.training.self_alignment import train_self_alignment
     from arbo.withholding import nil_split
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
@@ -47,14 +66,19 @@ _HOME = {
     "EncoderConfig": "encoders",
     "Entity": "knowledge_base",
     "KnowledgeBase": "knowledge_base",
+    "LabelAttention": "spans.model",
+    "LabelAttentionConfig": "encoders",
+    "LabelAttentionTraining": "training.config",
     "Link": "result",
     "Linker": "linker",
     "LinkerConfig": "config",
+    "LinkingHeadConfig": "training.config",
     "Mention": "documents",
     "MissingDependency": "errors",
     "NgramEncoder": "encoders",
     "RerankingConfig": "training.config",
     "Result": "result",
+    "SelfAlignmentConfig": "training.config",
     "TrainingConfig": "training.config",
     "UsageError": "errors",
     "VectorEncoder": "encoders",
@@ -66,7 +90,11 @@ _HOME = {
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
     "train": "training.dual",
+    "train_label_attention": "training.label_attention",
+    "train_linking_head": "training.linking_head",
+    "train_oslat": "training.oslat",
     "train_reranker": "training.reranking",
+    "train_self_alignment": "training.self_alignment",
 }
 
 __all__ = [
@@ -83,14 +111,19 @@ __all__ = [
     "EncoderConfig",
     "Entity",
     "KnowledgeBase",
+    "LabelAttention",
+    "LabelAttentionConfig",
+    "LabelAttentionTraining",
     "Link",
     "Linker",
     "LinkerConfig",
+    "LinkingHeadConfig",
     "Mention",
     "MissingDependency",
     "NgramEncoder",
     "RerankingConfig",
     "Result",
+    "SelfAlignmentConfig",
     "TrainingConfig",
     "UsageError",
     "VectorEncoder",
@@ -102,7 +135,11 @@ __all__ = [
     "read_jsonl",
     "read_pubtator",
     "train",
+    "train_label_attention",
+    "train_linking_head",
+    "train_oslat",
     "train_reranker",
+    "train_self_alignment",
 ]
 
 

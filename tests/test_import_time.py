@@ -58,6 +58,7 @@ def test_reading_documents_loads_nothing_heavy() -> None:
         ("score",),
         ("demo",),
         ("explain",),
+        ("train",),
         ("kb",),
         ("kb", "stats"),
         ("kb", "validate"),

@@ -12,12 +12,19 @@ from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, MethodName, On
 if TYPE_CHECKING:
     from arbo.config import LinkerConfig
     from arbo.documents import Corpus
-    from arbo.encoders import CrossEncoder, CrossEncoderConfig, DualEncoder, Encoder, EncoderConfig
+    from arbo.encoders import (
+        CrossEncoder,
+        CrossEncoderConfig,
+        DualEncoder,
+        Encoder,
+        EncoderConfig,
+        LabelAttentionConfig,
+    )
     from arbo.knowledge_base import KnowledgeBase
     from arbo.spans.finding import Finder
     from arbo.training.config import LoopConfig
 
-Settings = TypeVar("Settings", bound="LoopConfig | EncoderConfig | CrossEncoderConfig")
+Settings = TypeVar("Settings", bound="LoopConfig | EncoderConfig | CrossEncoderConfig | LabelAttentionConfig")
 
 
 def linker_config(
@@ -210,9 +217,13 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
 
 def overridden(base: Settings, file: Path | None, what: str) -> Settings:
     """Change the settings that a JSON file gives; unknown ones are an error, in which ``what`` names them all."""
-    from arbo.settings import read_json, settings_of
+    from arbo.settings import read_json
 
-    if file is None:
-        return base
-    values = read_json(file, what)
+    return base if file is None else changed(base, read_json(file, what), file)
+
+
+def changed(base: Settings, values: object, file: Path) -> Settings:
+    """Change the settings that an object of a JSON file gives; unknown ones are an error."""
+    from arbo.settings import settings_of
+
     return settings_of(type(base), asdict(base) | values if isinstance(values, dict) else values, file=str(file))

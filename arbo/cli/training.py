@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
+from arbo.cli import oslat
 from arbo.cli.inputs import overridden, read_documents, read_kb, reading, tell_known
 from arbo.cli.options import (
-    Documents,
-    EncoderConfigFile,
-    Format,
+    DocumentFormat,
     Json,
     Kb,
     KbFormat,
@@ -70,6 +69,8 @@ class Presets(StrEnum):
     amh_dual = "amh-dual"
     amh_mean = "amh-mean"
     amh_som = "amh-som"
+    self_alignment = "self-alignment"
+    oslat = "oslat"
 
 
 def _help(name: str, what: str = "") -> str:
@@ -77,13 +78,30 @@ def _help(name: str, what: str = "") -> str:
 
 
 def train(
-    docs: Documents,
-    format_: Format,
     kb: Kb,
     kb_format: KbFormat,
     out: ModelOut,
     encoder: Start,
-    encoder_config: EncoderConfigFile = None,
+    docs: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[DOCS]",
+            help="Annotated documents: a file or a folder of files. The preset self-alignment can do without.",
+            show_default=False,
+        ),
+    ] = None,
+    format_: Annotated[
+        DocumentFormat | None, typer.Option("--format", help="Format of DOCS.", show_default=False)
+    ] = None,
+    encoder_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--encoder-config",
+            metavar="FILE",
+            help="What the transformer reads and how: a JSON file with fields of arbo.EncoderConfig, e.g. "
+            '{"pooling": "mention", "context": 25}; with the preset oslat of arbo.LabelAttentionConfig.',
+        ),
+    ] = None,
     two_towers: Annotated[
         bool | None,
         typer.Option(
@@ -107,10 +125,11 @@ def train(
         typer.Option(
             "--preset",
             help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
-            "mixup. Two towers read mentions in context and entities with their description; the first token (arboel, "
-            "amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are compared by inner product, "
-            "or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override single fields. Without a "
-            "preset: what to start with, one tower that reads names, near negatives, cross-entropy over cosines.",
+            "mixup; OSLAT is told below. Two towers read mentions in context and entities with their description; the "
+            "first token (arboel, amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are "
+            "compared by inner product, or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override "
+            "single fields. Without a preset: what to start with, one tower that reads names, near negatives, "
+            "cross-entropy over cosines.",
         ),
     ] = None,
     config: Annotated[
@@ -118,7 +137,9 @@ def train(
         typer.Option(
             "--config",
             metavar="FILE",
-            help="All settings: a JSON file with fields of arbo.TrainingConfig; the options below override it.",
+            help="All settings: a JSON file with fields of arbo.TrainingConfig; the options below override it. With "
+            "the preset self-alignment fields of arbo.SelfAlignmentConfig, with oslat two objects, "
+            '{"attention": {...}, "head": {...}}, of arbo.LabelAttentionTraining and arbo.LinkingHeadConfig.',
         ),
     ] = None,
     positives: Annotated[
@@ -144,25 +165,50 @@ def train(
 
     What is under way stands in the folder OUT.training, log.jsonl with the figures of every step too: after an
     interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
+
+    OSLAT finds the entities of a text without anybody having marked where they are: of DOCS it reads which entities
+    are in a text, never their spans. It is trained in two commands. `arbo train --preset self-alignment --kb doid.obo
+    --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned` draws the names of each entity together, and makes an
+    encoder like any other; with DOCS those of the entities in them alone. `arbo train train.txt --dev dev.txt --format
+    pubtator --preset oslat --kb doid.obo --kb-format obo --encoder aligned --out model` then trains where a name looks
+    in a text, and a head that says whether it is there; --epochs, --steps, --batch-size, --learning-rate and --seed are
+    for both. A text is a document: split long ones.
     """
-    from arbo import DualEncoder, console
+    from arbo import DualEncoder, UsageError, console
     from arbo.progress import bars
     from arbo.training.dual import train as train_encoder
-    from arbo.training.presets import PRESETS
+    from arbo.training.presets import PRESETS, PresetName
 
-    base = None if preset is None else PRESETS[preset.value]
-    settings = overridden(base.training if base else TrainingConfig(), config, "the training's configuration")
-    given: dict[str, Any] = {
-        "positives": positives and positives.value,
-        "negatives": negatives and negatives.value,
-        "loss": loss and loss.value,
+    numbers = {
         "epochs": epochs,
         "steps": steps,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "seed": seed,
     }
-    settings = replace(settings, **{name: value for name, value in given.items() if value is not None})
+    changes: dict[str, Any] = {name: value for name, value in numbers.items() if value is not None}
+    if docs is None and preset is not Presets.self_alignment:
+        raise UsageError("DOCS is missing: annotated documents to train on; the preset self-alignment needs none")
+    if (docs is None) != (format_ is None):
+        raise UsageError("DOCS and --format go together: the one is read as the other says")
+    if preset is Presets.self_alignment or preset is Presets.oslat:
+        is_alignment = preset is Presets.self_alignment
+        meaningless: dict[str, object] = {"--positives": positives, "--negatives": negatives, "--loss": loss}
+        meaningless["--two-towers or --one-tower"] = two_towers
+        if is_alignment:
+            meaningless |= {"--dev": dev, "--types": types if docs is None else None}
+        oslat.refuse(preset.value, meaningless)
+        files = docs, format_, dev, kb, kb_format, kb_xrefs, types, encoder, encoder_config, config
+        given = oslat.Given(*files, changes, out, tensorboard, on_error, as_json)
+        (oslat.align if is_alignment else oslat.attend)(given)
+        return
+    assert docs is not None
+    assert format_ is not None
+    base = None if preset is None else PRESETS[cast(PresetName, preset.value)]
+    settings = overridden(base.training if base else TrainingConfig(), config, "the training's configuration")
+    chosen = {"positives": positives, "negatives": negatives, "loss": loss}
+    changes |= {name: choice.value for name, choice in chosen.items() if choice is not None}
+    settings = replace(settings, **changes)
     start = reading(DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
     if preset is not None if two_towers is None else two_towers:
         start = start.with_two_towers()

@@ -5,6 +5,7 @@ from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import Encoder, MentionInput
 from arbo.encoders.encoder_config import EncoderConfig
+from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.vectors import VectorEncoder
 
@@ -15,6 +16,7 @@ __all__ = [
     "DualEncoder",
     "Encoder",
     "EncoderConfig",
+    "LabelAttentionConfig",
     "MentionInput",
     "NgramEncoder",
     "VectorEncoder",

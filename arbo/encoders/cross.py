@@ -17,7 +17,7 @@ import numpy as np
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import MentionInput
-from arbo.encoders.model_folder import load_cross_encoder, save_model
+from arbo.encoders.model_folder import load_single, save_model
 from arbo.encoders.templates import FieldTokens, TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
@@ -80,7 +80,8 @@ class CrossEncoder:
                 saved, or a model that a newer arbo saved.
 
         """
-        tower, saved = load_cross_encoder(model, revision=revision, device=device, precision=precision)
+        options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
+        tower, saved = load_single(model, CrossEncoderConfig, **options)
         return cls(tower, config or saved, fspath(model))
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:

@@ -1,6 +1,6 @@
 """Model folders: trained towers in the layout of transformers and what arbo knows of them, complete or absent.
 
-A tower that mentions and entities share, or a cross-encoder's, lies in the folder itself, where
+A tower that mentions and entities share, or the only one of another model, lies in the folder itself, where
 `AutoModel.from_pretrained` finds it; two lie in its subfolders `mention` and `entity`. Beside them stands `arbo.json`:
 how the encoder reads, and the hashes of all files.
 """
@@ -18,21 +18,27 @@ from typing import Generic, NamedTuple, TypeVar
 
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.encoder_config import EncoderConfig
+from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import DataError, UsageError
 from arbo.settings import read_json
 from arbo.store import beside, check_writable, move_into_place, sha256_of, version_of
 
-AnyConfig = EncoderConfig | CrossEncoderConfig
+AnyConfig = EncoderConfig | CrossEncoderConfig | LabelAttentionConfig
 Config = TypeVar("Config", bound=AnyConfig)
 
 FORMATS: Mapping[str, type[AnyConfig]] = {
     "arbo-model": EncoderConfig,
     "arbo-cross-encoder": CrossEncoderConfig,
+    "arbo-label-attention": LabelAttentionConfig,
 }
 FORMAT_VERSION = 1
-_CALLED: Mapping[type, str] = {EncoderConfig: "a dual-encoder", CrossEncoderConfig: "a cross-encoder"}
+_CALLED: Mapping[type, str] = {
+    EncoderConfig: "a dual-encoder",
+    CrossEncoderConfig: "a cross-encoder",
+    LabelAttentionConfig: "a label-attention model",
+}
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"format": str, "format_version": int, "versions": dict, "config": dict, "shared": bool, "files": dict}
 _MEND = "save the model again, or fetch it again"
@@ -107,19 +113,19 @@ def load_model(
     return SavedModel(towers[0], towers[-1], manifest.config)
 
 
-def load_cross_encoder(
-    name: str | PathLike[str], *, revision: str | None, device: str | None, precision: Precision
-) -> tuple[Tower, CrossEncoderConfig]:
-    """Load a cross-encoder that arbo saved; see `load_model`.
+def load_single(
+    name: str | PathLike[str], kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
+) -> tuple[Tower, Config]:
+    """Load a model of one tower that arbo saved, such as a cross-encoder, by what configures it; see `load_model`.
 
     Raises:
-        DataError: also for any other model: what it would make of a pair is not trained.
+        DataError: also for any other model: what it would make of its input is not trained.
 
     """
     folder = find_folder(name, revision)
-    manifest = _manifest_of(folder, CrossEncoderConfig)
+    manifest = _manifest_of(folder, kind)
     if manifest is None:
-        raise DataError("this is a transformer, not a cross-encoder that arbo saved; name one", file=str(folder))
+        raise DataError(f"this is a transformer, not {_CALLED[kind]} that arbo saved; name one", file=str(folder))
     _check_files(folder, manifest.files)
     return Tower.load(folder, device=device, precision=precision), manifest.config
 

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from arbo.errors import DataError, UsageError
 from arbo.text import check_text
 
@@ -203,6 +206,21 @@ class Speller:
                 begin, end = start, len(row)
         return TokenRow(row, begin, end)
 
+    def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
+        """Spell texts to their ends; and the characters that each token stands for, white space around left out.
+
+        Offsets are (tokens, 2), begin and end. What is written like a marker stands as a whole for each of its tokens.
+        """
+        found = []
+        for text, encoding in zip(texts, self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True):
+            ids, offsets = encoding.ids, [_stripped(text, begin, end) for begin, end in encoding.offsets]
+            if not self.markers.keys().isdisjoint(ids):
+                spelt = [self._unmarked([id_]) for id_ in ids]
+                ids = [id_ for part in spelt for id_ in part]
+                offsets = [span for span, part in zip(offsets, spelt, strict=True) for _ in part]
+            found.append((ids, np.array(offsets, np.int64).reshape(-1, 2)))
+        return found
+
     def _spell(self, texts: Sequence[str]) -> list[list[int]]:
         spelt = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
         return [ids if self.markers.keys().isdisjoint(ids) else self._unmarked(ids) for ids in spelt]
@@ -218,6 +236,12 @@ class Speller:
             for encoding in self.tokenizer.encode_batch_fast(list(letters), add_special_tokens=False):
                 spelt += [piece for piece in encoding.ids if piece not in self.markers]
         return spelt
+
+
+def _stripped(text: str, begin: int, end: int) -> tuple[int, int]:
+    """Leave out white space around some characters; where there is nothing else, none are left at their end."""
+    begin = end - len(text[begin:end].lstrip())
+    return begin, begin + len(text[begin:end].rstrip())
 
 
 def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:

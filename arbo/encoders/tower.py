@@ -231,6 +231,20 @@ class Tower:
             vectors = self.projection(vectors).float()
         return vectors * tokens.mask[:, : vectors.shape[1], None]
 
+    def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
+        """Make what `encode` does, those of like length together, in batches that fill the device."""
+        import torch
+        from torch.nn.functional import pad
+
+        if not rows:
+            return self.encode(rows, pooling)
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+        parts = packs([len(rows[i].ids) for i in order], self.tokens_a_batch)
+        found = [self.encode([rows[i] for i in order[part]], pooling) for part in parts]
+        width = found[-1].shape[1]
+        vectors = torch.cat([pad(own, (0, 0, 0, width - own.shape[1])) for own in found])
+        return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
+
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
         """Embed rows of tokens in evaluation mode, those of like length together; (vectors, dim), row after row.
 
@@ -374,19 +388,29 @@ def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
             part.training = True
 
 
-def _load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read a projection of vectors of this length, if there is one."""
+def load_linear(file: Path) -> torch.nn.Linear:
+    """Read a linear layer, such as a projection.
+
+    Raises:
+        DataError: it is none.
+
+    """
     from safetensors.torch import load_file
 
-    if not file.is_file():
-        return None
     try:
         weights = load_file(file)
         if "weight" not in weights or weights["weight"].ndim != 2:
             raise ValueError("it has no matrix `weight`")
-        linear = _linear(weights)
+        return _linear(weights)
     except Exception as error:  # of the file, of safetensors, of torch
         raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
+
+
+def _load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
+    """Read a projection of vectors of this length, if there is one."""
+    if not file.is_file():
+        return None
+    linear = load_linear(file)
     if linear.in_features != hidden:
         raise DataError(f"it projects {linear.in_features} numbers, the model makes {hidden}", file=str(file))
     return linear

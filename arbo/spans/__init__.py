@@ -1,1 +1,1 @@
-"""Mentions in unmarked text: which words of a text name an entity, found without any model or by one."""
+"""Spans of entities in unmarked texts: found by their names, or by label attention (OSLAT, Li et al. 2022)."""

@@ -177,3 +177,69 @@ class RerankingConfig(LoopConfig):
     batch_size: int = 2
     micro_batch: int = 1
     learning_rate: float = 2e-5
+
+
+@dataclass(frozen=True, slots=True)
+class ContrastiveConfig(LoopConfig):
+    """What the first two trainings of OSLAT share: names that are drawn towards their synonyms.
+
+    The defaults of all three are those of the paper (appendix B), as far as it says.
+    """
+
+    schedule: Schedule = "exponential"
+    temperature: float = 0.07
+    """What similarities are divided by."""
+    n_positives: int = 8
+    """Synonyms that a name is drawn towards, at most: drawn at random where there are more. The paper takes all."""
+    n_negatives: int = 100
+    """Names of others that it is pushed away from; see `arbo.training.contrastive` for how they are drawn."""
+
+    _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {**LoopConfig._CHOICES, "regulariser": ("none",)}
+    _COUNTS = ("n_positives", "n_negatives", *LoopConfig._COUNTS)
+    _ABOVE_0 = ("temperature", *LoopConfig._ABOVE_0)
+
+
+@dataclass(frozen=True, slots=True)
+class SelfAlignmentConfig(ContrastiveConfig):
+    """How the names of a knowledge base are aligned (OSLAT, section 3.1); a batch is of names."""
+
+    epochs: int = 20
+    learning_rate: float = 2e-3
+    n_negatives: int = 50
+    projection: int = 128
+    """Numbers of the vectors that are compared while training: two layers make them, which are then thrown away."""
+
+    _COUNTS = ("projection", *ContrastiveConfig._COUNTS)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelAttentionTraining(ContrastiveConfig):
+    """How label attention is trained (OSLAT, section 3.2); a batch is of pairs of a text and an entity in it."""
+
+    epochs: int = 10
+    learning_rate: float = 2e-4
+    normalized: bool = True
+    """Whether what a text says of two names is compared by cosine, as the loss's name says, or by inner product, as it
+    is printed."""
+
+    _FLAGS = ("normalized", *ContrastiveConfig._FLAGS)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkingHeadConfig(LoopConfig):
+    """How the linking head is trained (OSLAT, section 3.3); a batch is of texts."""
+
+    epochs: int = 10
+    learning_rate: float = 2e-4
+    schedule: Schedule = "exponential"
+    n_negatives: int = 100
+    """Names of entities that are not in a text."""
+    alpha: float = 0.25
+    """Of the focal loss: the share of the positives."""
+    gamma: float = 2.0
+    """Of the focal loss: how fast what is certain fades."""
+
+    _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {**LoopConfig._CHOICES, "regulariser": ("none",)}
+    _COUNTS = ("n_negatives", *LoopConfig._COUNTS)
+    _SHARES = ("alpha", *LoopConfig._SHARES)
+    _NOT_BELOW_0 = ("gamma", *LoopConfig._NOT_BELOW_0)

@@ -83,6 +83,44 @@ def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
     return softplus(-scores[:, 0]) + softplus(scores[:, 1:]).sum(dim=1)
 
 
+def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
+    """Contrast each of several positives with all negatives: the mean of ``-log softmax`` over it and them.
+
+    Equations 1 and 4 of the OSLAT paper, with the positive in the denominator, as in Chen et al. (2020): printed
+    without it the loss had no lower bound. Another positive is in none: they do not compete. Where there is no
+    negative, the loss is 0, and where there is no positive.
+
+    Args:
+        scores: (anchors, positives + negatives) similarities, divided by the temperature.
+        exists: (anchors, positives + negatives) which there are.
+        n_positives: how many columns are positives.
+
+    """
+    scores = _finite(scores, exists)
+    there = exists[:, :n_positives]
+    rest = torch.logsumexp(scores[:, n_positives:], dim=1, keepdim=True)
+    each = torch.where(there, softplus(rest - torch.where(there, scores[:, :n_positives], 0.0)), 0.0)
+    return each.sum(dim=1) / there.sum(dim=1).clamp(min=1)
+
+
+def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
+    """Equation 5 of Lin et al. (2017): cross-entropy of a yes or no of which what is certain counts less.
+
+    With p the probability of what is right, ``-a (1 - p)^gamma log p``, a being ``alpha`` for a yes and ``1 - alpha``
+    for a no.
+
+    Args:
+        scores: logits.
+        positive: of the same shape, True where the answer is yes.
+        alpha: the share of the positives.
+        gamma: how fast what is certain fades.
+
+    """
+    right = torch.where(positive, scores.float(), -scores.float())
+    share = torch.where(positive, alpha, 1 - alpha)
+    return share * torch.sigmoid(-right) ** gamma * softplus(-right)
+
+
 def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
     """Return the loss of a configuration, from similarities that are not scaled yet: `proxy_loss` does so itself."""
     loss, scale = LOSSES[config.loss], config.scale_of(metric)

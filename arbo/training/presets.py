@@ -7,7 +7,14 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.training.config import RerankingConfig, TrainingConfig
+from arbo.encoders.label_attention_config import LabelAttentionConfig
+from arbo.training.config import (
+    LabelAttentionTraining,
+    LinkingHeadConfig,
+    RerankingConfig,
+    SelfAlignmentConfig,
+    TrainingConfig,
+)
 
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
 RerankingPresetName = Literal["arboel", "pel"]
@@ -94,3 +101,25 @@ RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
 }
 """The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); what they read is in
 `arbo.encoders.CROSS_PRESETS`."""
+
+
+class SelfAlignmentPreset(NamedTuple):
+    """How the names of a knowledge base are aligned, and how they are read."""
+
+    training: SelfAlignmentConfig
+    encoder: EncoderConfig
+
+
+class OslatPreset(NamedTuple):
+    """How label attention and its linking head are trained, and what they read."""
+
+    attention: LabelAttentionTraining
+    head: LinkingHeadConfig
+    model: LabelAttentionConfig
+
+
+SELF_ALIGNMENT = SelfAlignmentPreset(SelfAlignmentConfig(), EncoderConfig(pooling="cls"))
+"""OSLAT, section 3.1: the first token's vector is aligned."""
+
+OSLAT = OslatPreset(LabelAttentionTraining(), LinkingHeadConfig(), LabelAttentionConfig())
+"""OSLAT, sections 3.2 and 3.3. Names are pooled as by the encoder that it begins with."""

@@ -1,0 +1,307 @@
+"""OSLAT: a transformer that reads texts and names apart, and finds by attention where a text speaks of an entity.
+
+One transformer reads both. A name's vector attends to the text's tokens (`arbo.spans.label_attention`): the weights
+say where the entity is, the weighted sum what the text says there, and a linear layer over that whether it is there at
+all. An entity is all of its names: its weights are their mean, its score is their maximum. It need not have been seen
+in training; nor has anybody to mark a span in order to train it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from itertools import chain
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.documents import Span
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.label_attention_config import LabelAttentionConfig
+from arbo.encoders.model_folder import load_single, save_model
+from arbo.encoders.texts import Texts
+from arbo.encoders.tower import Precision, Tower
+from arbo.errors import UsageError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.progress import Announce, quiet
+from arbo.spans.extraction import spans_of
+from arbo.spans.label_attention import entity_in_text, label_attention
+from arbo.spans.windows import TextReader
+from clustering.arrays import Floats, Ids, pairs_of, ranges
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+SLICE = 256
+"""Texts whose tokens' vectors are held at once."""
+
+# Pairs of a text that are compared at once: with ten names each and a text of 500 tokens, 200 MB.
+_PAIRS = 1024
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Attention:
+    """The attention of entities to texts, pair by pair: the tokens of each pair's text, and their weights."""
+
+    start: Ids
+    """(pairs + 1,) the tokens of pair ``i`` are those from ``start[i]`` to ``start[i + 1]``."""
+    begin: Ids
+    """(tokens,) the first character of each,"""
+    end: Ids
+    """(tokens,) and the one behind its last."""
+    weight: Floats
+    """(tokens,) they sum to 1 over a pair, unless its text has no tokens."""
+
+    def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
+        """Find the spans of each pair, see `spans_of`; ``text``: (pairs,) the text of each."""
+        found: list[tuple[Span, ...]] = [()] * len(text)
+        for pairs in np.split(order := np.argsort(text, kind="stable"), np.flatnonzero(np.diff(text[order])) + 1):
+            if not len(pairs):
+                continue
+            own = slice(self.start[pairs[0]], self.start[pairs[0] + 1])
+            begin, end = self.begin[own], self.end[own]
+            weight = self.weight[ranges(self.start[pairs], np.full(len(pairs), len(begin)))]
+            rows = spans_of(texts[text[pairs[0]]], begin, end, weight.reshape(len(pairs), -1), threshold=threshold)
+            for pair, spans in zip(pairs.tolist(), rows, strict=True):
+                found[pair] = spans
+        return found
+
+
+class Look(NamedTuple):
+    """What the names of some entities find in one text."""
+
+    pairs: Ids
+    """(pairs,) the pairs of text and entity that are looked at."""
+    first: Ids
+    """(pairs,) the first name of each; names of a pair lie together."""
+    weights: Tensor
+    """(names, tokens)"""
+    tokens: Tensor
+    """(tokens, dim)"""
+    offsets: npt.NDArray[np.int64]
+    """(tokens, 2)"""
+
+
+# Without slots: `cached_property` keeps the readers in the instance's dictionary.
+@dataclass(frozen=True, eq=False)
+class LabelAttention:
+    """Where entities are in texts, and whether they are: OSLAT (Li et al. 2022).
+
+    Load one with `from_pretrained`, or begin one with `of` and train it with `arbo.train_oslat`. With ``cache`` the
+    vectors of names are kept in that folder, see `DualEncoder`.
+    """
+
+    tower: Tower
+    """Its projection is the linking head: to one number, with a bias, in float32; None before it is trained."""
+    config: LabelAttentionConfig
+    cache: Path | None = None
+    name: str = ""
+    """What it was loaded from."""
+
+    def __post_init__(self) -> None:
+        if self.tower.projection is not None and self.tower.dim != 1:
+            raise UsageError(
+                f"the vectors are projected to {self.tower.dim} numbers, where label attention compares tokens and "
+                "names as the transformer makes them: begin with a model without a projection"
+            )
+        longest = self.tower.longest
+        if longest is not None and self.config.max_length > longest:
+            raise UsageError(f"max_length={self.config.max_length}, but the model reads {longest} tokens at most")
+        _ = self.reader, self._names  # which raise where a window is too small
+
+    @classmethod
+    def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
+        """Begin with any transformer: it attends as far as it happens to, and has no linking head."""
+        return cls(tower, config or LabelAttentionConfig())
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        model: str | PathLike[str],
+        config: LabelAttentionConfig | None = None,
+        *,
+        cache: str | PathLike[str] | None = None,
+        revision: str | None = None,
+        device: str | None = None,
+        precision: Precision = "float32",
+    ) -> Self:
+        """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
+
+        Raises:
+            DataError: also for a model of another kind, a file that is missing or is not the one that was saved, or a
+                model that a newer arbo saved.
+
+        """
+        options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
+        tower, saved = load_single(model, LabelAttentionConfig, **options)
+        return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Write transformer, head and configuration, complete or not at all; see `DualEncoder.save_pretrained`.
+
+        Raises:
+            UsageError: the folder cannot be written, or holds anything but a model that arbo saved.
+
+        """
+        save_model(self.tower, self.tower, self.config, folder)
+
+    def copy(self) -> Self:
+        """Return one with weights of its own, as they are now, in evaluation mode; it keeps no vectors."""
+        return replace(self, tower=self.tower.copy(), cache=None)
+
+    def with_head(self, head: torch.nn.Linear | None) -> Self:
+        """Return the same model with another linking head, or with none."""
+        return replace(self, tower=Tower.of(self.tower.model, self.tower.tokenizer, head))
+
+    @property
+    def head(self) -> torch.nn.Linear | None:
+        """The linking head: from what a text says of a name to a logit."""
+        return self.tower.projection
+
+    @property
+    def module(self) -> torch.nn.ModuleList:
+        """All that has weights, as of a `DualEncoder`."""
+        import torch
+
+        return torch.nn.ModuleList(self.tower.modules)
+
+    @property
+    def threshold(self) -> float:
+        """Default score from which on an entity is in a text."""
+        return self.config.entity_threshold
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What identifies it in a manifest."""
+        return {
+            "encoder": "label-attention",
+            "model": self.name,
+            "weights": [self.tower.fingerprint],
+            "config": asdict(self.config),
+        }
+
+    def attention(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Attention:
+        """Weigh the tokens of text ``text[i]`` by the entity in row ``entity[i]``: the mean over its names.
+
+        Each text that a pair has is read once, in windows if it is long, and each name once, those of like length
+        together.
+
+        Raises:
+            ArboError: not even one window fits into memory.
+            DataError: the model gives NaN or infinity; a text that is none.
+
+        """
+        weights: list[Floats] = [np.empty(0, np.float32)] * len(text)
+        offsets: list[npt.NDArray[np.int64]] = [np.empty((0, 2), np.int64)] * len(text)
+        for look in self.looks(texts, kb, text, entity, announce):
+            count = np.diff(np.append(look.first, len(look.weights)))
+            means = np.add.reduceat(look.weights.cpu().numpy(), look.first) / np.float32(count[:, None])
+            for pair, mean in zip(look.pairs.tolist(), means, strict=True):
+                weights[pair], offsets[pair] = mean, look.offsets
+        start = np.cumsum([0, *map(len, weights)])
+        begin, end = np.concatenate([np.empty((0, 2), np.int64), *offsets]).T
+        return Attention(start, begin, end, np.concatenate([np.empty(0, np.float32), *weights]))
+
+    def spans(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> list[tuple[Span, ...]]:
+        """Find the spans of the entity in row ``entity[i]`` in text ``text[i]``: perhaps none, perhaps several.
+
+        See `attention`, and `arbo.spans.extraction.spans_of` with the threshold of the configuration.
+        """
+        found = self.attention(texts, kb, text, entity, announce)
+        return found.spans(texts, text, threshold=self.config.attention_threshold)
+
+    def score(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
+        """Score whether the entity in row ``entity[i]`` is in text ``text[i]``; (pairs,) logits, the best of its names.
+
+        See `attention`. In a text without tokens all names say the same.
+
+        Raises:
+            UsageError: the model has no linking head.
+
+        """
+        import torch
+
+        head = self.head
+        if head is None:
+            raise UsageError("this model has no linking head yet: train one with arbo.train_linking_head")
+        scores = np.empty(len(text), np.float32)
+        for look in self.looks(texts, kb, text, entity, announce):
+            with torch.inference_mode():
+                logits = head(entity_in_text(look.weights, look.tokens))[:, 0]
+            scores[look.pairs] = np.maximum.reduceat(logits.cpu().numpy(), look.first)
+        return scores
+
+    def looks(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Iterator[Look]:
+        """Look at pairs of texts and entities, those of one text together; see `attention`."""
+        import torch
+
+        used, place = np.unique(entity, return_inverse=True)
+        names, owner = self.name_vectors(KnowledgeBase(kb.entities[row] for row in used), announce)
+        by_text = np.argsort(text, kind="stable")
+        asked, begin = np.unique(text[by_text], return_index=True)
+        pairs = dict(zip(asked.tolist(), np.split(by_text, begin)[1:], strict=True))
+        order = sorted(pairs, key=lambda i: len(texts[i]))
+        read = self.token_vectors([texts[i] for i in order], announce)
+        for one, (tokens, offsets) in zip(order, read, strict=True):
+            mask = tokens.new_ones(len(tokens))
+            for first in range(0, len(pairs[one]), _PAIRS):
+                own = pairs[one][first : first + _PAIRS]
+                name, pair = pairs_of(owner, place[own])
+                with torch.inference_mode():
+                    weights = label_attention(names[name], tokens, mask, scaled=self.config.scaled)
+                yield Look(own, np.searchsorted(pair, np.arange(len(own))), weights, tokens, offsets)
+
+    def name_vectors(self, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Tensor, Ids]:
+        """Make a vector of each name of every entity, (names, dim); and say which entity it is of, ascending."""
+        import torch
+
+        found = self._names.encode_entities(kb, announce)
+        return torch.from_numpy(found.matrix[found.row]).to(self.tower.model.device), found.owner
+
+    def token_vectors(
+        self, texts: Sequence[str], announce: Announce = quiet
+    ) -> Iterator[tuple[Tensor, npt.NDArray[np.int64]]]:
+        """Make the vectors of each text's own tokens, (tokens, dim); with their (tokens, 2) offsets."""
+        import torch
+
+        slices = range(0, len(texts), SLICE)
+        for i in announce("reading texts")(slices, len(slices)):
+            read = self.reader(texts[i : i + SLICE])
+            rows = list(chain.from_iterable(own.rows for own in read))
+            vectors = torch.from_numpy(self.transformer.embed(rows, "tokens")).to(self.tower.model.device)
+            length = [len(row.ids) for row in rows]
+            first = np.cumsum([0, *(len(own.rows) for own in read)]).tolist()
+            for own, window in zip(read, first[:-1], strict=True):
+                yield vectors[torch.from_numpy(own.flat(length, window))], own.offsets
+
+    def names(self, kb: KnowledgeBase) -> Texts:
+        """Collect what is to be read of the entities: all of their names."""
+        return self._names.entity_texts(kb)
+
+    @cached_property
+    def reader(self) -> TextReader:
+        """Turns texts into tokens."""
+        return TextReader.of(self.tower.tokenizer, self.config.max_length)
+
+    @cached_property
+    def transformer(self) -> Tower:
+        """The tower without the head."""
+        return replace(self.tower, projection=None)
+
+    @cached_property
+    def _names(self) -> DualEncoder:
+        """Reads names."""
+        return DualEncoder(self.transformer, self.transformer, self.config.reading, self.cache)

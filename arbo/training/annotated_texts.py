@@ -1,0 +1,131 @@
+"""Texts that are annotated with the entities in them: which, and nowhere where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from arbo.documents import Corpus
+from arbo.errors import DataError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.spans.model import LabelAttention
+from arbo.training.config import LoopConfig
+from arbo.training.names import Synonyms
+from clustering.arrays import Ids
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnnotatedTexts:
+    """Texts, the set of entities in each, and all names of a knowledge base.
+
+    A text is a document; its entities are the gold ids of its mentions, whose spans and texts are looked at by nobody.
+    """
+
+    texts: tuple[str, ...]
+    kb: KnowledgeBase
+    synonyms: Synonyms
+    text: Ids
+    """(pairs,) pairs of a text and an entity in it: the text, ascending,"""
+    entity: Ids
+    """(pairs,) and the entity, a row of the knowledge base."""
+    start: Ids
+    """(texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
+        """Take annotated documents; ``purpose`` names in the error what they are for.
+
+        Of a mention with several gold ids each is in the text. Ids that the knowledge base lacks in the document's
+        domain have no name here, and are left out.
+
+        Raises:
+            DataError: no document has an entity that the knowledge base holds in its domain.
+
+        """
+        found = [
+            sorted({row for m in document.mentions for row in kb.rows_within(m.gold or (), document.domain)})
+            for document in corpus
+        ]
+        if not any(found):
+            raise DataError(
+                f"nothing to {purpose}: none of {len(corpus):,} documents has an entity that the knowledge base holds; "
+                "do the ids match, and the domains?"
+            )
+        count = np.array([len(rows) for rows in found], np.int64)
+        return cls(
+            tuple(document.text for document in corpus),
+            kb,
+            Synonyms.of(kb),
+            np.repeat(np.arange(len(found)), count),
+            np.array([row for rows in found for row in rows], np.int64),
+            np.cumsum([0, *count]),
+        )
+
+    @property
+    def entities(self) -> Ids:
+        """The entities that are in some text: those that are seen."""
+        return np.unique(self.entity)
+
+    @property
+    def queries(self) -> Ids:
+        """The pairs that a name can be contrasted in: those of an entity that has synonyms."""
+        return np.flatnonzero(self.synonyms.size[self.entity] > 1)
+
+    @property
+    def n_alone(self) -> int:
+        """How many pairs are of an entity with one name alone: nothing is drawn towards them."""
+        return len(self.entity) - len(self.queries)
+
+    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
+        """Draw names of the entity of each pair, any of which comes first."""
+        return self.synonyms.draw(self.entity[queries], n + 1, rng)
+
+    def avoided(self, queries: Ids) -> list[Ids]:
+        """List how all entities of each pair's text are spelt."""
+        return [self.spellings(int(text)) for text in self.text[queries]]
+
+    def spellings(self, text: int) -> Ids:
+        """List how all entities of a text are spelt."""
+        return self.synonyms.spellings(self.entity[self.start[text] : self.start[text + 1]])
+
+
+def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
+    """Take the documents that a training is given, by what they are called there."""
+    return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
+
+
+def annotated_texts(
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
+) -> dict[str, AnnotatedTexts]:
+    """Take the texts of each of `corpora_of`.
+
+    Raises:
+        DataError: one has no entity that the knowledge base holds, or, if they are to be ``contrastable``, none with
+            synonyms.
+
+    """
+    found = {}
+    for name, corpus in corpora.items():
+        purpose = "choose the best model by" if name == "dev" else "train on"
+        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=purpose)
+        if contrastable and not len(data.queries):
+            raise DataError(
+                f"nothing to {purpose}: none of the {len(data.entities):,} entities in the documents has two names "
+                "that differ; give the knowledge base aliases"
+            )
+    return found
+
+
+def job_of(
+    model: LabelAttention, corpora: Mapping[str, Corpus], kb: KnowledgeBase, **configs: LoopConfig
+) -> dict[str, Any]:
+    """Say what identifies a training."""
+    settings = {
+        name: {key: value for key, value in config.as_dict().items() if key != "micro_batch"}
+        for name, config in configs.items()
+    }
+    fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
+    return {**settings, "model": model.settings, **fingerprints, "knowledge_base": kb.fingerprint}

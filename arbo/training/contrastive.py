@@ -1,0 +1,122 @@
+"""What self-alignment and label attention have in common: names, contrasted with synonyms and with names of others.
+
+Of each anchor some synonyms are positives, and names of other entities are negatives: never a name of an entity that is
+right, nor one that is spelt as such a name. Negatives are drawn in two steps, an entity and then a name of it, and for
+all anchors of a batch together, see `arbo.training.names.Others`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.encoders.texts import Texts
+from arbo.encoders.tower import Pooling, Tower
+from arbo.training.config import ContrastiveConfig
+from arbo.training.loop import Examples, Trainable, Trainer
+from arbo.training.losses import nt_xent
+from arbo.training.names import Others, Synonyms
+from arbo.training.objective import comparable
+from clustering.arrays import Ids
+from clustering.vectors import Metric
+
+Model = TypeVar("Model", bound=Trainable)
+
+_POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
+
+
+class Contrasts(Examples, Protocol):
+    """What is trained on: queries, each with an entity that is right and others that are not wrong."""
+
+    @property
+    def synonyms(self) -> Synonyms:
+        """The names of all entities."""
+
+    @property
+    def entities(self) -> Ids:
+        """Those whose names are negatives."""
+
+    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
+        """Draw a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), -1 for none."""
+
+    def avoided(self, queries: Ids) -> Sequence[Ids]:
+        """List, for each query, how the entities are spelt that are not wrong."""
+
+
+class Contrast(NamedTuple):
+    """Queries of a batch, and the names that are compared."""
+
+    query: Ids
+    """(queries,)"""
+    name: Ids
+    """(queries, 1 + positives + negatives) the anchor, its positives, its negatives; -1 for none."""
+
+    def part(self, rows: slice | Ids) -> Contrast:
+        """Take some of the queries."""
+        return Contrast(self.query[rows], self.name[rows])
+
+
+def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
+    """Draw what queries are compared with; ``step`` seeds it."""
+    own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
+    rng = np.random.default_rng([config.seed, _NEGATIVES, step])
+    return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
+
+
+def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig, metric: Metric) -> Tensor:
+    """Compare the vectors of a batch, (queries, 1 + positives + negatives, dim), the anchors' first; (queries,)."""
+    vectors = comparable(vectors.float(), metric)
+    scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:]) / config.temperature
+    exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
+    return nt_xent(scores, exists, config.n_positives)
+
+
+def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
+    """Make the vectors of names, each distinct one once; (..., dim), anything where there is none."""
+    distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
+    vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
+    return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]
+
+
+@dataclass(eq=False)
+class ContrastiveTrainer(Trainer[Model, Contrast]):
+    """A training under way, of whatever makes vectors of names."""
+
+    data: Contrasts
+    config: ContrastiveConfig
+
+    def __post_init__(self) -> None:
+        self.others = Others.of(self.data.synonyms, self.data.entities)
+        super().__post_init__()
+
+    @property
+    @abstractmethod
+    def metric(self) -> Metric:
+        """How vectors are compared."""
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Contrast:
+        """Draw what the queries of a batch are compared with, and take some of them."""
+        return contrast(self.data, self.others, mentions, self.config, step).part(rows)
+
+    def add_gradients(self, step: int, batch: Contrast, share: float) -> float:
+        """Add the gradients of a batch's loss, each query counting for a share, and return the loss.
+
+        Micro-batch by micro-batch, as no query's loss depends on another's; each reads the negatives anew.
+        """
+        total, world = 0.0, self.accelerator.num_processes
+        begins = range(0, len(batch.query), self.config.micro_batch)
+        for begin in begins:
+            part = batch.part(slice(begin, begin + self.config.micro_batch))
+            torch.manual_seed(self.dropout_seed(step, begin))
+            with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
+                loss = share * contrastive_losses(self.model(part), part, self.config, self.metric).sum()
+                self.accelerator.backward(loss * world)
+            total += float(loss.detach())
+        return total

@@ -1,0 +1,196 @@
+"""Training of label attention: what a text says of an entity is the same by whichever of its names one asks.
+
+OSLAT, section 3.2. A text is asked by a name of an entity in it, by some of its synonyms, and by names of other
+entities; what it says of the first (`arbo.spans.label_attention`) is drawn towards what it says of the synonyms, and
+away from what it says of the others. So a name comes to look where the text speaks of it, though nobody says where:
+the entities of a text are all that is read of its annotation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.encoders.model_folder import check_replaceable
+from arbo.encoders.texts import Texts
+from arbo.errors import UsageError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.progress import Announce, quiet
+from arbo.spans.label_attention import entity_in_text, label_attention
+from arbo.spans.model import LabelAttention
+from arbo.spans.windows import TextTokens
+from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, corpora_of, job_of
+from arbo.training.checkpoints import best_model
+from arbo.training.config import LabelAttentionTraining
+from arbo.training.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
+from arbo.training.loop import accelerator_of, training
+from arbo.training.names import Others
+from clustering.vectors import Metric
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reader:
+    """Turns pairs of a text and an entity into what the text says of names, with gradients."""
+
+    model: LabelAttention
+    data: AnnotatedTexts
+    names: Texts
+    tokens: list[TextTokens]
+    """(texts,)"""
+
+    @classmethod
+    def of(cls, model: LabelAttention, data: AnnotatedTexts) -> Reader:
+        """Collect texts and names."""
+        return cls(model, data, model.names(data.kb), model.reader(data.texts))
+
+    def read(self, batch: Contrast) -> Tensor:
+        """Ask the text of each pair by the names that it is compared by; (pairs, names, dim)."""
+        tower, config = self.model.transformer, self.model.config
+        text, place = np.unique(self.data.text[batch.query], return_inverse=True)
+        tokens, mask = self._tokens([self.tokens[i] for i in text])
+        row = torch.from_numpy(place).to(tokens.device)
+        names = read_names(tower, self.names, self.data.synonyms, batch.name, config.pooling)
+        weights = label_attention(names, tokens[row], mask[row], scaled=config.scaled)
+        return entity_in_text(weights, tokens[row])
+
+    def _tokens(self, texts: list[TextTokens]) -> tuple[Tensor, Tensor]:
+        """Make the vectors of the tokens of texts, (texts, tokens, dim), and say which there are."""
+        rows = list(chain.from_iterable(text.rows for text in texts))
+        vectors = self.model.transformer.encode_apart(rows, "tokens")
+        first = np.cumsum([0, *(len(text.rows) for text in texts)]).tolist()
+        width = [vectors.shape[1]] * len(rows)
+        place = np.full((len(texts), max(1, *(len(text.place) for text in texts))), -1)
+        for own, text, window in zip(place, texts, first[:-1], strict=True):
+            own[: len(text.place)] = text.flat(width, window)
+        at = torch.from_numpy(place).to(vectors.device)
+        flat = vectors.flatten(0, 1) if rows else vectors.new_zeros(1, vectors.shape[2])
+        return flat[at.clamp(min=0)], at >= 0
+
+
+@dataclass(eq=False)
+class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
+    """A training of label attention under way: `train_label_attention` makes one and runs it."""
+
+    data: AnnotatedTexts
+    dev: AnnotatedTexts | None
+    config: LabelAttentionTraining
+
+    def reading(self) -> Callable[..., Tensor]:
+        """Collect texts and names."""
+        return Reader.of(self.encoder, self.data).read
+
+    @property
+    def metric(self) -> Metric:
+        """As the configuration says."""
+        return metric_of(self.config)
+
+    @property
+    def best(self) -> str:
+        """How likely synonyms are among negatives."""
+        return "likelihood"
+
+    def development_scores(self) -> dict[str, float]:
+        """Contrast the names of the entities in the development texts, the same way each time."""
+        assert self.dev is not None
+        loss = development_loss(self.encoder, self.dev, self.config)
+        return {"dev_loss": loss, "likelihood": math.exp(-loss)}
+
+
+def metric_of(config: LabelAttentionTraining) -> Metric:
+    """Say how vectors are compared."""
+    return "cosine" if config.normalized else "dot"
+
+
+def development_loss(model: LabelAttention, data: AnnotatedTexts, config: LabelAttentionTraining) -> float:
+    """Return the mean loss over pairs of texts and entities, in evaluation mode.
+
+    It asks for no span, as the training does not. Its ``exp(-loss)`` is the likelihood of a synonym among negatives
+    (geometric mean). Negatives are names of the entities of these texts.
+    """
+    reader, others, losses = Reader.of(model, data), Others.of(data.synonyms, data.entities), []
+    training, queries = model.module.training, data.queries
+    model.module.eval()
+    with torch.inference_mode():
+        for begin in range(0, len(queries), config.micro_batch):
+            batch = contrast(data, others, queries[begin : begin + config.micro_batch], config, begin)
+            losses.append(contrastive_losses(reader.read(batch), batch, config, metric_of(config)).cpu())
+    model.module.train(training)
+    return float(torch.cat(losses).double().mean())
+
+
+def train_label_attention(
+    model: LabelAttention,
+    documents: Iterable[Any],
+    kb: KnowledgeBase,
+    *,
+    out: str | PathLike[str],
+    dev: Iterable[Any] | None = None,
+    config: LabelAttentionTraining | None = None,
+    checkpoint_every: int = 500,
+    tensorboard: str | PathLike[str] | None = None,
+    announce: Announce = quiet,
+    on_log: Callable[[dict[str, Any]], None] = lambda figures: None,
+) -> LabelAttention:
+    """Train a transformer to attend to what entities are called in texts, and write it to a folder, without a head.
+
+    Args:
+        model: where it starts, see `LabelAttention.of`; it is not changed.
+        documents: annotated ones, or whatever `Corpus.of` makes them of; each is a text, and the spans of its mentions
+            are not looked at.
+        kb: the knowledge base. Pairs of a text and an entity in it that has one name alone are left out.
+        out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
+        dev: other annotated documents, to keep the best model: the one by which synonyms are likeliest, see
+            `development_loss`. Without them the last model is kept.
+        config: how it is trained.
+        checkpoint_every: steps between two checkpoints.
+        tensorboard: a folder for the log in the format of TensorBoard too.
+        announce: shows progress.
+        on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
+
+    Raises:
+        DataError: no document has an entity that the knowledge base holds, or none with synonyms; or a checkpoint
+            cannot be read.
+        TrainingError: the loss is NaN or infinite.
+        UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is of
+            another training, or another process is at it; the device does not compute in that precision; TensorBoard is
+            not installed.
+
+    """
+    config, target = config or LabelAttentionTraining(), Path(out).resolve()
+    check_replaceable(target)
+    if checkpoint_every < 1:
+        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    corpora = corpora_of(documents, dev)
+    data = annotated_texts(corpora, kb, contrastable=True)
+    accelerator = accelerator_of(config)
+    announce = announce if accelerator.is_main_process else quiet
+    shown = None if tensorboard is None else Path(tensorboard)
+    with training(target, job_of(model, corpora, kb, config=config), accelerator) as folder:
+        trainer = LabelAttentionTrainer(
+            model.with_head(None),
+            data["documents"],
+            data.get("dev"),
+            config,
+            folder,
+            accelerator,
+            announce,
+            checkpoint_every,
+            shown,
+            on_log,
+        )
+        trainer.run()
+        if accelerator.is_main_process:
+            trained = trainer.encoder
+            if dev is not None:
+                trained = LabelAttention.from_pretrained(best_model(folder, trainer.state))
+            trained.save_pretrained(target)
+    return LabelAttention.from_pretrained(target)

@@ -1,0 +1,326 @@
+"""Training of the linking head: is an entity in a text, going by what the text says of it (OSLAT, section 3.3).
+
+The transformer stays as it is, as its attention would no longer find spans; so what it makes of texts and names is made
+once. What a text says of a name follows from both in a step, by two small products, and is never kept: other negatives
+are drawn in every epoch. They are names of all entities of the knowledge base but those in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from arbo.encoders.model_folder import check_replaceable
+from arbo.encoders.pretrained import PROJECTION
+from arbo.encoders.tower import load_linear
+from arbo.errors import UsageError
+from arbo.knowledge_base import KnowledgeBase
+from arbo.progress import Announce, quiet
+from arbo.spans.label_attention import entity_in_text, label_attention
+from arbo.spans.model import LabelAttention
+from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, corpora_of, job_of
+from arbo.training.checkpoints import best_model
+from arbo.training.config import LinkingHeadConfig
+from arbo.training.loop import Trainer, accelerator_of, training
+from arbo.training.losses import focal_loss
+from arbo.training.names import Others
+from clustering.arrays import Bools, Floats, Ids
+from eval import nil_curve
+
+_NEGATIVES = 2  # as in `arbo.training.contrastive`
+
+
+class Asked(NamedTuple):
+    """Texts, and the names that each is asked for."""
+
+    text: Ids
+    """(texts,)"""
+    name: Ids
+    """(texts, names) -1 for none."""
+    is_there: Bools
+    """(texts, names) whether the name is of an entity in the text."""
+
+    def part(self, rows: slice | Ids) -> Asked:
+        """Take some of the texts."""
+        return Asked(self.text[rows], self.name[rows], self.is_there[rows])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Encoded:
+    """Texts and names as a model that no longer changes makes them."""
+
+    data: AnnotatedTexts
+    scaled: bool
+    tokens: list[Tensor]
+    """Of each text (tokens, dim)."""
+    names: Tensor
+    """(names, dim) as `Synonyms` counts them."""
+    others: Others
+
+    @classmethod
+    def of(cls, model: LabelAttention, data: AnnotatedTexts, announce: Announce = quiet) -> Self:
+        """Read everything once, in evaluation mode."""
+        tokens = [own for own, _ in model.token_vectors(data.texts, announce)]
+        names = model.name_vectors(data.kb, announce)[0][torch.from_numpy(data.synonyms.place)]
+        others = Others.of(data.synonyms, np.arange(len(data.kb)))
+        return cls(data, model.config.scaled, tokens, names, others)
+
+    @property
+    def queries(self) -> Ids:
+        """The texts that have an entity."""
+        return np.unique(self.data.text)
+
+    def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
+        """Ask each text for all names of its entities, and for ``n`` of others."""
+        synonyms, data = self.data.synonyms, self.data
+        own = [synonyms.of_entities(data.entity[data.start[text] : data.start[text + 1]]) for text in texts]
+        others = self.others.draw([synonyms.spelling[names] for names in own], n, rng)
+        width = max(map(len, own), default=0)
+        there = np.full((len(own), width), -1)
+        for row, names in zip(there, own, strict=True):
+            row[: len(names)] = names
+        return Asked(texts, np.hstack([there, others]), np.arange(width + n) < np.full((len(own), 1), width))
+
+    def read(self, asked: Asked) -> Tensor:
+        """Collect what each text says of the names that it is asked for; (texts, names, dim)."""
+        tokens = pad_sequence([self.tokens[i] for i in asked.text], batch_first=True)
+        length = torch.tensor([len(self.tokens[i]) for i in asked.text], device=tokens.device)
+        mask = torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
+        names = self.names[torch.from_numpy(np.maximum(asked.name, 0))]
+        return entity_in_text(label_attention(names, tokens, mask, scaled=self.scaled), tokens)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LinkingHead:
+    """The linear layer alone, as the loop trains it."""
+
+    linear: torch.nn.Linear
+    config: None = None
+
+    @classmethod
+    def of(cls, dim: int, device: torch.device) -> Self:
+        """Begin with even odds for everything: the problem has one optimum, whatever it is approached from."""
+        linear = torch.nn.Linear(dim, 1)
+        for weight in linear.parameters():
+            torch.nn.init.zeros_(weight)
+        return cls(linear.to(device))
+
+    @classmethod
+    def from_pretrained(cls, model: Path, config: None, /) -> Self:
+        """Load what `save_pretrained` wrote."""
+        return cls(load_linear(model / PROJECTION))
+
+    def save_pretrained(self, folder: Path, /) -> None:
+        """Write it."""
+        from safetensors.torch import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(self.linear.state_dict(), folder / PROJECTION)
+
+    def copy(self) -> Self:
+        """Return one with weights of its own."""
+        return replace(self, linear=deepcopy(self.linear))
+
+    @property
+    def module(self) -> torch.nn.Linear:
+        """All that has weights."""
+        return self.linear
+
+
+class Decisions(NamedTuple):
+    """Entities that texts are asked for, and how they are answered."""
+
+    score: Floats
+    """(asked,)"""
+    is_there: Bools
+    """(asked,)"""
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The highest F1 of saying that an entity is there, and the score from which on to say so."""
+        best = nil_curve(self.is_there, -self.score).best  # which finds what lies below a threshold
+        return best.f1, float(np.clip(-best.threshold, self.score.min(), self.score.max()))
+
+
+@dataclass(eq=False)
+class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
+    """A training of a linking head under way: `train_linking_head` makes one and runs it."""
+
+    data: Encoded
+    dev: Encoded | None
+    config: LinkingHeadConfig
+
+    def reading(self) -> Callable[..., Tensor]:
+        """Collect what makes logits; (texts, names)."""
+        linear = self.encoder.linear
+
+        def read(asked: Asked) -> Tensor:
+            return _logits(linear, self.data.read(asked))
+
+        return read
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Asked:
+        """Draw what the texts of a batch are asked for, and take some of them."""
+        rng = np.random.default_rng([self.config.seed, _NEGATIVES, step])
+        return self.data.asked(mentions, self.config.n_negatives, rng).part(rows)
+
+    def add_gradients(self, step: int, batch: Asked, share: float) -> float:
+        """Add the gradients of a batch's loss, each text counting for a share, and return the loss.
+
+        A text's loss is the mean over the names that it is asked for.
+        """
+        total, world = 0.0, self.accelerator.num_processes
+        begins = range(0, len(batch.text), self.config.micro_batch)
+        for begin in begins:
+            part = batch.part(slice(begin, begin + self.config.micro_batch))
+            with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
+                logits = self.model(part)
+                exists, is_there = (torch.from_numpy(a).to(logits.device) for a in (part.name >= 0, part.is_there))
+                losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * exists
+                loss = share * (losses.sum(dim=1) / exists.sum(dim=1)).sum()
+                self.accelerator.backward(loss * world)
+            total += float(loss.detach())
+        return total
+
+    @property
+    def best(self) -> str:
+        """How often it is right that an entity is in a text."""
+        return "f1"
+
+    def development_scores(self) -> dict[str, float]:
+        """Decide about the development texts, by the threshold that is best for them."""
+        assert self.dev is not None
+        return {"f1": decisions(self.encoder.linear, self.dev, self.config).best[0]}
+
+
+def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
+    """Ask each text for its entities and for about ``n_negatives`` others, the same each time; see `LabelAttention`.
+
+    An entity's score is that of its best name.
+    """
+    rng, synonyms = np.random.default_rng([config.seed, _NEGATIVES]), data.data.synonyms
+    score: list[Floats] = []
+    is_there: list[Bools] = []
+    for text in data.queries[:, None]:
+        drawn = data.asked(text, config.n_negatives, rng)
+        entity = np.unique(synonyms.owner[drawn.name[drawn.name >= 0]])
+        names = synonyms.of_entities(entity)
+        with torch.inference_mode():
+            logits = _logits(head, data.read(Asked(text, names[None], np.ones((1, len(names)), np.bool_))))[0]
+        first = np.searchsorted(synonyms.owner[names], entity)
+        score.append(np.maximum.reduceat(logits.cpu().numpy(), first))
+        is_there.append(np.isin(entity, synonyms.owner[drawn.name[drawn.is_there & (drawn.name >= 0)]]))
+    return Decisions(np.concatenate(score), np.concatenate(is_there))
+
+
+def train_linking_head(
+    model: LabelAttention,
+    documents: Iterable[Any],
+    kb: KnowledgeBase,
+    *,
+    out: str | PathLike[str],
+    dev: Iterable[Any] | None = None,
+    config: LinkingHeadConfig | None = None,
+    checkpoint_every: int = 500,
+    tensorboard: str | PathLike[str] | None = None,
+    announce: Announce = quiet,
+    on_log: Callable[[dict[str, Any]], None] = lambda figures: None,
+) -> LabelAttention:
+    """Train the linking head of a label-attention model, nothing else of it, and write both to a folder.
+
+    Args:
+        model: whose attention is trained; it is not changed. A head that it has is not begun with.
+        documents: annotated ones, or whatever `Corpus.of` makes them of; those without an entity are left out, as it
+            may only be that nobody annotated them.
+        kb: the knowledge base, from all of which negatives are drawn.
+        out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
+        dev: other annotated documents, to keep the best head, and to choose the score from which on an entity is in a
+            text: by the F1 of that decision, about the entities in each and others that are drawn. Without them the
+            last head is kept, and the threshold is that of even odds.
+        config: how it is trained.
+        checkpoint_every: steps between two checkpoints.
+        tensorboard: a folder for the log in the format of TensorBoard too.
+        announce: shows progress.
+        on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
+
+    Raises:
+        DataError: no document has an entity that the knowledge base holds, or a checkpoint cannot be read.
+        TrainingError: the loss is NaN or infinite.
+        UsageError: as of `train_label_attention`.
+
+    """
+    config, target = config or LinkingHeadConfig(), Path(out).resolve()
+    check_replaceable(target)
+    if checkpoint_every < 1:
+        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    corpora = corpora_of(documents, dev)
+    data = annotated_texts(corpora, kb)
+    accelerator = accelerator_of(config)
+    with training(target, job_of(model, corpora, kb, config=config), accelerator) as folder:
+        trained = fit_head(
+            model,
+            data,
+            folder,
+            config=config,
+            accelerator=accelerator,
+            announce=announce,
+            checkpoint_every=checkpoint_every,
+            tensorboard=tensorboard,
+            on_log=on_log,
+        )
+        if accelerator.is_main_process:
+            trained.save_pretrained(target)
+    return LabelAttention.from_pretrained(target)
+
+
+def fit_head(
+    model: LabelAttention,
+    data: Mapping[str, AnnotatedTexts],
+    folder: Path,
+    *,
+    config: LinkingHeadConfig,
+    accelerator: Accelerator,
+    announce: Announce,
+    checkpoint_every: int,
+    tensorboard: str | PathLike[str] | None,
+    on_log: Callable[[dict[str, Any]], None],
+) -> LabelAttention:
+    """Train a linking head in the folder of a training, and return the model with it; see `train_linking_head`."""
+    announce = announce if accelerator.is_main_process else quiet
+    encoded = {name: Encoded.of(model, texts, announce) for name, texts in data.items()}
+    device = model.tower.model.device
+    trainer = LinkingHeadTrainer(
+        LinkingHead.of(model.transformer.dim, device),
+        encoded["documents"],
+        encoded.get("dev"),
+        config,
+        folder,
+        accelerator,
+        announce,
+        checkpoint_every,
+        None if tensorboard is None else Path(tensorboard),
+        on_log,
+    )
+    trainer.run()
+    linear, threshold = trainer.encoder.copy().linear.to(device), 0.0
+    if trainer.dev is not None:
+        linear = LinkingHead.from_pretrained(best_model(folder, trainer.state), None).linear.to(device)
+        threshold = decisions(linear, trainer.dev, config).best[1]
+    return replace(model.with_head(linear), config=replace(model.config, entity_threshold=threshold))
+
+
+def _logits(head: torch.nn.Linear, said: Tensor) -> Tensor:
+    """Score what texts say of names; (..., dim) to (...)."""
+    logits: Tensor = head(said.to(head.weight.device))[..., 0]
+    return logits
