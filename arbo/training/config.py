@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
+AlignmentLoss = Literal["nt-xent", "multi-similarity"]
 Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
@@ -206,9 +207,12 @@ class SelfAlignmentConfig(ContrastiveConfig):
     epochs: int = 20
     learning_rate: float = 2e-3
     n_negatives: int = 50
+    loss: AlignmentLoss = "nt-xent"
+    """Or ``multi-similarity``, as SapBERT has it: of cosines, which no temperature divides."""
     projection: int = 128
     """Numbers of the vectors that are compared while training: two layers make them, which are then thrown away."""
 
+    _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {**ContrastiveConfig._CHOICES, "loss": get_args(AlignmentLoss)}
     _COUNTS = ("projection", *ContrastiveConfig._COUNTS)
 
 

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Pooling, Tower
-from arbo.training.config import ContrastiveConfig
+from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
 from arbo.training.loop import Examples, Trainable, Trainer
-from arbo.training.losses import nt_xent
+from arbo.training.losses import multi_similarity, nt_xent
 from arbo.training.names import Others, Synonyms
 from arbo.training.objective import comparable
 from clustering.arrays import Ids
@@ -73,9 +73,11 @@ def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveC
 def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig, metric: Metric) -> Tensor:
     """Compare the vectors of a batch, (queries, 1 + positives + negatives, dim), the anchors' first; (queries,)."""
     vectors = comparable(vectors.float(), metric)
-    scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:]) / config.temperature
+    scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
     exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
-    return nt_xent(scores, exists, config.n_positives)
+    if isinstance(config, SelfAlignmentConfig) and config.loss == "multi-similarity":
+        return multi_similarity(scores, exists, config.n_positives)
+    return nt_xent(scores / config.temperature, exists, config.n_positives)
 
 
 def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:

@@ -103,6 +103,31 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
     return each.sum(dim=1) / there.sum(dim=1).clamp(min=1)
 
 
+def multi_similarity(
+    scores: Tensor, exists: Tensor, n_positives: int, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5
+) -> Tensor:
+    """Equation 16 of Wang et al. (2019), "Multi-similarity loss with general pair weighting for deep metric learning".
+
+    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, as SapBERT (Liu et al. 2021) has it
+    in its experiments, whose numbers these are; no pair is left out.
+
+    Args:
+        scores: (anchors, positives + negatives) cosines.
+        exists: (anchors, positives + negatives) which there are.
+        n_positives: how many columns are positives.
+        alpha: how much the hardest positive counts beside the others,
+        beta: and the hardest negative.
+        base: l, the cosine that positives are drawn above, and negatives pushed below.
+
+    """
+    scores = _finite(scores, exists)
+    there = exists[:, :n_positives]
+    near = torch.where(there, -alpha * (scores[:, :n_positives] - base), -torch.inf)
+    pull = torch.logsumexp(pad(near, (1, 0)), dim=1) / alpha
+    push = torch.logsumexp(pad(beta * (scores[:, n_positives:] - base), (1, 0)), dim=1) / beta
+    return pull + push
+
+
 def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
     """Equation 5 of Lin et al. (2017): cross-entropy of a yes or no of which what is certain counts less.
 

@@ -1,0 +1,466 @@
+r"""OSLAT: where texts speak of entities, and of which, learnt from texts and the entities in them alone.
+
+A pair is a sentence and an entity in it. A tenth of the entities is unseen, none of their pairs is trained on; of each
+other one a tenth of its pairs is for test (`arbo.spans.pieces.entity_split`). *CRAFT*: anatomy and cell types, 90
+articles, with UBERON and CL as knowledge base. *QUAERO*: French drug leaflets (EMEA) and titles of articles (MEDLINE);
+there is no knowledge base, so that the names of a concept are what the training parts of both call it, and a concept that
+they do not have cannot be found (the table *pairs* counts them); trained on the training part of one half, tested on its
+test part, all in place of the tenths. The transformer is all-MiniLM-L6-v2, which was trained on English alone.
+
+`OSLAT` is the paper's three stages: names aligned, label attention, linking head. `NP` has no alignment, `No LA` no
+training of attention, `CD` is trained on the other half of QUAERO, `GT` looks at the gold spans of the entities that are
+in the text. `rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`, `NCE`: untrained, aligned by multi-similarity loss,
+aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
+
+**spans**: the words of the entity in a text, given both; stop words do not count. Micro is pooled over all pairs, macro
+the mean over pairs. Attention from 0.05 on is a span, as in the paper; `tuned` is by the threshold that is best in micro
+F1 on the development texts (CRAFT alone). **linking**: whether the entity of a pair is among the k best of its text, of
+all entities of the test pairs. Disjoint pairs are those whose entity stands in several pieces at once.
+
+**better start**: recall of a dual-encoder on CRAFT CL before and after 100 steps of `arbo train`'s defaults, begun with
+all-MiniLM-L6-v2 as it is, or aligned.
+
+**end to end**: `arbo link --find-mentions` on the raw test abstracts of NCBI disease (100), linked to MEDIC: mentions
+found, and found and linked; `exact` is the same characters and the same entity, `overlap` a common character.
+
+The plots, `benchmarks/plots/similarities.*`, have the density of the cosines of 1,000 pairs of synonyms and 1,000 pairs
+of names of different entities before and after alignment (figure C.1 of the paper).
+
+`--part`, `--corpus` and `--system` choose cells; each is kept in the cache folder, so that the tables can be made in
+several goes, and what is there is recorded: `--record` does that alone.
+
+Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
+beside this script).
+"""
+
+import argparse
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from corpora import DATA
+from report import HERE, record
+from trainings import CACHE, KNOWN, Cell, Cells, Data, hashed, key, recalls
+
+import arbo
+from arbo.documents import Corpus, Document
+from arbo.names import normalize_name
+from arbo.progress import bars
+from arbo.readers import read_documents, read_knowledge_base
+from arbo.spans.baselines import Fuzzy, RuleBased
+from arbo.spans.evaluation import Scorer, extraction_scores, text_linking_scores
+from arbo.spans.model import LabelAttention
+from arbo.spans.pieces import Pairs, entity_split, pieces
+from arbo.spans.splitting import sentences
+from arbo.spans.words import fold
+from eval import plot_thresholds
+
+Floats = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.integer[Any]]
+Bools = npt.NDArray[np.bool_]
+
+MODEL = "all-MiniLM-L6-v2"
+PLOTS = HERE / "plots"
+ALIGNMENT = arbo.SelfAlignmentConfig(learning_rate=5e-5, epochs=1000, steps=200, n_positives=2)
+ATTENTION = arbo.LabelAttentionTraining(
+    learning_rate=1e-4, epochs=1000, steps=200, batch_size=16, micro_batch=16, n_positives=2, n_negatives=50
+)
+HEAD = arbo.LinkingHeadConfig(learning_rate=2e-3, epochs=1000, steps=300)
+ONE_A_NAME = arbo.EncoderConfig()
+THRESHOLDS = np.round(np.geomspace(0.01, 0.5, 18), 4)
+QUAERO = {"EMEA": "MEDLINE", "MEDLINE": "EMEA"}
+HOW, WHAT = ("micro", "macro"), ("precision", "recall", "f1")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Texts to train on, pairs to test on, and a knowledge base."""
+
+    kb: arbo.KnowledgeBase
+    train: Corpus
+    test: Pairs
+    seen: Bools
+    """(pairs of test,)"""
+    dev: Pairs | None
+    outside: int
+    """Pairs of the test part whose entity has no name."""
+    unseen: Ids
+    """Entities that training does not know to exist."""
+
+    @cached_property
+    def known(self) -> arbo.KnowledgeBase:
+        """What training is told of the knowledge base."""
+        left_out = set(self.unseen.tolist())
+        return arbo.KnowledgeBase(entity for row, entity in enumerate(self.kb) if row not in left_out)
+
+    @property
+    def universe(self) -> Ids:
+        """Entities that texts are linked to."""
+        return np.unique(self.test.entity)
+
+
+def craft() -> Task:
+    """Read UBERON and CL together; the last tenth of the articles serves to tune."""
+    both = [
+        document
+        for part in ("train", "dev")
+        for document in read_documents(DATA / "craft" / part, "brat", types=("UBERON", "CL"))
+    ]
+    ontologies = (DATA / f"craft/ontologies/{name}.obo.gz" for name in ("UBERON", "CL"))
+    kb = arbo.KnowledgeBase(entity for path in ontologies for entity in read_knowledge_base(path, "obo"))
+    cut = len(both) - len(both) // 10
+    learnt, held = (named(pieces(Corpus(part), sentences).corpus) for part in (both[:cut], both[cut:]))
+    split = entity_split(learnt, kb)
+    outside = sum(1 for mention in learnt.mentions if not kb.rows_within(mention.gold or (), None))
+    return Task(kb, split.train, split.test, split.test_seen, Pairs.of(held, kb), outside, split.unseen)
+
+
+def quaero(half: str) -> Task:
+    """Read one half; names are those of the training parts of both."""
+    trained = {name: quaero_part(name, "train") for name in QUAERO}
+    kb = surface_forms(document for corpus in trained.values() for document in corpus)
+    learnt = named(pieces(trained[half], sentences).corpus)
+    split = entity_split(learnt, kb, test=0.0)
+    tested = named(pieces(quaero_part(half, "test"), sentences).corpus)
+    test = Pairs.of(tested, kb)
+    taught = Pairs.of(split.train, kb).entity
+    outside = len({(d.id, id_) for d in tested for m in d.mentions for id_ in m.gold or () if id_ not in kb})
+    return Task(kb, split.train, test, np.isin(test.entity, taught), None, outside, split.unseen)
+
+
+def quaero_part(half: str, part: str) -> Corpus:
+    """Read a part of a half, packed or not."""
+    folder = DATA / "quaero" / part
+    found = [path for path in folder.rglob("*") if path.name.startswith(half)]
+    return read_documents(min(found), "brat")
+
+
+def surface_forms(documents: Iterator[Document]) -> arbo.KnowledgeBase:
+    """Make an entity of each concept, called as its mentions are."""
+    names: dict[str, dict[str, None]] = {}
+    for document in documents:
+        for mention in document.mentions:
+            for id_ in mention.gold or ():
+                names.setdefault(id_, {}).setdefault(" ".join(mention.text.split()))
+    return arbo.KnowledgeBase(
+        arbo.Entity(id_, first, tuple(rest)) for id_, (first, *rest) in ((i, list(own)) for i, own in names.items())
+    )
+
+
+def named(corpus: Corpus) -> Corpus:
+    """Leave out texts without any entity, as the paper does."""
+    return Corpus(document for document in corpus if any(mention.gold for mention in document.mentions))
+
+
+TASKS = {"CRAFT": craft} | {f"QUAERO {half}": partial(quaero, half) for half in QUAERO}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """The models of a corpus, each made when it is asked for and kept."""
+
+    corpus: str
+
+    @cached_property
+    def task(self) -> Task:
+        """The data."""
+        return TASKS[self.corpus]()
+
+    def aligned(self, loss: str = "nt-xent") -> arbo.DualEncoder:
+        """Return an encoder whose names are aligned: those of the entities that training sees."""
+        config = replace(ALIGNMENT, loss=loss)
+        out = self._folder("aligned", loss, config)
+        if not out.is_dir():
+            start = arbo.DualEncoder.from_pretrained(MODEL, ONE_A_NAME)
+            arbo.train_self_alignment(
+                start, self.task.known, documents=self.task.train, out=out, config=config, announce=bars
+            )
+        return arbo.DualEncoder.from_pretrained(out)
+
+    def model(self, system: str) -> LabelAttention:
+        """Return a model with a linking head."""
+        aligns, attends = system != "NP", system != "No LA"
+        out = self._folder(system, ALIGNMENT if aligns else None, ATTENTION if attends else None, HEAD)
+        if not out.is_dir():
+            model = LabelAttention.of((self.aligned() if aligns else encoder()).mention_tower)
+            if attends:
+                attention = self._folder(system, "attention", ALIGNMENT if aligns else None, ATTENTION)
+                if not attention.is_dir():
+                    arbo.train_label_attention(
+                        model, self.task.train, self.task.known, out=attention, config=ATTENTION, announce=bars
+                    )
+                model = LabelAttention.from_pretrained(attention)
+            arbo.train_linking_head(model, self.task.train, self.task.known, out=out, config=HEAD, announce=bars)
+        return LabelAttention.from_pretrained(out)
+
+    def _folder(self, name: str, *settings: object) -> Path:
+        (CACHE / "models").mkdir(parents=True, exist_ok=True)
+        return CACHE / "models" / key("oslat", self.corpus, name, hashed(settings))
+
+
+def encoder() -> arbo.DualEncoder:
+    """Return the start."""
+    return arbo.DualEncoder.from_pretrained(MODEL, ONE_A_NAME)
+
+
+@dataclass(frozen=True)
+class BiEncoder:
+    """Compares the vector of a text with those of names, by cosine: the best name of each entity counts."""
+
+    encoder: arbo.DualEncoder
+
+    def score(self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+        """Score pairs of texts and entities."""
+        used, place = np.unique(entity, return_inverse=True)
+        read, row = np.unique(text, return_inverse=True)
+        names = self.encoder.encode_entities(arbo.KnowledgeBase(kb.entities[i] for i in used))
+        whole = self.encoder.encode_entities(
+            arbo.KnowledgeBase(arbo.Entity(str(i), " ".join(texts[i].split())) for i in read)
+        )
+        similarity = unit(whole.matrix)[whole.row] @ unit(names.matrix)[names.row].T
+        first = np.searchsorted(names.owner, np.arange(len(used)))
+        best: Floats = np.maximum.reduceat(similarity, first, axis=1)[row, place]
+        return best
+
+
+def unit(vectors: Any) -> Floats:
+    """Normalise."""
+    made: Floats = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return made
+
+
+@dataclass(frozen=True)
+class GoldSpans:
+    """A model that is told where the entities of a text are, and looks there; at others as it learnt to."""
+
+    model: LabelAttention
+    pairs: Pairs
+    known: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def score(self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+        """Score pairs of texts and entities."""
+        import torch
+
+        scores = self.model.score(texts, kb, text, entity)
+        place = {(t, e): i for i, (t, e) in enumerate(zip(text.tolist(), entity.tolist(), strict=True))}
+        rows = [
+            i
+            for i, pair in enumerate(zip(self.pairs.text.tolist(), self.pairs.entity.tolist(), strict=True))
+            if pair in place
+        ]
+        read = sorted({int(self.pairs.text[i]) for i in rows})
+        vectors = dict(zip(read, self.model.token_vectors([texts[i] for i in read]), strict=True))
+        head = self.model.head
+        assert head is not None
+        for i in rows:
+            row = int(self.pairs.text[i])
+            tokens, offsets = vectors[row]
+            inside = np.zeros(len(offsets), np.bool_)
+            for begin, end in (span for spans in self.pairs.mentions[i] for span in spans):
+                inside |= (offsets[:, 0] < end) & (offsets[:, 1] > begin)
+            if inside.any():
+                with torch.inference_mode():
+                    scores[place[row, int(self.pairs.entity[i])]] = head(tokens[torch.from_numpy(inside)].mean(0))[0]
+        return scores
+
+
+TRAINED = ("OSLAT", "NP", "No LA")
+SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
+LINKING = ("fuzzy", "unsup", "MS", "NCE", *TRAINED, "CD", "GT")
+
+
+def models(lab: Lab, system: str) -> LabelAttention:
+    """Return the model of a system, trained on the other half for the cross-domain one."""
+    if system == "CD":
+        return Lab(f"QUAERO {QUAERO[lab.corpus.split()[1]]}").model("OSLAT")
+    return lab.model("OSLAT" if system == "GT" else system)
+
+
+def spans(lab: Lab, system: str) -> dict[str, Any]:
+    """Extract spans of the test pairs, and score them."""
+    task, test = lab.task, lab.task.test
+    texts = [document.text for document in test.corpus]
+    if system not in (*TRAINED, "CD"):
+        baseline = Fuzzy() if system == "fuzzy" else RuleBased(fold if system == "rule-based" else normalize_name)
+        return told(task, test, baseline.spans(texts, task.kb, test.text, test.entity))
+    model = models(lab, system)
+    attention = model.attention(texts, task.kb, test.text, test.entity, bars)
+    found = told(task, test, attention.spans(texts, test.text, threshold=0.05))
+    if task.dev is not None:
+        dev = task.dev
+        known = [document.text for document in dev.corpus]
+        on_dev = model.attention(known, task.kb, dev.text, dev.entity, bars)
+        best = max(
+            THRESHOLDS.tolist(),
+            key=lambda t: extraction_scores(dev, on_dev.spans(known, dev.text, threshold=t))["all", "all"].micro.f1,
+        )
+        tuned = told(task, test, attention.spans(texts, test.text, threshold=best))
+        found |= {f"{name} tuned": value for name, value in tuned.items()} | {"tuned threshold": best}
+    return found
+
+
+def told(task: Task, pairs: Pairs, predicted: Sequence[Any]) -> dict[str, float]:
+    """Name the figures of extracted spans."""
+    scores = extraction_scores(pairs, predicted, seen=task.seen)
+    return {
+        f"{kind} {entities} {how} {what}": getattr(getattr(group, how), what)
+        for (kind, entities), group in scores.of.items()
+        for how in HOW
+        for what in WHAT
+    }
+
+
+def linking(lab: Lab, system: str) -> dict[str, Any]:
+    """Link the texts of the test pairs."""
+    task = lab.task
+    scorer: Scorer
+    if system == "fuzzy":
+        scorer = Fuzzy()
+    elif system in ("unsup", "MS", "NCE"):
+        losses = {"MS": "multi-similarity", "NCE": "nt-xent"}
+        scorer = BiEncoder(lab.aligned(losses[system]) if system in losses else encoder())
+    elif system == "GT":
+        scorer = GoldSpans(models(lab, system), task.test)
+    else:
+        scorer = models(lab, system)
+    scores = text_linking_scores(task.test, task.kb, scorer, universe=task.universe, seen=task.seen, announce=bars)
+    groups = {"all": scores.overall, "seen": scores.seen, "unseen": scores.unseen, **scores.macro["spans"].groups}
+    return {f"{name} @{k}": value for name, counts in groups.items() if counts for k, value in counts.recall.items()}
+
+
+def similarities(lab: Lab) -> dict[str, Any]:
+    """Compare 1,000 pairs of synonyms and 1,000 pairs of other names before and after alignment."""
+    rng, names, owner = np.random.default_rng(0), [], []
+    for row in np.unique(Pairs.of(lab.task.train, lab.task.kb).entity).tolist():
+        own = lab.task.kb.entities[row]
+        spelt = list(dict.fromkeys((own.name, *own.aliases)))
+        names += spelt
+        owner += [row] * len(spelt)
+    of, n = np.array(owner), len(names)
+    one = rng.integers(n, size=200_000)
+    other = rng.integers(n, size=200_000)
+    near = np.array([rng.choice(np.flatnonzero(of == of[i])) for i in one[:5000]])
+    positive = np.column_stack([one[:5000], near])[one[:5000] != near][:1000]
+    negative = np.column_stack([one, other])[of[one] != of[other]][:1000]
+    found: dict[str, Any] = {}
+    for name, model in (("before", encoder()), ("after", lab.aligned())):
+        made = model.encode_entities(arbo.KnowledgeBase(arbo.Entity(str(i), text) for i, text in enumerate(names)))
+        vectors = unit(made.matrix)[made.row]
+        for kind, pairs in (("synonyms", positive), ("others", negative)):
+            found[f"{kind}, {name}"] = np.einsum("ij,ij->i", *(vectors[column] for column in pairs.T)).tolist()
+    return found
+
+
+def better_start(name: str) -> dict[str, Any]:
+    """Train a dual-encoder from a start, and score it."""
+    data = Data.of(KNOWN["CRAFT CL"])
+    config = replace(arbo.TrainingConfig(), epochs=1000, steps=100)
+    start, out = encoder(), CACHE / "models" / key("oslat", "start", name)
+    if name == "aligned":
+        folder = CACHE / "models" / key("oslat", "cl", "aligned", hashed(ALIGNMENT))
+        if not folder.is_dir():
+            arbo.train_self_alignment(start, data.kb, out=folder, config=ALIGNMENT, announce=bars)
+        start = arbo.DualEncoder.from_pretrained(folder, ONE_A_NAME)
+    before = recalls(data, start)
+    trained = arbo.train(start, data.train, data.kb, out=out, config=config, announce=bars)
+    after = recalls(data, trained)
+    shutil.rmtree(out)
+    return {
+        f"recall@{k} {when}": of[f"recall@{k}"] for when, of in (("before", before), ("after", after)) for k in (1, 64)
+    }
+
+
+def filled(chosen: Any) -> None:
+    """Make the cells that are asked for."""
+    for corpus in chosen.corpus or TASKS:
+        lab = Lab(corpus)
+        if chosen.part in (None, "similarities"):
+            cell: Cell = {"part": "similarities", "corpus": corpus, "system": "aligned"}
+            CELLS.keep(cell, lambda _, lab=lab: {"scores": similarities(lab)})
+        for part, systems, make in (("spans", SPANS, spans), ("linking", LINKING, linking)):
+            for system in systems:
+                wanted = chosen.part in (None, part) and system in (chosen.system or systems)
+                if wanted and (system != "CD" or corpus != "CRAFT"):
+                    cell = {"part": part, "corpus": corpus, "system": system}
+                    CELLS.keep(cell, lambda _, make=make, lab=lab, system=system: {"scores": make(lab, system)})
+    if chosen.part in (None, "start"):
+        for name in ("untrained", "aligned"):
+            cell = {"part": "start", "corpus": "CRAFT CL", "system": name}
+            CELLS.keep(cell, lambda _, name=name: {"scores": better_start(name)})
+
+
+def record_all() -> None:
+    """Record every cell that is there, and plot."""
+    PLOTS.mkdir(exist_ok=True)
+    order = list(dict.fromkeys((*SPANS, *LINKING, "untrained", "aligned")))
+    cells = sorted(CELLS.read(), key=lambda cell: (cell["part"], cell["corpus"], order.index(cell["system"])))
+    figures: dict[str, float] = {}
+    tables: dict[str, list[dict[str, Any]]] = {"pairs": [sizes(name) for name in TASKS]}
+    for cell in cells:
+        scores, whose = cell["scores"], {"corpus": cell["corpus"], "system": cell["system"]}
+        if cell["part"] == "similarities":
+            drawn(scores, key("similarities", cell["corpus"]))
+            whose |= {f"mean of {name}": float(np.mean(values)) for name, values in scores.items()}
+            tables.setdefault("similarities", []).append(whose)
+        elif cell["part"] == "spans":
+            for kind in ("contiguous", "disjoint", "all"):
+                row = whose | {"spans": kind}
+                row |= {f"{how} {what}": scores[f"{kind} all {how} {what}"] for how in HOW for what in WHAT}
+                row |= {
+                    f"micro f1 {entities}": scores[f"{kind} {entities} micro f1"] for entities in ("seen", "unseen")
+                }
+                row |= {"tuned": scores[f"{kind} all micro f1 tuned"]} if "tuned threshold" in scores else {}
+                tables.setdefault("spans", []).append(row)
+                figures[key(*whose.values(), kind, "micro f1")] = scores[f"{kind} all micro f1"]
+        else:
+            tables.setdefault(cell["part"], []).append(whose | scores)
+            figures |= {key(*whose.values(), name): value for name, value in scores.items()}
+    record("oslat", "python benchmarks/oslat.py", figures, tables=tables)
+
+
+def sizes(name: str) -> dict[str, Any]:
+    """Tell how many pairs there are."""
+    task = Lab(name).task
+    return {
+        "corpus": name,
+        "names": len(task.kb.names().names),
+        "training texts": len(task.train),
+        "training pairs": len(Pairs.of(task.train, task.kb)),
+        "test pairs": len(task.test),
+        "disjoint": int(task.test.disjoint.sum()),
+        "seen": int(task.seen.sum()),
+        "unseen": int((~task.seen).sum()),
+        "entities to choose from": len(task.universe),
+        "pairs of no entity": task.outside,
+    }
+
+
+def drawn(scores: dict[str, list[float]], name: str) -> None:
+    """Draw densities of similarities."""
+    edges = np.linspace(-0.4, 1.0, 71)
+    curves = {kind: np.histogram(values, edges, density=True)[0] for kind, values in scores.items()}
+    plot_thresholds(edges[:-1], curves, PLOTS / f"{name}.svg", xlabel="cosine of two names", ylabel="density")
+
+
+def main() -> None:
+    """Fill the cells that are asked for and record all there are."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--part", choices=["similarities", "spans", "linking", "start"], help="default: all")
+    parser.add_argument("--corpus", action="append", choices=TASKS, help="default: all")
+    parser.add_argument("--system", action="append", choices=[*dict.fromkeys((*SPANS, *LINKING))], help="default: all")
+    parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
+    asked = parser.parse_args()
+    if not asked.record:
+        filled(asked)
+    record_all()
+
+
+CELLS = Cells("oslat", lambda cell: (ALIGNMENT, ATTENTION, HEAD, MODEL))
+
+if __name__ == "__main__":
+    main()
