@@ -1,21 +1,23 @@
 r"""OSLAT: where texts speak of entities, and of which, learnt from texts and the entities in them alone.
 
 A pair is a sentence and an entity in it. A tenth of the entities is unseen, none of their pairs is trained on; of each
-other one a tenth of its pairs is for test (`arbo.spans.pieces.entity_split`). *CRAFT*: anatomy and cell types, 90
-articles, with UBERON and CL as knowledge base. *QUAERO*: French drug leaflets (EMEA) and titles of articles (MEDLINE);
-there is no knowledge base, so that the names of a concept are what the training parts of both call it, and a concept that
-they do not have cannot be found (the table *pairs* counts them); trained on the training part of one half, tested on its
-test part, all in place of the tenths. The transformer is all-MiniLM-L6-v2, which was trained on English alone.
+other one a tenth of its pairs is for test (`arbo.spans.pieces.entity_split`). *CRAFT*: anatomy and cell types, the
+training articles of CRAFT and of its development part but the last tenth, with UBERON and CL as knowledge base.
+*QUAERO*: French drug leaflets (EMEA) and titles of articles (MEDLINE); there is no knowledge base, so that the names of
+a concept are what the training parts of both call it, and a concept that they do not have cannot be found (the table
+*pairs* counts them); trained on the training part of one half without a tenth of its entities, tested on all of its
+test part. The transformer is all-MiniLM-L6-v2, which was trained on English alone.
 
 `OSLAT` is the paper's three stages: names aligned, label attention, linking head. `NP` has no alignment, `No LA` no
-training of attention, `CD` is trained on the other half of QUAERO, `GT` looks at the gold spans of the entities that are
-in the text. `rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`, `NCE`: untrained, aligned by multi-similarity loss,
-aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
+training of attention, `CD` is trained on the other half of QUAERO, `GT` is told where the entities of a text are.
+`rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`, `NCE`: untrained,
+aligned by multi-similarity loss, aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
 
 **spans**: the words of the entity in a text, given both; stop words do not count. Micro is pooled over all pairs, macro
-the mean over pairs. Attention from 0.05 on is a span, as in the paper; `tuned` is by the threshold that is best in micro
-F1 on the development texts (CRAFT alone). **linking**: whether the entity of a pair is among the k best of its text, of
-all entities of the test pairs. Disjoint pairs are those whose entity stands in several pieces at once.
+the mean over pairs. Attention from 0.05 on is a span, as in the paper; `tuned` is micro F1 by the threshold that is
+best on the development texts (the last tenth of CRAFT's articles). Disjoint pairs are those whose entity stands in
+several pieces at once. **linking**: whether the entity of a pair is among the k best of its text, of all entities of
+the test pairs.
 
 **better start**: recall of a dual-encoder on CRAFT CL before and after 100 steps of `arbo train`'s defaults, begun with
 all-MiniLM-L6-v2 as it is, or aligned.

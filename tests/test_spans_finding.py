@@ -13,6 +13,7 @@ import pytest
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
 from arbo.encoders import NgramEncoder
+from arbo.progress import Announce, quiet
 from arbo.readers import read_documents
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
@@ -76,11 +77,13 @@ def test_found_mentions_are_mentions_of_their_documents() -> None:
 class Reads:
     """Knows two words of one entity."""
 
-    def score(self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray) -> np.ndarray:
+    def score(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray, announce: Announce = quiet
+    ) -> np.ndarray:
         return np.where(entity == kb.index("D4"), 2.0, -1.0).astype(np.float32)
 
     def spans(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray
+        self, texts: Sequence[str], kb: KnowledgeBase, text: np.ndarray, entity: np.ndarray, announce: Announce = quiet
     ) -> list[tuple[tuple[int, int], ...]]:
         assert set(entity.tolist()) <= {kb.index("D4")}
         places = [[(texts[row].find(word), word) for word in ("swelling", "knee")] for row in text.tolist()]

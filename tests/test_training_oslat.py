@@ -31,10 +31,11 @@ from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
 from arbo.spans.model import LabelAttention  # noqa: E402
 from arbo.training.annotated_texts import AnnotatedTexts  # noqa: E402
+from arbo.training.contrastive import Contrast, contrastive_losses  # noqa: E402
 from arbo.training.label_attention import LabelAttentionTrainer, train_label_attention  # noqa: E402
 from arbo.training.linking_head import Decisions, Encoded, decisions  # noqa: E402
 from arbo.training.loop import accelerator_of  # noqa: E402
-from arbo.training.losses import focal_loss, nt_xent  # noqa: E402
+from arbo.training.losses import focal_loss, multi_similarity, nt_xent  # noqa: E402
 from arbo.training.oslat import train_oslat  # noqa: E402
 from arbo.training.self_alignment import Aligning, NamesAlone, SelfAlignmentTrainer, train_self_alignment  # noqa: E402
 
@@ -103,6 +104,35 @@ def test_each_positive_is_contrasted_with_all_negatives(n_positives: int) -> Non
         rest = np.exp(row[n_positives:][there[n_positives:]]).sum()
         own = np.exp(row[:n_positives][there[:n_positives]])
         assert float(loss) == pytest.approx(np.mean(-np.log(own / (own + rest))) if len(own) else 0, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_positives", [0, 2])
+def test_the_multi_similarity_loss(n_positives: int) -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.uniform(-1, 1, size=(50, n_positives + 4))
+    exists = rng.random(scores.shape) < 0.6
+    exists[0] = False
+    given_ = torch.from_numpy(scores).float().requires_grad_()
+    losses = multi_similarity(given_, torch.from_numpy(exists), n_positives)
+    losses.sum().backward()
+    assert given_.grad is not None
+    assert torch.isfinite(given_.grad).all()
+    assert not given_.grad[~torch.from_numpy(exists)].any()
+    for row, there, loss in zip(scores, exists, losses.detach(), strict=True):
+        near, far = row[:n_positives][there[:n_positives]], row[n_positives:][there[n_positives:]]
+        expected = np.log1p(np.exp(-2 * (near - 0.5)).sum()) / 2 + np.log1p(np.exp(50 * (far - 0.5)).sum()) / 50
+        assert float(loss) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_names_may_be_aligned_by_multi_similarity() -> None:
+    vectors = torch.from_numpy(np.random.default_rng(2).normal(size=(1, 4, 5))).float()
+    batch = Contrast(np.array([0]), np.array([[0, 1, 2, 3]]))
+    cosine = torch.nn.functional.cosine_similarity(vectors[:, :1], vectors[:, 1:], dim=2)
+    config = SelfAlignmentConfig(loss="multi-similarity", n_positives=1, n_negatives=2)
+    expected = multi_similarity(cosine, torch.ones(1, 3, dtype=torch.bool), 1)
+    torch.testing.assert_close(contrastive_losses(vectors, batch, config, "cosine"), expected)
+    with pytest.raises(UsageError, match="loss 'margin' is not one of nt-xent, multi-similarity"):
+        SelfAlignmentConfig(loss="margin")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("alpha", "gamma"), [(0.25, 2.0), (0.5, 0.0)])
@@ -498,6 +528,13 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     training = done.json["training"]
     assert (training["attention"]["n_negatives"], training["attention"]["steps"]) == (4, 1)
     assert (training["head"]["n_negatives"], training["head"]["gamma"], training["head"]["steps"]) == (6, 1, 1)
+    found = run("spans", *docs, *kb, "--encoder", model, "--json")
+    assert found.code == 0, found.err
+    assert found.json["documents"] == 6
+    assert all(mention["score"] >= trained.threshold for mention in found.json["found"])
+    linked = run("link", *docs, *kb, "--find-mentions", model, "--out", folder / "run", "--json")
+    assert linked.code == 0, linked.err
+    assert linked.json["mentions"] == found.json["mentions"]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ def spans(
             "--encoder",
             metavar="FINDER",
             help="What finds them: `dictionary`, names of the knowledge base that stand in the text but for case, "
-            "plurals and stop words, and the abbreviations that the text gives them; or `fuzzy`, runs of words spelt "
-            "much like a name.",
+            "plurals and stop words, and the abbreviations that the text gives them; `fuzzy`, runs of words spelt much "
+            "like a name; or a model that `arbo train --preset oslat` made.",
         ),
     ] = "dictionary",
     out: Annotated[

@@ -144,14 +144,24 @@ def load_finder(name: str, option: str) -> Finder:
     """Return what finds mentions in unmarked documents."""
     from arbo.errors import UsageError
     from arbo.spans.baselines import Fuzzy
-    from arbo.spans.finding import DictionaryFinder, PairFinder
+    from arbo.spans.finding import DictionaryFinder, PairFinder, without_repetition
 
     if name == "dictionary":
         return DictionaryFinder()
     if name == "fuzzy":
         reader = Fuzzy()
         return PairFinder(reader, reader.threshold)
-    raise UsageError(f"{option} {name!r}: there are `dictionary`, the names as they are, and `fuzzy`, much like them")
+    if not Path(name).is_dir():
+        raise UsageError(
+            f"{option} {name!r}: there are `dictionary`, the names as they are, `fuzzy`, much like them, and models: "
+            "the folder that arbo train --preset oslat wrote"
+        )
+    from arbo.spans.model import LabelAttention
+
+    model = LabelAttention.from_pretrained(name)
+    if model.head is None:
+        raise UsageError(f"{option} {name}: the model has no linking head; train one with arbo train --preset oslat")
+    return PairFinder(model, model.threshold, mentions=without_repetition)
 
 
 def _check_name(model: str) -> None:

@@ -185,9 +185,9 @@ FindMentions = Annotated[
     typer.Option(
         "--find-mentions",
         metavar="FINDER",
-        help="Find the mentions first, as `arbo spans` does: `dictionary` or `fuzzy`. Mentions that DOCS have are not "
-        "looked at; if they are annotated, what was found and linked is scored against them. [default: link the "
-        "mentions of DOCS]",
+        help="Find the mentions first, as `arbo spans` does: `dictionary`, `fuzzy`, or a model of `arbo train --preset "
+        "oslat`. Mentions that DOCS have are not looked at; if they are annotated, what was found and linked is scored "
+        "against them. [default: link the mentions of DOCS]",
     ),
 ]
 DryRun = Annotated[

@@ -15,6 +15,7 @@ import numpy as np
 
 from arbo.errors import MissingDependency
 from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.words import Offsets, fold, windows, words
@@ -37,11 +38,13 @@ class RuleBased:
     normalize: Callable[[str], str] = fold
     """What two words have in common that are one, letter case left out; `arbo.names.normalize_name` folds more."""
 
-    def spans(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> list[Spans]:
+    def spans(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> list[Spans]:
         """Return for each pair where its entity's names are; of names that overlap the longest."""
         dictionary = Dictionary.of(kb, np.unique(entity).tolist(), normalize=self.normalize)
         found: list[Spans] = [()] * len(text)
-        for row, pairs in _by_text(text):
+        for row, pairs in _by_text(text, announce):
             named = defaultdict(list)
             for match in dictionary.matches(texts[row]):
                 for owner in match.entities:
@@ -53,10 +56,13 @@ class RuleBased:
                 found[pair] = tuple(spans[place][0] for place in kept)
         return found
 
-    def score(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+    def score(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
         """Return for each pair the characters of the longest name found, 0 for none."""
         longest = (
-            max((end - begin for begin, end in spans), default=0) for spans in self.spans(texts, kb, text, entity)
+            max((end - begin for begin, end in spans), default=0)
+            for spans in self.spans(texts, kb, text, entity, announce)
         )
         return np.fromiter(longest, np.float32, len(text))
 
@@ -72,25 +78,29 @@ class Fuzzy:
     threshold: float = 0.8
     """The least similarity of a run that is a span."""
 
-    def spans(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> list[Spans]:
+    def spans(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> list[Spans]:
         """Return for each pair the runs at or above the threshold; of those that overlap the most similar."""
         found: list[Spans] = [()] * len(text)
-        for pair, runs, similarity in self._similarities(texts, kb, text, entity):
+        for pair, runs, similarity in self._similarities(texts, kb, text, entity, announce):
             kept = np.flatnonzero(similarity >= self.threshold)
             spans = [((begin, end),) for begin, end in runs[kept].tolist()]
             chosen = without_overlaps(spans, similarity[kept].tolist())
             found[pair] = tuple(sorted(spans[place][0] for place in chosen))
         return found
 
-    def score(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+    def score(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
         """Return for each pair the similarity of the run that is most like a name, 0 in a text without words."""
         best = np.zeros(len(text), np.float32)
-        for pair, _, similarity in self._similarities(texts, kb, text, entity):
+        for pair, _, similarity in self._similarities(texts, kb, text, entity, announce):
             best[pair] = similarity.max(initial=0.0)
         return best
 
     def _similarities(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce
     ) -> Iterator[tuple[int, Offsets, Floats]]:
         """Yield each pair, the runs of its text, and how like each is to the most similar name of the entity."""
         try:
@@ -99,7 +109,7 @@ class Fuzzy:
         except ImportError as error:
             raise MissingDependency("fuzzy matching", extra="spans") from error
         names = {row: _names(kb.entities[row]) for row in np.unique(entity).tolist()}
-        for row, pairs in _by_text(text):
+        for row, pairs in _by_text(text, announce):
             for begin in range(0, len(pairs), _AT_ONCE):
                 chosen = pairs[begin : begin + _AT_ONCE]
                 sought = [names[int(entity[pair])] for pair in chosen]
@@ -112,12 +122,12 @@ class Fuzzy:
                     yield pair, runs, best
 
 
-def _by_text(text: Ids) -> Iterable[tuple[int, list[int]]]:
+def _by_text(text: Ids, announce: Announce) -> Iterable[tuple[int, list[int]]]:
     """Return each text with its pairs."""
     pairs: dict[int, list[int]] = {}
     for pair, row in enumerate(text.tolist()):
         pairs.setdefault(row, []).append(pair)
-    return pairs.items()
+    return announce("texts")(pairs.items(), len(pairs))
 
 
 def _names(entity: Entity) -> list[str]:

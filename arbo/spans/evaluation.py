@@ -29,7 +29,9 @@ _ENTITIES = ("seen", "unseen", "all")
 class Scorer(Protocol):
     """Says how surely texts name entities; higher is surer."""
 
-    def score(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+    def score(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
         """Return a score for each pair of a text and an entity, by their rows."""
 
 

@@ -54,7 +54,9 @@ class Finder(Protocol):
 class Reader(Scorer, Protocol):
     """Says of pairs of a text and an entity how surely the text names the entity, and in which of its words."""
 
-    def spans(self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids) -> list[Spans]:
+    def spans(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> list[Spans]:
         """Return for each pair the spans that name the entity, if it is named at all."""
 
 
@@ -216,10 +218,10 @@ class PairFinder:
         """Propose mentions, of the entities whose score is the threshold or more."""
         found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
         texts = [piece.text for piece in found.pieces.corpus]
-        score = self.reader.score(texts, kb, found.text, found.entity)
+        score = self.reader.score(texts, kb, found.text, found.entity, announce)
         likely = np.flatnonzero(score >= self.threshold)
         text, entity = found.text[likely], found.entity[likely]
-        for place, spans in enumerate(self.reader.spans(texts, kb, text, entity)):
+        for place, spans in enumerate(self.reader.spans(texts, kb, text, entity, announce)):
             piece = int(text[place])
             origin = int(found.pieces.begin[piece])
             for mention in self.mentions(texts[piece], spans):
