@@ -22,7 +22,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from arbo.candidates import Candidates, gold_rows, is_gold, known, with_gold
+from arbo.candidates import Candidates, gaps_filled, gold_rows, is_gold, with_gold
 from arbo.documents import Corpus
 from arbo.encoders import CrossEncoder, MentionInput
 from arbo.encoders.cross import Pairs
@@ -63,7 +63,7 @@ class RerankingSet:
     """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
     entity in its domain is not trained on."""
     retrieval: Floats
-    """(mentions, 1 + k) the first stage's score of each, see `arbo.candidates.known`."""
+    """(mentions, 1 + k) the first stage's score of each, see `arbo.candidates.gaps_filled`."""
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:
@@ -80,7 +80,7 @@ class RerankingSet:
         positive[annotated, 0] = data.entity
         compared = with_gold(candidates, positive)
         negatives = np.where(is_gold(compared.entities, gold_rows(corpus, kb)), -1, compared.entities)
-        scores = known(compared.scores)
+        scores = gaps_filled(compared.scores)
         own = np.where(compared.entities == positive, scores, -np.inf).max(axis=1, initial=-np.inf, keepdims=True)
         nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, own, 0), scores])
         return cls(data.inputs, kb, nodes[annotated], retrieval[annotated].astype(np.float32))
