@@ -9,6 +9,7 @@ ones: SELF is ``with_gold(candidates, gold)``, UNION ``with_gold(union(*sets), g
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -107,11 +108,11 @@ class Candidates:
             UsageError: the run is not of this knowledge base.
 
         """
-        told = result.manifest["knowledge_base"]
+        told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
         if told is None:
             raise UsageError("the run has no candidates: it was discovered without a knowledge base")
-        if told["fingerprint"] != kb.fingerprint:
-            raise UsageError(_other("the run was", "another knowledge base", told["fingerprint"], kb.fingerprint))
+        if other := other_origin((documents, told["fingerprint"]), (documents, kb.fingerprint)):
+            raise UsageError(f"the run was made with {other}")
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -120,8 +121,13 @@ class Candidates:
         count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
         scores = result.link_table["candidate_scores"].combine_chunks().flatten()
         return cls(
-            *_padded(rows.to_numpy(zero_copy_only=False), scores.to_numpy(), count, int(count.max(initial=0))),
-            result.manifest["documents"]["fingerprint"],
+            *_padded(
+                rows.to_numpy(zero_copy_only=False),
+                scores.to_numpy(),
+                count,
+                min(result.manifest["config"]["candidates"], len(kb)),
+            ),
+            documents,
             kb.fingerprint,
             result.manifest["encoder"],
         )
@@ -130,6 +136,23 @@ class Candidates:
     def k(self) -> int:
         """How many places each mention has."""
         return int(self.entities.shape[1])
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Fingerprints of the documents and of the knowledge base."""
+        return self.documents, self.knowledge_base
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the entities and their scores."""
+        digest = hashlib.sha256(str(self.entities.shape).encode("ascii"))
+        for array in (self.entities, self.scores):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    def first(self, k: int) -> Self:
+        """Return the best ``k`` of each mention."""
+        return replace(self, entities=self.entities[:, :k], scores=self.scores[:, :k])
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -144,12 +167,8 @@ class Candidates:
             DataError: another fingerprint; or arrays that do not fit, whatever the fingerprints say.
 
         """
-        for what, own, given in (
-            ("other documents", self.documents, documents.fingerprint),
-            ("another knowledge base", self.knowledge_base, kb.fingerprint),
-        ):
-            if own != given:
-                raise DataError(_other("the candidates were", what, own, given))
+        if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
+            raise DataError(f"the candidates were made with {other}")
         if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
             raise DataError(
                 f"the candidates are of {len(self):,} mentions and name rows up to {self.entities.max(initial=-1):,}; "
@@ -310,12 +329,8 @@ def union(*candidates: Candidates) -> Candidates:
         raise ValueError("a union needs at least one set of candidates")
     first = candidates[0]
     for place, other in enumerate(candidates):
-        for what, own, given in (
-            ("other documents", other.documents, first.documents),
-            ("another knowledge base", other.knowledge_base, first.knowledge_base),
-        ):
-            if own != given:
-                raise ValueError(_other(f"set {place} was", what, own, given))
+        if differs := other_origin(other.origin, first.origin):
+            raise ValueError(f"set {place} was made with {differs}")
     entities = np.concatenate([one.entities for one in candidates], axis=1)
     rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
     entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))
@@ -331,10 +346,18 @@ def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
     return np.take_along_axis(entities, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def known(scores: Floats) -> Floats:
+def gaps_filled(scores: Floats) -> Floats:
     """Give what nobody scored the lowest score of its mention, or 0 where there is none; (mentions, k)."""
     lowest = np.where(np.isfinite(scores), scores, np.float32(np.inf)).min(axis=1, initial=np.inf, keepdims=True)
     return np.where(np.isfinite(scores), scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
+
+
+def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
+    """Tell two `Candidates.origin` apart: what ``own`` is of and ``given`` is not, None where they are the same."""
+    for what, one, other in zip(("other documents", "another knowledge base"), own, given, strict=True):
+        if one != other:
+            return f"{what}: that fingerprint is {one}, this one {other}; {_MEND}"
+    return None
 
 
 def repeated(entities: Ids) -> Bools:
@@ -391,7 +414,3 @@ def _metadata(file: Path) -> dict[str, Any]:
     if not isinstance(own, dict) or any(type(own.get(name)) is not kind for name, kind in _KEYS.items()):
         raise DataError(f"what the file says of itself is incomplete; {_MEND}", file=str(file))
     return own
-
-
-def _other(whose: str, what: str, own: str, given: str) -> str:
-    return f"{whose} made with {what}: that fingerprint is {own}, this one {given}; {_MEND}"

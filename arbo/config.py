@@ -56,13 +56,11 @@ class LinkerConfig:
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; any number below all edges does the same")
-        margin = self.skip_margin
-        if margin is not None and (type(margin) not in (int, float) or not 0 <= margin < float("inf")):
-            raise UsageError(f"skip_margin must be a number of at least 0 or None, not {margin!r}")
+        check_skip_margin(self.skip_margin)
         for name in ("expand_abbreviations", "rerank_mentions"):
             if type(getattr(self, name)) is not bool:
                 raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}")
-        if self.rerank_mentions and margin is not None:
+        if self.rerank_mentions and self.skip_margin is not None:
             raise UsageError("rerank_mentions reads the candidates of all mentions: leave skip_margin out")
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
@@ -82,6 +80,12 @@ class LinkerConfig:
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, ready for JSON."""
         return asdict(self)
+
+
+def check_skip_margin(margin: float | None) -> None:
+    """Raise UsageError unless a margin can be meant, see `LinkerConfig.skip_margin`."""
+    if margin is not None and (type(margin) not in (int, float) or not 0 <= margin < float("inf")):
+        raise UsageError(f"skip_margin must be a number of at least 0 or None, not {margin!r}")
 
 
 def tuned_encoder(path: str | PathLike[str]) -> dict[str, Any] | None:

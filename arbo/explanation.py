@@ -51,7 +51,7 @@ def _explain_link(result: Result, link: Link) -> Explanation:
         Step(at.mention.id, at.expansion or at.mention.text, at.mention.document_id, at.step) for at in reversed(chain)
     ]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
-    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_similarity(link)}:"]
+    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(link, _measure(result))}:"]
     lines.append(f"    {link.entity_name} ({link.entity})")
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
@@ -67,7 +67,7 @@ def _explain_nil(result: Result, link: Link) -> Explanation:
     if link.candidates:
         id_, score = link.candidates[0]
         lines.append(
-            f"    the nearest entity, {id_}, has similarity {score:.3f}; entity edges go up to "
+            f"    the nearest entity, {id_}, has {_measure(result)} {score:.3f}; entity edges go up to "
             f"dissimilarity {_number(entity_limit)}{by_mentions}"
         )
     cluster = result.cluster_of(link)
@@ -93,8 +93,13 @@ def _called(link: Link) -> str:
     return f'"{link.mention.text}"{expansion} in {link.mention.document_id}'
 
 
-def _similarity(link: Link) -> str:
-    own = f"similarity {_number(link.score)}"
+def _measure(result: Result) -> str:
+    """Name what a score is: an encoder's, or a reranker's."""
+    return "probability" if "reranker" in result.manifest["encoder"] else "similarity"
+
+
+def _score(link: Link, measure: str) -> str:
+    own = f"{measure} {_number(link.score)}"
     if link.margin is None:
         return own
     (nearest, score), (second, _) = link.candidates[:2]

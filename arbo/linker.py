@@ -37,7 +37,10 @@ class Linker:
         announce: shows progress, see `arbo.progress`.
         tuning: how `tune` chose the configuration.
         reranker: reads each mention with its candidates, and makes their edges, see `arbo.reranker`; None leaves that
-            to the encoder.
+            to the encoder, as `discover` does.
+
+    Raises:
+        UsageError: settings for a reranker, and none.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -57,6 +60,9 @@ class Linker:
     def __post_init__(self) -> None:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
+        if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
+            name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
+            raise UsageError(f"{name} is for a reranker, and there is none: name one (--reranker), or leave it out")
 
     def link(self, documents: Iterable[Any]) -> Result:
         """Decide for every mention: an entity of the knowledge base, or NIL and a cluster of its like.
@@ -70,7 +76,10 @@ class Linker:
         return self._decide(Corpus.of(documents), discover=False)
 
     def discover(self, documents: Iterable[Any]) -> Result:
-        """Cluster the mentions without a knowledge base: every cluster is a discovered entity."""
+        """Cluster the mentions without a knowledge base: every cluster is a discovered entity.
+
+        No reranker is asked: it compares what it reads with entities.
+        """
         return self._decide(Corpus.of(documents), discover=True)
 
     def tune(self, documents: Iterable[Any], *, objective: Objective | None = None) -> Linker:
@@ -101,6 +110,8 @@ class Linker:
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Encode the mentions, find their neighbours, among entities too unless to discover, and rerank these."""
+        if discover and self.config.rerank_mentions:
+            raise UsageError("discover asks no reranker, and thresholds for its edges would not fit: rerank_mentions")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if discover or not self.kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None

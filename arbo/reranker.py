@@ -9,7 +9,9 @@ the probability 1: where mentions can be NIL, tune the threshold.
 
 Mention edges stay those of the encoder, unless they are asked for too (`LinkerConfig.rerank_mentions`), as in Angell et
 al. (2021), "Clustering-based inference for biomedical entity linking". Another mention is then read like an entity of
-its name, and compared with the candidates: the probability is that in a softmax over them and it.
+its name, and compared with the candidates: the probability is that in a softmax over them and it. In a domain without
+entities a mention has no candidates. In their place stands an entity of its own name, which the first stage finds as
+near as the nearest neighbour: a neighbour of the same name has the probability 0.5, and one that fits worse has less.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logsumexp, softmax
 
-from arbo.candidates import Candidates, best_first, is_gold, known
+from arbo.candidates import Candidates, best_first, gaps_filled, is_gold, other_origin
+from arbo.config import check_skip_margin
 from arbo.documents import Corpus
 from arbo.encoders import Encoder, MentionInput
 from arbo.errors import DataError
@@ -75,15 +78,17 @@ def rerank(
         candidates: what a first stage found.
         documents: those that the candidates are of, see `Linker.link`.
         kb: that of the candidates.
-        skip_margin: mentions whose first candidate is so much better than the second, by the scores that
+        skip_margin: at least 0; mentions whose first candidate is so much better than the second, by the scores that
             ``candidates`` have, are not read: the first has the probability 1. None reads all. See `skipping`.
         expand_abbreviations: see `LinkerConfig.expand_abbreviations`.
         announce: shows progress, see `arbo.progress`.
 
     Raises:
-        DataError: candidates of other documents or of another knowledge base, or scores that are NaN or infinite.
+        DataError: candidates of other documents or of another knowledge base, or scores that are NaN, infinite, or not
+            one for each pair.
 
     """
+    check_skip_margin(skip_margin)
     corpus = Corpus.of(documents)
     candidates.check(corpus, kb)
     inputs = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
@@ -128,7 +133,7 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
         most_lost: of the accuracy, between 0 and 1.
 
     Raises:
-        ValueError: arrays that are not of the same mentions.
+        ValueError: candidates and gold that are not of the same mentions, or ``most_lost`` is out of range.
 
     >>> before = Candidates([[0, 1], [0, 1], [0, 1]], [[0.9, 0.1], [0.6, 0.5], [0.8, 0.1]], "d", "kb", {})
     >>> after = Candidates([[0, 1], [1, 0], [0, 1]], [[0.9, 0.1]] * 3, "d", "kb", {})
@@ -138,6 +143,10 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
     """
     if not len(retrieved) == len(reranked) == len(gold):
         raise ValueError(f"{len(retrieved):,} mentions, but {len(reranked):,} reranked and {len(gold):,} with gold")
+    if other := other_origin(reranked.origin, retrieved.origin):
+        raise ValueError(f"the reranked candidates were made with {other}")
+    if not 0 <= most_lost <= 1:
+        raise ValueError(f"most_lost must be between 0 and 1, not {most_lost!r}")
     margin = margins(retrieved.scores)
     before, after = (np.any(is_gold(one.entities[:, :1], gold), axis=1).astype(int) for one in (retrieved, reranked))
     n_gold = max(1, int((gold >= 0).any(axis=1).sum()))
@@ -145,10 +154,10 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
     lost = np.cumsum(np.append(0, after[order] - before[order]))
     possible = np.ones(len(order) + 1, np.bool_)
     possible[1:-1] = margin[order][1:] != margin[order][:-1]  # equal margins are skipped together
+    possible[1:] &= np.isfinite(margin[order])
     n_skipped = int(np.flatnonzero(possible & (lost <= most_lost * n_gold + 1e-9))[-1])
-    least = float(margin[order[n_skipped - 1]]) if n_skipped else np.inf
     return Skipping(
-        None if least == np.inf else least,
+        float(margin[order[n_skipped - 1]]) if n_skipped else None,
         n_skipped / max(1, len(margin)),
         float(after.sum() - lost[n_skipped]) / n_gold,
         float(lost[n_skipped]) / n_gold,
@@ -157,10 +166,14 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
 
 @dataclass(frozen=True, slots=True)
 class TwoStages:
-    """An encoder whose entity edges are a reranker's: what it encodes is the encoder's."""
+    """An encoder whose edges are a reranker's, those of entities at least: what it encodes is the encoder's."""
 
     encoder: Encoder
     reranker: Reranker
+    mentions: bool = False
+    """Whether the edges between mentions are the reranker's too."""
+    skip_margin: float | None = None
+    """See `rerank`."""
 
     @property
     def metric(self) -> Metric:
@@ -169,13 +182,14 @@ class TwoStages:
 
     @property
     def threshold(self) -> tuple[float, float]:
-        """Default thresholds: the reranker's between entity and mention, the encoder's between mentions."""
-        return self.reranker.threshold, self.encoder.threshold[1]
+        """Default thresholds: the reranker's on the edges that it makes, the encoder's on the others."""
+        entity = self.reranker.threshold
+        return entity, entity if self.mentions else self.encoder.threshold[1]
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies both in a manifest."""
-        return {**self.encoder.settings, "reranker": self.reranker.settings}
+        """What identifies both in a manifest; what `rerank` writes into ``Candidates.made_by``."""
+        return {**self.encoder.settings, "reranker": self.reranker.settings, "skip_margin": self.skip_margin}
 
     def fit(self, names: Sequence[str]) -> Self:
         """Fit the encoder."""
@@ -224,22 +238,10 @@ def reranked(
     ids, said = _read(reranker, retrieval.inputs, kb, ids, scores, skip_margin, announce)
     changed: dict[str, Any] = {
         "entities": Neighbors(ids, np.where(ids >= 0, 1 - _probability(ids, said), np.float32(np.inf))),
-        "encoder": TwoStages(retrieval.encoder, reranker),
+        "encoder": TwoStages(retrieval.encoder, reranker, mentions, skip_margin),
     }
     if mentions:
-        others, dissimilarity = retrieval.mentions
-        there = others >= 0
-        beside = _scores(
-            reranker,
-            retrieval.inputs,
-            as_entities(retrieval.inputs),
-            others,
-            there,
-            retrieval.similarity(dissimilarity),
-            announce,
-        )
-        unlikely = expit(logsumexp(said, axis=1)[:, None] - beside) if said.size else np.zeros_like(beside)
-        changed["mentions"] = Neighbors(others, np.where(there, unlikely, np.inf).astype(np.float32))
+        changed["mentions"] = _mention_edges(retrieval, reranker, ids, said, announce)
     return Reranked(**({field.name: getattr(retrieval, field.name) for field in fields(retrieval)} | changed))
 
 
@@ -248,6 +250,28 @@ def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
     return KnowledgeBase(
         Entity(str(place), item.name, domain=item.document.domain) for place, item in enumerate(inputs)
     )
+
+
+def _mention_edges(
+    retrieval: Retrieval, reranker: Reranker, entities: Ids, said: Floats, announce: Announce
+) -> Neighbors:
+    """Weigh the edges between mentions, beside what is said of the candidates of each; without any, of its own name."""
+    others, dissimilarity = retrieval.mentions
+    there = others >= 0
+    alone = (entities < 0).all(axis=1, keepdims=True) & there.any(axis=1, keepdims=True)
+    similarity = retrieval.similarity(dissimilarity)
+    nearest = similarity.max(axis=1, initial=-np.inf, keepdims=True)
+    scores = _scores(
+        reranker,
+        retrieval.inputs,
+        as_entities(retrieval.inputs),
+        np.hstack([others, np.arange(len(others), dtype=others.dtype)[:, None]]),
+        np.hstack([there, alone]),
+        np.hstack([similarity, nearest]),
+        announce,
+    )
+    beside = np.where(alone, scores[:, -1:], logsumexp(said, axis=1, keepdims=True) if said.size else 0)
+    return Neighbors(others, np.where(there, expit(beside - scores[:, :-1]), np.inf).astype(np.float32))
 
 
 def _read(
@@ -262,7 +286,7 @@ def _read(
     """Sort candidates by what a reranker says of them, and return that, -inf for what is not read; (mentions, k)."""
     sure: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
     read = (entities >= 0) & ~sure[:, None]
-    said = _scores(reranker, inputs, kb, entities, read, known(scores), announce)
+    said = _scores(reranker, inputs, kb, entities, read, gaps_filled(scores), announce)
     said[~read.any(axis=1), :1] = 0
     return best_first(entities, said)
 
@@ -277,11 +301,22 @@ def _scores(
     announce: Announce,
 ) -> Floats:
     """Ask for the scores of some entities of each mention, and add the first stage's; -inf elsewhere, (mentions, k)."""
-    own = np.asarray(reranker.score(inputs, kb, np.nonzero(read)[0], entities[read], announce), np.float32)
-    if n_bad := int((~np.isfinite(own)).sum()):
-        raise DataError(f"the reranker gives NaN or infinity for {n_bad:,} of {len(own):,} pairs")
+    mention, entity = np.nonzero(read)[0], entities[read]
+    own = np.asarray(reranker.score(inputs, kb, mention, entity, announce))
+    if own.shape != mention.shape:
+        raise DataError(
+            f"the reranker gives scores of shape {own.shape} for {len(mention):,} pairs: it must be one each"
+        )
+    weight = reranker.retrieval_weight
+    with np.errstate(over="ignore", invalid="ignore"):
+        given = own.astype(np.float32) + np.float32(weight) * retrieval[read]
+    if n_bad := int((~np.isfinite(given)).sum()):
+        raise DataError(
+            f"the reranker gives NaN or infinity for {n_bad:,} of {len(given):,} pairs, {weight:g} times the first "
+            "stage's score (`retrieval_weight`) added"
+        )
     scores = np.full(entities.shape, -np.inf, np.float32)
-    scores[read] = own + np.float32(reranker.retrieval_weight) * retrieval[read]
+    scores[read] = given
     return scores
 
 

@@ -41,7 +41,7 @@ class Link:
     cluster: str
     """Its cluster's id: the entity's, or one for mentions of the same new entity."""
     score: float | None
-    """Similarity of the mention and its entity, higher is closer; None for NIL."""
+    """Similarity of the mention and its entity, a reranker's probability if there is one; None for NIL."""
     margin: float | None
     """Similarity of the nearest entity minus that of the second nearest; None with fewer than two entities."""
     bottleneck: float

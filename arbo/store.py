@@ -222,6 +222,15 @@ def write_whole(file: str | PathLike[str], write: Callable[[Path], object]) -> N
             partial.unlink()
 
 
+def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Compare settings of two models, wherever they were loaded from: the weights say what a model is."""
+    return _without_place(one) == _without_place(other)
+
+
+def _without_place(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: json_ready(value) for name, value in settings.items() if name != "model"}
+
+
 def json_ready(value: Any) -> Any:
     """Replace infinities and NaN by null: JSON has neither."""
     if isinstance(value, dict):

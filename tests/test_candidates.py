@@ -69,9 +69,18 @@ def test_more_than_there_are_and_other_domains() -> None:
     found = Candidates.of(arbo.Linker(kb), documents, k=64)
     assert found.entities.tolist() == [[0, -1]]
     assert found.scores[0, 1] == NONE
-    assert equal(
-        Candidates.of_result(arbo.Linker(kb).link(documents), kb),
-        replace(found, entities=[[0]], scores=found.scores[:, :1]),
+    assert equal(Candidates.of_result(arbo.Linker(kb).link(documents), kb), found)  # as many places as were asked for
+
+
+def test_the_first_of_more_and_their_fingerprint() -> None:
+    documents, kb = arbo.load_sample()
+    many, few = (Candidates.of(arbo.Linker(kb), documents[:9], k=k) for k in (5, 2))
+    assert equal(many.first(2), few)
+    assert equal(many.first(9), many)
+    assert many.first(2).fingerprint == few.fingerprint != many.fingerprint
+    swapped, other = few.entities[:, ::-1], few.scores - np.float32(1)
+    assert (
+        len({few.fingerprint, replace(few, entities=swapped).fingerprint, replace(few, scores=other).fingerprint}) == 3
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -41,7 +43,7 @@ class Oracle:
     ) -> Any:
         pairs = [(mentions[m], kb.entities[e]) for m, e in zip(mention, entity, strict=True)]
         self.asked.extend((item.mention.id, one.id) for item, one in pairs)
-        return np.array([self.score_of(*pair) for pair in pairs], np.float32)
+        return np.array([self.score_of(*pair) for pair in pairs])
 
 
 def knows_gold() -> Oracle:
@@ -149,6 +151,71 @@ def test_edges_between_mentions() -> None:
         arbo.LinkerConfig(rerank_mentions=True, skip_margin=0.1)
 
 
+@pytest.mark.parametrize("weight", [0.0, 3.0])
+def test_edges_between_mentions_without_candidates(weight: float) -> None:
+    """Another mention is compared with the own name, whatever is added to all scores of a mention."""
+    names = {"m0": "fever", "m1": "fever", "m2": "cold", "m3": "cough", "m4": "marsh"}
+    documents = arbo.Corpus(
+        arbo.Document(name, text, (arbo.Mention(name, name, ((0, len(text)),), text),), "x" if text != "marsh" else "y")
+        for name, text in names.items()
+    )
+    kb = arbo.KnowledgeBase([arbo.Entity("E0", "marsh", domain="y")])
+    fits = {"fever": 3.0, "cold": 2.0, "cough": 7.0}
+
+    def edges(added: float, k: int) -> Any:
+        own = Oracle(lambda item, entity: added + fits.get(entity.name, 0.0), retrieval_weight=weight)
+        config = arbo.LinkerConfig(k=k, rerank_mentions=True)
+        found = arbo.Linker(kb, config=config, reranker=own).retrieve(documents, k=k, discover=False)
+        asked = {(mention, names[f"m{entity}"]) for mention, entity in own.asked if entity != "E0"}
+        assert ("m4", "marsh") not in asked  # it has a candidate, and no neighbour
+        return found
+
+    found = edges(0.0, 3)
+    plain = arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).retrieve(documents, k=3, discover=False)
+    near = plain.similarity(plain.mentions.dissimilarity)
+    for row in range(4):
+        own = fits[names[f"m{row}"]] + weight * near[row, 0]
+        for other, closeness, edge in zip(
+            found.mentions.ids[row], near[row], found.mentions.dissimilarity[row], strict=True
+        ):
+            if other >= 0:
+                beside = fits[names[f"m{other}"]] + weight * closeness
+                assert edge == pytest.approx(1 / (1 + np.exp(beside - own)), rel=1e-5)
+    assert found.mentions.dissimilarity[0, 0] == 0.5  # of the same name
+    np.testing.assert_allclose(edges(50.0, 3).mentions.dissimilarity, found.mentions.dissimilarity, rtol=1e-4)
+    np.testing.assert_array_equal(edges(0.0, 1).mentions.dissimilarity, found.mentions.dissimilarity[:, :1])
+
+
+def test_thresholds_are_of_those_who_make_the_edges() -> None:
+    documents, kb = arbo.load_sample()
+    own = replace(indifferent(), threshold=0.4)
+    for mentions, expected in ((False, arbo.NgramEncoder().threshold[1]), (True, 0.4)):
+        linker = arbo.Linker(kb, config=arbo.LinkerConfig(rerank_mentions=mentions), reranker=own)
+        assert linker.link(documents[:3]).manifest["threshold"] == {"entity": 0.4, "mention": expected}
+
+
+@pytest.mark.parametrize("changes", [{"rerank_mentions": True}, {"skip_margin": 0.1}])
+def test_settings_for_a_reranker_need_one(changes: dict[str, Any]) -> None:
+    kb, config = arbo.load_sample()[1], arbo.LinkerConfig(**changes)
+    for own in (None, kb):
+        with pytest.raises(UsageError, match=rf"{next(iter(changes))} is for a reranker, and there is none"):
+            arbo.Linker(own, config=config)
+    arbo.Linker(kb, config=config, reranker=indifferent())
+
+
+def test_discovery_asks_no_reranker() -> None:
+    documents, kb = arbo.load_sample()
+    own = indifferent()
+    linker = arbo.Linker(kb, reranker=own)
+    assert linker.discover(documents[:5]).link_table == arbo.Linker().discover(documents[:5]).link_table
+    both = linker.configured(config=arbo.LinkerConfig(rerank_mentions=True))
+    with pytest.raises(UsageError, match="discover asks no reranker"):
+        both.discover(documents)
+    with pytest.raises(UsageError, match="discover asks no reranker"):
+        both.configured(kb=None).tune(documents)
+    assert not own.asked
+
+
 def test_what_the_encoder_is_sure_of_is_not_read() -> None:
     documents, kb, found = small([[0.9, 0.5], [0.9, 0.75], [0.9], []])
     np.testing.assert_allclose(margins(found.scores), [0.4, 0.15, np.inf, np.inf], rtol=1e-6)
@@ -164,6 +231,35 @@ def test_a_reranker_that_gives_nan(bad: float) -> None:
     documents, kb, found = small([[0.9, 0.5]])
     with pytest.raises(DataError, match="NaN or infinity for 1 of 2 pairs"):
         rerank(Oracle(lambda item, entity: bad if entity.id == "E1" else 0.0), found, documents, kb)
+
+
+@pytest.mark.parametrize(("said", "weight"), [(1e39, 0), (3e38, 1e38), (0.0, 1e30)])
+def test_a_sum_beyond_float32(said: float, weight: float) -> None:
+    documents, kb, found = small([[0.9, 0.5]])
+    own = Oracle(lambda item, entity: said if entity.id == "E0" else 0.0, retrieval_weight=weight)
+    if not said:
+        found = replace(found, scores=found.scores * np.float32([1e30, 1]))
+    with pytest.raises(
+        DataError, match=rf"for 1 of 2 pairs, {weight:g} times the first stage's score".replace("+", ".")
+    ):
+        rerank(own, found, documents, kb)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 1), ()])
+def test_a_reranker_that_gives_another_number_of_scores(shape: tuple[int, ...]) -> None:
+    class Other(Oracle):
+        def score(self, *given: Any) -> Any:
+            return np.zeros(shape)
+
+    documents, kb, found = small([[0.9, 0.5]])
+    with pytest.raises(DataError, match=r"scores of shape \(.*\) for 2 pairs"):
+        rerank(Other(lambda item, entity: 0.0), found, documents, kb)
+
+
+@pytest.mark.parametrize("weight", [-1, 1e39, float("inf"), float("nan"), "1"])
+def test_weights_that_cannot_be_meant(weight: Any) -> None:
+    with pytest.raises(UsageError, match="retrieval_weight must be a number from 0 to 1e"):
+        CrossEncoderConfig(retrieval_weight=weight)
 
 
 def test_stale_candidates_are_refused(sample: tuple[arbo.Corpus, arbo.KnowledgeBase, Candidates]) -> None:
@@ -223,9 +319,23 @@ def test_the_margin_is_the_best_of_all(mentions: list[tuple[float, bool, bool, b
 
 def test_early_exit_of_nothing_and_of_others() -> None:
     found = small([[0.9], [0.9]])[2]
-    assert skipping(found, found, np.array([[0], [1]])) == (None, 1.0, 0.5, 0.0)
+    gold = np.array([[0], [1]])
+    assert skipping(found, found, gold) == (None, 0.0, 0.5, 0.0)
     with pytest.raises(ValueError, match="2 mentions, but 2 reranked and 1 with gold"):
-        skipping(found, found, np.array([[0]]))
+        skipping(found, found, gold[:1])
+    with pytest.raises(ValueError, match=r"reranked candidates were made with other documents: .* elsewhere"):
+        skipping(found, replace(found, documents="elsewhere"), gold)
+    for most_lost in (-0.1, 1.1, np.nan):
+        with pytest.raises(ValueError, match="most_lost must be between 0 and 1"):
+            skipping(found, found, gold, most_lost=most_lost)
+
+
+def test_no_margin_skips_none() -> None:
+    """What nobody scored leaves an infinite margin, and no margin that could be asked for."""
+    found = small([[0.9, NONE], [0.9, NONE]])[2]
+    found = replace(found, entities=np.array([[0, 1], [0, 1]], np.int32))
+    after = replace(found, entities=found.entities[:, ::-1])
+    assert skipping(found, after, np.array([[0], [1]]), most_lost=1.0) == (None, 0.0, 0.5, 0.0)
 
 
 # Linking
@@ -259,6 +369,17 @@ def test_the_second_stage_is_one_function() -> None:
     again = Candidates.of(linker, documents, k=7)
     assert np.array_equal(found.entities, again.entities)
     np.testing.assert_allclose(found.scores, again.scores, atol=1e-7)
+    sparing = linker.configured(config=arbo.LinkerConfig(skip_margin=0.25, candidates=7))
+    skipped = rerank(
+        linker.reranker,  # type: ignore[arg-type]
+        Candidates.of(replace(linker, reranker=None), documents, k=7),
+        documents,
+        kb,
+        skip_margin=0.25,
+    )
+    for one in (Candidates.of(sparing, documents, k=7), Candidates.of_result(sparing.link(documents), kb)):
+        assert one.made_by == skipped.made_by != again.made_by == found.made_by
+        assert np.array_equal(one.entities, skipped.entities)
     corpus = arbo.Corpus.of(documents)
     retrieval = linker.retrieve(corpus, k=2, discover=False)
     first = replace(linker, reranker=None).retrieve(corpus, k=2, discover=False)
@@ -283,7 +404,10 @@ def test_explain_tune_evaluate_and_keep(tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, reranker=knows_gold())
     result = linker.link(documents)
-    assert all(str(result.explain(link)) for link in result.links)
+    for link in result.links:
+        told = str(result.explain(link))
+        assert ("probability" in told) == bool(link.candidates)
+        assert not re.search(r"(?<!dis)similarity", told)
     plain = arbo.Linker(kb).link(documents).evaluate()
     assert result.evaluate().linking.accuracy > plain.linking.accuracy  # type: ignore[union-attr]
     tuned = linker.tune(documents)
@@ -301,6 +425,9 @@ def test_explain_tune_evaluate_and_keep(tmp_path: Path) -> None:
 def test_margins_that_cannot_be_meant(skip_margin: Any) -> None:
     with pytest.raises(UsageError, match="skip_margin must be"):
         arbo.LinkerConfig(skip_margin=skip_margin)
+    documents, kb, found = small([[0.9, 0.5]])
+    with pytest.raises(UsageError, match="skip_margin must be"):
+        rerank(indifferent(), found, documents, kb, skip_margin=skip_margin)
 
 
 def test_two_stages_encode_as_the_first() -> None:
@@ -311,6 +438,7 @@ def test_two_stages_encode_as_the_first() -> None:
     assert (both.encode_entities(kb).matrix != fitted.encode_entities(kb).matrix).nnz == 0
     assert (both.encode_mentions(inputs).matrix != fitted.encode_mentions(inputs).matrix).nnz == 0
     assert (both.metric, both.threshold) == (fitted.metric, (0.5, fitted.threshold[1]))
+    assert replace(both, mentions=True).threshold == (0.5, 0.5)
 
 
 # A cross-encoder, from the command line
@@ -383,6 +511,41 @@ def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
     )
     assert refused.code == 2
     assert "tuned with no reranker" in refused.told
+    discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", tuned, "--out", out)
+    assert discovered.code == 2
+    assert f"{tuned} was tuned with a reranker" in discovered.told
+    file = files / "by-hand.json"
+    file.write_text('{"config": {"rerank_mentions": true}}', "utf-8")
+    discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", file, "--out", out)
+    assert discovered.code == 2
+    assert "rerank_mentions is for a reranker" in discovered.told
+
+
+@pytest.mark.parametrize(
+    ("asked", "same", "other"),
+    [
+        ("candidates", ["--candidates", 2], ["--candidates", 3]),
+        ("skip_margin", ["--skip-margin", 0.25], ["--skip-margin", 0.5]),
+        ("rerank_mentions", ["--rerank-mentions"], ["--rerank-entities"]),
+    ],
+)
+def test_thresholds_are_of_a_reranker_that_is_asked_alike(
+    run: Run, files: Path, asked: str, same: list[object], other: list[object]
+) -> None:
+    tuned, out = files / "tuned.json", files / "run"
+    assert run("tune", *linking(files), "--reranker", files / "cross", *same, "--out", tuned).code == 0
+    value = json.loads(tuned.read_text("utf-8"))["config"][asked]
+    refused = run("link", *linking(files), "--config", tuned, *other, "--out", out)
+    assert refused.code == 2
+    assert f"was tuned with {asked}={value}, not" in refused.told
+    assert not out.exists()
+    assert run("link", *linking(files), "--config", tuned, *same, "--k", 1, "--out", out).code == 0
+
+
+def test_candidates_of_an_encoder_alone_are_free(run: Run, files: Path) -> None:
+    assert run("tune", *linking(files), "--out", files / "tuned.json").code == 0
+    given = ["--config", files / "tuned.json", "--candidates", 5, "--out", files / "run"]
+    assert run("link", *linking(files), *given).code == 0
 
 
 def test_wrong_models_and_usage(run: Run, files: Path, bert_folder: Path) -> None:
@@ -394,5 +557,5 @@ def test_wrong_models_and_usage(run: Run, files: Path, bert_folder: Path) -> Non
     assert "--reranker needs --kb" in refused.told
     refused = run("link", *linking(files), "--skip-margin", 0.1, "--out", files / "run")
     assert refused.code == 2
-    assert "name one with --reranker" in refused.told
+    assert "skip_margin is for a reranker, and there is none" in refused.told
     assert not (files / "run").exists()

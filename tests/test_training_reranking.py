@@ -335,19 +335,70 @@ def test_stale_candidates_are_refused(interrupted: Any, tmp_path: Path, sample: 
     assert not file.parent.exists()
 
 
-def test_candidates_of_a_run(bert: Tower, tmp_path: Path, sample: Any) -> None:
+def test_candidates_of_a_run(bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, dev, kb = sample
-    linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=5))
-    found = [Candidates.of_result(linker.link(corpus), kb) for corpus in (dev, documents)]
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=8))
+    found = {name: Candidates.of_result(linker.link(corpus), kb) for name, corpus in (("dev", dev), ("all", documents))}
     once = replace(QUICK, steps=2)
     searched, given = (tmp_path / name for name in ("searched", "given"))
     train_reranker(cross(bert), linker, documents, dev=dev, config=once, out=searched)
-    # Nothing is searched any more: another first stage changes nothing.
-    other = arbo.Linker(kb, arbo.NgramEncoder(alias_weight=0.1))
-    train_reranker(cross(bert), other, documents, dev=dev, candidates=found, config=once, out=given)
+    with monkeypatch.context() as patch:
+        patch.setattr(Candidates, "of", lambda *given, **named: pytest.fail("candidates were found again"))
+        train_reranker(cross(bert), linker, documents, dev=dev, candidates=found, config=once, out=given)
     assert log_of(given) == log_of(searched)
-    with pytest.raises(DataError, match="other documents"):
-        train_reranker(cross(bert), linker, documents, candidates=found, config=once, out=tmp_path / "refused")
+
+
+def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, dev, kb = sample
+    linker, other = arbo.Linker(kb), arbo.Linker(kb, arbo.NgramEncoder(alias_weight=0.1))
+
+    def of(linker: arbo.Linker, k: int = 5) -> Candidates:
+        return Candidates.of(linker, documents, k=k)
+
+    good = of(linker)
+    chosen = linker.configured(reranker=cross(bert, candidates=2))
+    for given, error, said in (
+        ({"mine": Candidates.of(linker, dev[:1], k=5)}, DataError, "mine: .*made with other documents"),
+        ({"mine": replace(good, knowledge_base="other")}, DataError, "mine: .*another knowledge base"),
+        ({"mine": of(linker, k=4)}, DataError, "mine: 4 candidates of each mention, and the cross-encoder reads 5"),
+        ({"mine": of(other)}, DataError, r"mine: .*of another first stage \(ngram\)"),
+        ({"mine": of(chosen)}, DataError, "mine: a reranker put these"),
+        ({"mine": good, "again": good}, UsageError, "again: candidates of the same documents were given before"),
+    ):
+        with pytest.raises(error, match=said):
+            train_reranker(cross(bert), linker, documents, candidates=given, out=tmp_path / "cross", config=QUICK)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_was_given_is_part_of_the_training(interrupted: Any, sample: Any) -> None:
+    documents, _, kb = sample
+    found = Candidates.of(arbo.Linker(kb), documents[:1], k=9)
+    with pytest.raises(UsageError, match=r"is of another training, with other candidates of documents \("):
+        interrupted(candidates={"mine": found})
+
+
+def test_the_best_of_more_are_taken(interrupted: Any, tmp_path: Path, sample: Any) -> None:
+    documents, dev, kb = sample
+    many = {
+        "docs": Candidates.of(arbo.Linker(kb), documents[:1], k=9),
+        "dev": Candidates.of(arbo.Linker(kb), dev[:1], k=9),
+    }
+    (folder := tmp_path / "cross.training").rename(tmp_path / "aside")
+
+    def fail(what: str) -> Any:
+        raise Killed
+
+    with pytest.raises(Killed):
+        interrupted(linker=arbo.Linker(kb, announce=fail), candidates=many)
+    for name, own in zip(("documents", "dev"), many.values(), strict=True):
+        kept = Candidates.load(folder / f"candidates-{name}.parquet")
+        assert kept.fingerprint == own.first(5).fingerprint
+    worse = replace(many["docs"], scores=many["docs"].scores - np.float32(1))
+    with pytest.raises(UsageError, match=r"with other candidates of documents \("):
+        interrupted(candidates=many | {"docs": worse})
+    with pytest.raises(UsageError, match=r"with other candidates of documents, candidates of dev \("):
+        interrupted()
+    interrupted(candidates={name: own.first(7) for name, own in many.items()})
 
 
 def test_another_first_stage_is_another_training(interrupted: Any, bert: Tower, sample: Any) -> None:
@@ -377,11 +428,13 @@ def test_a_coarser_precision_changes_little(bert: Tower, tmp_path: Path, sample:
 
 def test_what_cannot_be_trained(bert: Tower, tmp_path: Path, sample: Any) -> None:
     documents, dev, kb = sample
-    elsewhere = arbo.KnowledgeBase([arbo.Entity("Z1", "nothing of the kind")])
+    elsewhere = arbo.KnowledgeBase([arbo.Entity(f"Z{i}", "nothing of the kind") for i in range(2)])
     moved = [replace(document, domain="elsewhere") for document in dev]
     for start, linker, given, error, said in (
         (cross(bert), arbo.Linker(), {}, UsageError, "this linker has none"),
         (cross(bert, candidates=1), arbo.Linker(kb), {}, UsageError, "nothing to choose"),
+        (cross(bert), arbo.Linker(list(kb)[:1]), {}, UsageError, "candidates=5 of 1 entities: .*nothing to choose"),
+        (cross(bert), arbo.Linker(kb, reranker=cross(bert)), {}, UsageError, "this linker has a reranker"),
         (cross(bert), arbo.Linker(elsewhere), {}, DataError, "nothing to train on"),
         (cross(bert), arbo.Linker(kb), {"dev": moved}, DataError, "nothing to choose the best model by"),
         (cross(bert), arbo.Linker(kb), {"checkpoint_every": 0}, UsageError, "checkpoint_every"),
@@ -438,7 +491,7 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "reads.json").write_text('{"max_length": 48}', "utf-8")
     given = ["--format", "jsonl", "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
     command = ["train-reranker", tmp_path / "train.jsonl", *given, "--encoder", bert_folder]
-    command += ["--candidates-of", "ngram", "--k", 3, "--preset", "pel", "--encoder-config", tmp_path / "reads.json"]
+    command += ["--k", 3, "--preset", "pel", "--encoder-config", tmp_path / "reads.json"]
     command += ["--out", tmp_path / "cross"]
     own = ["--config", tmp_path / "own.json", "--steps", 2, "--dev", tmp_path / "dev.jsonl"]
     made = run(*command, *own, "--json")
@@ -454,15 +507,47 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     assert linked.code == 0, linked.err
     manifest = arbo.Result.load(tmp_path / "run").manifest
     assert manifest["encoder"]["reranker"]["weights"] == trained.settings["weights"]
-    again = run(*command, *own, "--run", tmp_path / "run", "--json")
-    assert again.code == 0, again.err
-    strange = run(*command, "--steps", 2, "--run", tmp_path / "run")
-    assert strange.code == 3
-    assert "other documents" in strange.told
+    told = run(*command, *own, "--run", tmp_path / "run")
+    assert told.code == 3
+    assert f"{tmp_path / 'run'}: a reranker put these candidates" in told.told
     (tmp_path / "own.json").write_text('{"negatives": "knn"}', "utf-8")
     refused = run(*command, "--config", tmp_path / "own.json")
     assert refused.code == 3
     assert "unknown: 'negatives'" in refused.told
+
+
+def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    documents, kb = arbo.load_sample()
+    write_jsonl(documents[:1], tmp_path / "train.jsonl")
+    write_jsonl(documents[80:81], tmp_path / "dev.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    (tmp_path / "reads.json").write_text('{"max_length": 32}', "utf-8")
+    (tmp_path / "other.json").write_text('{"context": 3}', "utf-8")
+    given = ["--format", "jsonl", "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
+    first = ["--encoder", bert_folder, "--encoder-config", tmp_path / "other.json"]
+    found = tmp_path / "found"
+    assert run("link", tmp_path / "train.jsonl", *given, *first, "--out", found).code == 0
+    command = ["train-reranker", tmp_path / "train.jsonl", *given, "--encoder", bert_folder, "--steps", 1, "--k", 2]
+    command += ["--encoder-config", tmp_path / "reads.json", "--out", tmp_path / "cross"]
+    done = run(*command, "--run", found)
+    assert done.code == 0, done.err
+    assert f"next: arbo link DOCS --encoder {bert_folder} --reranker" in " ".join(done.out.split())
+    for wrong, code, said in (
+        (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: these candidates are of another first stage"),
+        (["--run", found, "--run", tmp_path / "." / "found"], 2, "--run names the same run twice"),
+        (["--run", found, "--k", 17], 3, f"{found}: 16 candidates of each mention, and the cross-encoder reads 17"),
+    ):
+        refused = run(*command, *wrong)
+        assert refused.code == code, refused.err
+        assert said in refused.told
+    refused = run("train-reranker", tmp_path / "dev.jsonl", *command[2:], "--run", found)
+    assert refused.code == 3
+    assert f"{found}: the candidates were made with other documents" in refused.told
+    arbo.KnowledgeBase(kb.entities[1:]).to_jsonl(tmp_path / "kb.jsonl")
+    refused = run(*command, "--run", found)
+    assert refused.code == 2
+    assert f"{found}: the run was made with another knowledge base" in refused.told
 
 
 def test_the_next_command_is_told(run: Run, bert_folder: Path, tmp_path: Path) -> None:

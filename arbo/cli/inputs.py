@@ -37,19 +37,31 @@ def linker_config(
     skip_margin: float | None = None,
     rerank_mentions: bool | None = None,
 ) -> LinkerConfig:
-    """Return the configuration of a file, or the default one, with what the options change."""
-    from arbo.config import LinkerConfig
+    """Return the configuration of a file, or the default one, with what the options change.
+
+    Raises:
+        UsageError: the file was tuned with a reranker that was asked otherwise, so that its thresholds would not fit.
+
+    """
+    from arbo.config import LinkerConfig, tuned_reranker
+    from arbo.errors import UsageError
 
     settings = LinkerConfig() if config is None else LinkerConfig.from_json(config)
-    changes: dict[str, Any] = {}
+    asked = {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
+    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    if config is not None and tuned_reranker(config):
+        for name, value in changes.items():
+            if value != (tuned := getattr(settings, name)):
+                raise UsageError(
+                    f"{config} was tuned with {name}={tuned}, not {value}: thresholds would not fit; leave that option "
+                    "out, or tune again"
+                )
     if method is not None:
         changes["method"] = method.value
     if search is not None:
         changes["search"] = search.value
-    given = {"k": k, "candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
-    for name, value in given.items():
-        if value is not None:
-            changes[name] = value
+    if k is not None:
+        changes["k"] = k
     if threshold is not None:
         changes["entity_threshold"], changes["mention_threshold"] = _limits(threshold)
     return replace(settings, **changes)
@@ -76,30 +88,38 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
 
     """
     from arbo.config import tuned_encoder
-    from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder
     from arbo.errors import UsageError
-    from arbo.store import json_ready
+    from arbo.store import same_model
 
     settings = (tuned_encoder(tuned) if tuned else None) or {}
-    if model is None:
-        model = settings.get("model", "ngram")
-    if model == "ngram":
-        if encoder_config is not None or cache is not None:
-            raise UsageError("--encoder-config and --cache are for transformers: name one with --encoder")
-        encoder: Encoder = NgramEncoder()
-    else:
-        _check_name(model)
-        config = None  # that of the model
-        if encoder_config is None and "model" in settings:
-            config = EncoderConfig.from_dict(settings.get("config"), file=str(tuned))
-        encoder = reading(DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
-    if settings and _without_place(settings) != _without_place(json_ready(encoder.settings)):
+    encoder = encoder_like(settings, tuned, model, encoder_config, cache)
+    if settings and not same_model(settings, encoder.settings):
         raise UsageError(
             f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
             "weights or settings of it: thresholds would not fit; leave --encoder and --encoder-config out, "
             "or tune again"
         )
     return encoder
+
+
+def encoder_like(
+    settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
+) -> Encoder:
+    """Return the encoder that is named, else the one of these settings, which a file has, else that of n-grams."""
+    from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder
+    from arbo.errors import UsageError
+
+    if model is None:
+        model = settings.get("model", "ngram")
+    if model == "ngram":
+        if encoder_config is not None or cache is not None:
+            raise UsageError("--encoder-config and --cache are for transformers: name one with --encoder")
+        return NgramEncoder()
+    _check_name(model)
+    config = None  # that of the model
+    if encoder_config is None and "model" in settings:
+        config = EncoderConfig.from_dict(settings.get("config"), file=str(file))
+    return reading(DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
 
 
 def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
@@ -125,14 +145,14 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
     from arbo.config import tuned_reranker
     from arbo.encoders import CrossEncoder
     from arbo.errors import UsageError
-    from arbo.store import json_ready
+    from arbo.store import same_model
 
     settings = (tuned_reranker(tuned) if tuned else None) or {}
     name = model or settings.get("model")
     if name is None:
         return None
     reranker = CrossEncoder.from_pretrained(name)
-    if tuned and _without_place(settings) != _without_place(json_ready(reranker.settings)):
+    if tuned and not same_model(settings, reranker.settings):
         raise UsageError(
             f"{tuned} was tuned with {'another reranker' if settings else 'no reranker'}: thresholds would not fit; "
             "leave --reranker out, or tune again"
@@ -175,11 +195,6 @@ def _check_name(model: str) -> None:
     close = get_close_matches(model.lower(), known, n=1)
     if close and model not in known.values() and not Path(model).exists():
         raise UsageError(f"--encoder {model!r}: there is no such folder; did you mean {known[close[0]]}?")
-
-
-def _without_place(settings: dict[str, Any]) -> dict[str, Any]:
-    """Leave out where a model was loaded from: its weights say what it is."""
-    return {name: value for name, value in settings.items() if name != "model"}
 
 
 def _cache_folder() -> Path:

@@ -40,9 +40,7 @@ from arbo.cli.options import (
 from arbo.cli.reporting import check_outputs, drawing
 
 if TYPE_CHECKING:
-    from arbo.config import LinkerConfig
     from arbo.documents import Corpus
-    from arbo.encoders import CrossEncoder
     from arbo.linker import Linker
     from arbo.result import Result
     from arbo.spans.evaluation import FoundScores
@@ -87,10 +85,12 @@ def link(
     finder = load_finder(find_mentions, "--find-mentions") if find_mentions is not None else None
     reader = load_encoder(encoder, encoder_config, cache, config)
     second = load_reranker(reranker, config)
-    settings = _for_reranker(settings, second, as_made=candidates is None and config is None)
+    if second and candidates is None and config is None:
+        settings = replace(settings, candidates=second.config.candidates)
+    linker = Linker(None, reader, settings, announce=bars, reranker=second)
     base = read_kb(kb, kb_format, kb_xrefs)
+    linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error)
-    linker = Linker(base, reader, settings, announce=bars, reranker=second)
     if finder is None:
         _run(linker, documents, out, dry_run=dry_run, as_json=as_json)
     else:
@@ -115,11 +115,17 @@ def discover(
     as_json: Json = False,
 ) -> None:
     """Cluster mentions across documents without a knowledge base: every cluster is an entity."""
-    from arbo import Linker
+    from arbo import Linker, UsageError
+    from arbo.config import tuned_reranker
     from arbo.progress import bars
     from arbo.store import check_replaceable
 
     settings = linker_config(config, None, k, threshold, search)
+    if config and tuned_reranker(config):
+        raise UsageError(
+            f"{config} was tuned with a reranker, and discover asks none: thresholds would not fit; tune again "
+            "without --reranker"
+        )
     check_replaceable(out)
     reader = load_encoder(encoder, encoder_config, cache, config)
     documents = read_documents(docs, format_, types, on_error)
@@ -175,12 +181,12 @@ def tune(
     settings = linker_config(None, None, None, None, None, candidates, skip_margin, rerank_mentions)
     reader = load_encoder(encoder, encoder_config, cache, None)
     second = load_reranker(reranker, None)
-    settings = _for_reranker(settings, second, as_made=candidates is None)
+    if second and candidates is None:
+        settings = replace(settings, candidates=second.config.candidates)
+    linker = Linker(None, reader, settings, announce=bars, reranker=second)
     base = None if kb is None or kb_format is None else read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
-    linker = Linker(base, reader, settings, announce=bars, reranker=second).tune(
-        documents, objective="nil_f1" if nil else None
-    )
+    linker = linker.configured(kb=base).tune(documents, objective="nil_f1" if nil else None)
     assert linker.tuning is not None
     content = {
         "config": linker.config.as_dict(),
@@ -207,17 +213,6 @@ def tune(
         f"{linker.tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
         f"({len(linker.tuning.trials):,} choices tried, thresholds exactly where results are nested)\nwritten to {out}"
     )
-
-
-def _for_reranker(settings: LinkerConfig, reranker: CrossEncoder | None, *, as_made: bool) -> LinkerConfig:
-    """Check settings that are for a reranker; keep as many candidates as it is made for, unless they say how many."""
-    from arbo import UsageError
-
-    if reranker is None and settings.skip_margin is not None:
-        raise UsageError("--skip-margin spares a reranker work, and there is none: name one with --reranker")
-    if reranker is None and settings.rerank_mentions:
-        raise UsageError("--rerank-mentions is for a reranker, and there is none: name one with --reranker")
-    return replace(settings, candidates=reranker.config.candidates) if reranker and as_made else settings
 
 
 def _run(

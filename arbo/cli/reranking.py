@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arbo.cli.inputs import load_encoder, overridden, read_documents, read_kb, tell_known
+from arbo.cli.inputs import encoder_like, overridden, read_documents, read_kb, tell_known
 from arbo.cli.options import (
     Cache,
     Documents,
@@ -29,6 +29,11 @@ from arbo.cli.options import (
 )
 from arbo.training.config import RerankingConfig
 
+if TYPE_CHECKING:
+    from arbo.candidates import Candidates
+    from arbo.knowledge_base import KnowledgeBase
+    from arbo.result import Result
+
 
 class RerankerPresets(StrEnum):
     """What the papers train."""
@@ -41,6 +46,15 @@ def _help(name: str, what: str = "") -> str:
     return with_default(RerankingConfig, name, what)
 
 
+def _candidates(run: Path, result: Result, kb: KnowledgeBase) -> Candidates:
+    from arbo import Candidates, UsageError
+
+    try:
+        return Candidates.of_result(result, kb)
+    except UsageError as error:
+        raise UsageError(f"{run}: {error}") from None
+
+
 def train_reranker(
     docs: Documents,
     format_: Format,
@@ -49,14 +63,14 @@ def train_reranker(
     out: ModelOut,
     encoder: Start,
     candidates_of: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--candidates-of",
             metavar="MODEL",
             help="The first stage, whose nearest entities it learns to choose among: `ngram`, or a transformer, as of "
-            "`arbo link --encoder`.",
+            "`arbo link --encoder`. [default: ngram, or what --run was made with]",
         ),
-    ] = "ngram",
+    ] = None,
     k: Annotated[
         int | None,
         typer.Option("--k", min=2, help="How many of them it reads of each mention. [default: 64, or the preset's]"),
@@ -75,8 +89,8 @@ def train_reranker(
         typer.Option(
             "--run",
             metavar="RUN",
-            help="A run of `arbo link` over DOCS or DEV with the same knowledge base: the candidates that it kept are "
-            "taken, not searched again. Repeat for both.",
+            help="A run of `arbo link` over DOCS or DEV with the same knowledge base, of an encoder alone: the "
+            "candidates that it kept are taken, not searched again. Repeat for both.",
         ),
     ] = None,
     cache: Cache = None,
@@ -122,7 +136,7 @@ def train_reranker(
     What is under way stands in the folder OUT.training, the candidates too, and log.jsonl with the figures of every
     step: after an interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
     """
-    from arbo import Candidates, CrossEncoder, DualEncoder, Linker, Result, console
+    from arbo import CrossEncoder, DualEncoder, Linker, Result, UsageError, console
     from arbo.encoders import CROSS_PRESETS
     from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS, RerankingPresetName
@@ -142,7 +156,12 @@ def train_reranker(
     if k is not None:
         reads = replace(reads, candidates=k)
     start = CrossEncoder.of(DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
-    first = load_encoder(candidates_of, None, cache, None)
+    runs = runs or []
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise UsageError("--run names the same run twice")
+    results = [Result.load(run) for run in runs]
+    made_with = results[0].manifest["encoder"] if runs else {}
+    first = encoder_like(made_with, runs[0] if runs else None, candidates_of, None, cache)
 
     def tell(figures: dict[str, Any]) -> None:
         if "accuracy" in figures:
@@ -159,7 +178,7 @@ def train_reranker(
         Linker(entities, first, announce=bars),
         documents,
         dev=None if dev is None else read_documents(dev, format_, types, on_error),
-        candidates=[Candidates.of_result(Result.load(run), entities) for run in runs or ()],
+        candidates={str(run): _candidates(run, found, entities) for run, found in zip(runs, results, strict=True)},
         out=out,
         config=settings,
         tensorboard=tensorboard,
@@ -170,5 +189,6 @@ def train_reranker(
         return
     console.out.print(
         f"written to {out}; figures of every step: {out}.log.jsonl\n"
-        f"next: arbo link DOCS --encoder {candidates_of} --reranker {out} ..., after arbo tune if mentions can be NIL"
+        f"next: arbo link DOCS --encoder {first.settings.get('model', 'ngram')} --reranker {out} ..., after arbo tune "
+        "if mentions can be NIL"
     )

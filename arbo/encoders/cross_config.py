@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -13,6 +12,7 @@ from arbo.errors import UsageError
 from arbo.settings import read_json, settings_of
 
 PairPooling = Literal["cls", "mean"]
+_MOST = 1e30  # times a similarity it is still a float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class CrossEncoderConfig:
             raise UsageError(f"template {self.entity!r} is the second part of a sequence: leave out its [CLS]")
         if type(self.candidates) is not int or self.candidates < 1:
             raise UsageError(f"candidates must be an integer of at least 1, not {self.candidates!r}")
-        if type(self.retrieval_weight) not in (int, float) or not 0 <= self.retrieval_weight < math.inf:
-            raise UsageError(f"retrieval_weight must be a number of at least 0, not {self.retrieval_weight!r}")
+        if type(self.retrieval_weight) not in (int, float) or not 0 <= self.retrieval_weight <= _MOST:
+            raise UsageError(f"retrieval_weight must be a number from 0 to {_MOST:g}, not {self.retrieval_weight!r}")
         if type(self.entity_threshold) not in (int, float) or not 0 <= self.entity_threshold <= 1:
             raise UsageError(f"entity_threshold must be a number from 0 to 1, not {self.entity_threshold!r}")
 

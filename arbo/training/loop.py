@@ -338,12 +338,13 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
 
 def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
     """Name what two trainings do not have in common, those settings that differ."""
-    names = []
-    for name, value in json_ready(here).items():
-        other = there.get(name)
+    names: list[str] = []
+    own = json_ready(here)
+    for name in dict.fromkeys([*own, *there]):
+        value, other = own.get(name), there.get(name)
         if isinstance(value, dict) and isinstance(other, dict):
-            names += [key for key in value if value[key] != other.get(key)]
-        elif value != other:
+            names += [key for key in dict.fromkeys([*value, *other]) if value.get(key) != other.get(key)]
+        elif value != other and name != "hash":
             names.append(name.replace("_", " "))
     return ", ".join(names) or "settings"
 

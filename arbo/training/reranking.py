@@ -22,7 +22,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from arbo.candidates import Candidates, gold_rows, is_gold, known, with_gold
+from arbo.candidates import Candidates, gaps_filled, gold_rows, is_gold, with_gold
 from arbo.documents import Corpus
 from arbo.encoders import CrossEncoder, MentionInput
 from arbo.encoders.cross import Pairs
@@ -34,6 +34,7 @@ from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.reranker import rerank
+from arbo.store import same_model
 from arbo.training.checkpoints import best_model
 from arbo.training.config import RerankingConfig
 from arbo.training.data import TrainingSet
@@ -63,7 +64,7 @@ class RerankingSet:
     """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
     entity in its domain is not trained on."""
     retrieval: Floats
-    """(mentions, 1 + k) the first stage's score of each, see `arbo.candidates.known`."""
+    """(mentions, 1 + k) the first stage's score of each, see `arbo.candidates.gaps_filled`."""
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:
@@ -73,14 +74,14 @@ class RerankingSet:
             DataError: no mention has a gold id that the knowledge base holds in its domain.
 
         """
-        corpus, kb, candidates, expand = retrieved
-        data = TrainingSet.of(corpus, kb, expand_abbreviations=expand)
+        corpus, kb = retrieved.documents, retrieved.kb
+        data = TrainingSet.of(corpus, kb, expand_abbreviations=retrieved.expand_abbreviations)
         annotated = np.array([bool(mention.gold) for mention in corpus.mentions], np.bool_)
         positive = np.full((len(corpus.mentions), 1), -1)
         positive[annotated, 0] = data.entity
-        compared = with_gold(candidates, positive)
+        compared = with_gold(retrieved.candidates, positive)
         negatives = np.where(is_gold(compared.entities, gold_rows(corpus, kb)), -1, compared.entities)
-        scores = known(compared.scores)
+        scores = gaps_filled(compared.scores)
         own = np.where(compared.entities == positive, scores, -np.inf).max(axis=1, initial=-np.inf, keepdims=True)
         nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, own, 0), scores])
         return cls(data.inputs, kb, nodes[annotated], retrieval[annotated].astype(np.float32))
@@ -212,9 +213,14 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     def development_scores(self) -> dict[str, float]:
         """Rerank the candidates of the development documents."""
         assert self.dev is not None
-        documents, kb, candidates, expand = self.dev
+        documents, kb = self.dev.documents, self.dev.kb
         found = rerank(
-            self.encoder, candidates, documents, kb, expand_abbreviations=expand, announce=self.announce
+            self.encoder,
+            self.dev.candidates,
+            documents,
+            kb,
+            expand_abbreviations=self.dev.expand_abbreviations,
+            announce=self.announce,
         ).evaluate(documents, kb)
         return {"accuracy": found.accuracy, "accuracy_normalized": found.accuracy_normalized or 0.0}
 
@@ -226,7 +232,7 @@ def train_reranker(
     *,
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
-    candidates: Iterable[Candidates] = (),
+    candidates: Mapping[str, Candidates] | None = None,
     config: RerankingConfig | None = None,
     checkpoint_every: int = 500,
     tensorboard: str | PathLike[str] | None = None,
@@ -237,13 +243,15 @@ def train_reranker(
     Args:
         reranker: where it starts, see `CrossEncoder.of`; it is not changed. Of each mention it reads as many candidates
             as its configuration says.
-        linker: the first stage: its encoder finds the candidates, in its knowledge base; it shows progress too.
+        linker: the first stage: its encoder finds the candidates, in its knowledge base; it has no reranker, and shows
+            progress too.
         documents: annotated ones, or whatever `Corpus.of` makes them of.
         out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
         dev: other annotated documents, to keep the best model: the one whose first candidate is right most often.
             Without them the last model is kept.
-        candidates: those of ``documents`` or of ``dev`` that were found before, such as a run's, see
-            `Candidates.of_result`; others are searched.
+        candidates: those of ``documents`` or of ``dev`` that the same encoder found before, such as a run's, see
+            `Candidates.of_result`, by what errors shall call them; others are searched. Of more than the reranker reads
+            the best are taken.
         config: how it is trained.
         checkpoint_every: steps between two checkpoints.
         tensorboard: a folder for the log in the format of TensorBoard too.
@@ -251,9 +259,10 @@ def train_reranker(
 
     Raises:
         DataError: no mention has a gold id that the knowledge base holds; a checkpoint cannot be read; or candidates
-            are of other documents or of another knowledge base.
+            are of other documents, of another knowledge base or of another first stage, or too few.
         TrainingError: the loss is NaN or infinite.
-        UsageError: the linker has no knowledge base; one candidate alone; the folder cannot be written, or holds
+        UsageError: the linker has no knowledge base, or a reranker; one candidate alone; candidates of the same
+            documents twice; the folder cannot be written, or holds
             anything but a model that arbo saved; ``OUT.training`` is of another training, or another process is at it;
             the device does not compute in that precision; TensorBoard is not installed.
 
@@ -265,8 +274,13 @@ def train_reranker(
     kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
     if kb is None:
         raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
-    if k < 2:
-        raise UsageError(f"candidates={k}: among one there is nothing to choose; a cross-encoder reads at least 2")
+    if linker.reranker is not None:
+        raise UsageError("a cross-encoder learns among what an encoder finds, and this linker has a reranker")
+    if min(k, len(kb)) < 2:
+        raise UsageError(
+            f"candidates={k} of {len(kb):,} entities: among one there is nothing to choose; a cross-encoder reads at "
+            "least 2"
+        )
     if config.regulariser == "fgsm":
         check_perturbable(reranker.tower)
     accelerator = accelerator_of(config)
@@ -277,18 +291,13 @@ def train_reranker(
     job: dict[str, Any] = {
         "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
         "reranker": reranker.settings,
-        "candidates": {
-            "k": k,
-            "encoder": linker.encoder.settings,
-            "reranker": linker.reranker.settings if linker.reranker else None,
-            "search": linker.config.search,
-        },
+        "candidates": {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search},
         **{name: corpus.fingerprint for name, corpus in corpora.items()},
         "knowledge_base": kb.fingerprint,
         "expand_abbreviations": expand,
     }
-    found = _given(candidates, corpora, kb)
-    job["candidates"] |= {name: {"k": own.k, "made_by": own.made_by} for name, own in found.items()}
+    found = _given(candidates or {}, corpora, linker, k)
+    job["candidates"] |= {f"candidates of {name}": own.fingerprint for name, own in found.items()}
     shown = None if tensorboard is None else Path(tensorboard)
     with training(target, job, accelerator) as folder:
         kept = _kept(folder, linker, corpora, found, k, accelerator)
@@ -314,14 +323,40 @@ def train_reranker(
     return CrossEncoder.from_pretrained(target)
 
 
-def _given(candidates: Iterable[Candidates], corpora: Mapping[str, Corpus], kb: KnowledgeBase) -> dict[str, Candidates]:
-    """Tell which documents candidates are of."""
-    found = {}
-    for own in candidates:
+def _given(
+    candidates: Mapping[str, Candidates], corpora: Mapping[str, Corpus], linker: Linker, k: int
+) -> dict[str, Candidates]:
+    """Tell which documents candidates are of, and take ``k`` of each mention."""
+    found: dict[str, Candidates] = {}
+    for called, own in candidates.items():
         name = next((name for name, corpus in corpora.items() if corpus.fingerprint == own.documents), "documents")
-        own.check(corpora[name], kb)
-        found[name] = own
+        try:
+            _check_given(own, corpora[name], linker, k)
+        except DataError as error:
+            raise error.at(called) from None
+        if name in found:
+            raise UsageError(f"{called}: candidates of the same documents were given before; leave one out")
+        found[name] = own.first(k)
     return found
+
+
+def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: int) -> None:
+    """Raise DataError unless candidates are what a first stage would find."""
+    assert linker.kb is not None
+    candidates.check(documents, linker.kb)
+    if "reranker" in candidates.made_by:
+        raise DataError("a reranker put these candidates into its order: take those of an encoder alone")
+    if not same_model(candidates.made_by, linker.encoder.settings):
+        whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
+        raise DataError(
+            f"these candidates are of another first stage ({whose}), or of other weights or settings of it: train with "
+            "the one that made them"
+        )
+    if candidates.k < (least := min(k, len(linker.kb))):
+        raise DataError(
+            f"{candidates.k} candidates of each mention, and the cross-encoder reads {least}: find as many, or let it "
+            "read fewer"
+        )
 
 
 def _kept(
