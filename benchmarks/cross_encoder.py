@@ -4,7 +4,8 @@ r"""The second stage: a cross-encoder that re-ranks the candidates of two dual-e
 candidates make a better re-ranker, and does FGSM help? The first stages are `untrained` (all-MiniLM-L6-v2) and
 `trained` (aligned on MEDIC's synonyms, then trained on the training parts of both corpora, see *steps to MEDIC* of
 `arborescence_training`). Each has a cross-encoder, from all-MiniLM-L6-v2 too, trained on its 8 candidates of mentions
-of both training parts; one model for both corpora, mentions without context, entities with their aliases, the mean of
+of both training parts, and tested on the first 200 abstracts of each test part (all 100 of NCBI disease, 200 of 500 of
+BC5CDR); one model for both corpora, mentions without context, entities with their aliases, the mean of
 all tokens scored. `own` is accuracy among the stage's own candidates, over all mentions with a concept; `SELF` the same
 with the gold entity injected; `UNION` among the candidates of both stages, gold injected.
 
@@ -14,7 +15,7 @@ trained on four fifths of the development part, on the mentions that the first s
 first stage's similarity (`retrieval_weight`); the margin from which on a mention is not read is chosen on the last
 fifth. `names`: of which documents the knowledge base has them when it is tested; `CORPUS.accuracy` is with those of
 the training and the development part, as is usual for the last test, and with early exit. `per second`: mentions of the
-test part, on one core, the first stage's work not counted.
+test part, on one core, the first stage's work not counted. Everything is read, for comparison, of NCBI disease alone.
 
 **partition**: accuracy on the test part by method, k = 8, without thresholds. `entity edges` and `mention edges`: whose
 they are.
@@ -51,6 +52,8 @@ from clustering import METHODS, partition
 
 CORPORA = ("NCBI disease", "BC5CDR disease")
 CANDIDATES = 8
+MOST_DOCUMENTS = 200
+"""Of a test part, where trainings are compared."""
 READS = arbo.CrossEncoderConfig(
     mention="[CLS] {mention} [SEP]",
     entity="{name} [TITLE] {aliases} [SEP]",
@@ -123,12 +126,13 @@ def compared(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
     model = train(READS, config, jobs.stage(whose), documents, name)
     scores: dict[str, float] = {}
     for corpus, data in jobs.data.items():
-        gold = gold_rows(data.test, data.kb)
-        found = {first: arbo.Candidates.of(jobs.stage(first), data.test, k=CANDIDATES) for first in FIRST}
-        everything = rerank(model, with_gold(widened(union(*found.values())), gold), data.test, data.kb, announce=bars)
+        test = data.test[:MOST_DOCUMENTS]
+        gold = gold_rows(test, data.kb)
+        found = {first: arbo.Candidates.of(jobs.stage(first), test, k=CANDIDATES) for first in FIRST}
+        everything = rerank(model, with_gold(widened(union(*found.values())), gold), test, data.kb, announce=bars)
         among = {OWN: found[whose], SELF: with_gold(widened(found[whose]), gold), UNION: everything}
         for setting, candidates in among.items():
-            score = limited(everything, candidates).evaluate(data.test, data.kb, train=data.train)
+            score = limited(everything, candidates).evaluate(test, data.kb, train=data.train)
             assert score.seen is not None
             assert score.unseen is not None
             scores |= {f"{corpus} {setting}": score.accuracy}
@@ -167,7 +171,8 @@ def retrieved(jobs: Jobs) -> Iterator[dict[str, Any]]:
     """Tell how good the candidates are."""
     for corpus, data in jobs.data.items():
         for first in FIRST:
-            recall = arbo.Candidates.of(jobs.stage(first), data.test, k=CANDIDATES).evaluate(data.test, data.kb).recall
+            test = data.test[:MOST_DOCUMENTS]
+            recall = arbo.Candidates.of(jobs.stage(first), test, k=CANDIDATES).evaluate(test, data.kb).recall
             yield {"corpus": corpus, "first stage": first, **{f"recall@{k}": value for k, value in recall.items()}}
 
 
@@ -205,7 +210,8 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
         for corpus, data in jobs.data.items():
             found = arbo.Candidates.of(stage, data.test, k=CANDIDATES)
             row = {"corpus": corpus, "names": names, "first stage": found.evaluate(data.test, kb).accuracy}
-            ways = {"early exit": spared.margin} | ({"all read": None} if names == "training" else {})
+            read_all = names == "training" and corpus == CORPORA[0]
+            ways = {"early exit": spared.margin} | ({"all read": None} if read_all else {})
             for how, margin in ways.items():
                 begin = time.perf_counter()
                 chosen = rerank(model, found, data.test, kb, skip_margin=margin)
@@ -251,7 +257,7 @@ def by_method(
         yield row
 
 
-CLAIMS = Cells("cross_encoder", lambda cell: (READS, *training_of(cell)))
+CLAIMS = Cells("cross_encoder", lambda cell: (READS, *training_of(cell), MOST_DOCUMENTS))
 AIMS = Cells("cross_encoder_medic", lambda cell: (MEDIC[cell["training"]], medic_config(cell), UNSURE, CANDIDATES))
 
 
@@ -284,7 +290,7 @@ def record_all(jobs: Jobs) -> None:
                 "all read, per second",
                 "early exit, per second",
             )
-            if "all read" not in row:
+            if row["names"] != "training":
                 figures[key(row["corpus"], "accuracy")] = row["early exit"]
             figures |= {f"{name}.{key(how)}": row[how] for how in shown_of if how in row}
     tables = {
