@@ -16,10 +16,10 @@ bound from above). `rule-based` (and with plurals and accents folded), `fuzzy` a
 `NCE`: untrained, aligned by multi-similarity loss, aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
 
 **spans**: the words of the entity in a text, given both; stop words do not count. Micro is pooled over all pairs, macro
-the mean over pairs. Attention from 0.05 on is a span, as in the paper, and a similarity of spelling from 0.8 on; `tuned`
-is micro F1 by the threshold that is best on the development texts (the last tenth of CRAFT's articles). Disjoint pairs
-are those whose entity stands in several pieces at once. **linking**: whether the entity of a pair is among the k best of
-its text, of all entities of the test pairs.
+the mean over pairs. Attention from 0.05 on is a span, as in the paper, and a similarity of spelling from 0.8 on;
+`tuned` is micro F1 by the threshold that is best on the development texts (the last tenth of CRAFT's articles).
+Disjoint pairs are those whose entity stands in several pieces at once. **linking**: whether the entity of a pair is
+among the k best of its text, of all entities of the test pairs.
 
 **better start**: recall of a dual-encoder on CRAFT CL before and after 100 steps of `arbo train`'s defaults, begun with
 all-MiniLM-L6-v2 as it is, or aligned.
