@@ -24,8 +24,9 @@ among the k best of its text, of all entities of the test pairs.
 **better start**: recall of a dual-encoder on CRAFT CL before and after 100 steps of `arbo train`'s defaults, begun with
 all-MiniLM-L6-v2 as it is, or aligned.
 
-**end to end**: `arbo link --find-mentions` on the raw test abstracts of NCBI disease (100), linked to MEDIC: mentions
-found, and found and linked; `exact` is the same characters and the same entity, `overlap` a common character.
+**end to end**: what `arbo link --find-mentions` does on the raw test abstracts of NCBI disease (100), linked to MEDIC
+by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a common
+one. `OSLAT` is trained on the sentences of the training part. Seconds are of one core, reading files not counted.
 
 The plots, `benchmarks/plots/similarities.*`, have the density of the cosines of 1,000 pairs of synonyms and 1,000 pairs
 of names of different entities before and after alignment (figure C.1 of the paper).
@@ -39,7 +40,8 @@ beside this script).
 
 import argparse
 import shutil
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -57,7 +59,8 @@ from arbo.names import normalize_name
 from arbo.progress import bars
 from arbo.readers import read_documents, read_knowledge_base
 from arbo.spans.baselines import Fuzzy, RuleBased
-from arbo.spans.evaluation import Scorer, extraction_scores, text_linking_scores
+from arbo.spans.evaluation import Scorer, extraction_scores, found_scores, text_linking_scores
+from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, each_alone, find, without_repetition
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import Pairs, entity_split, pieces
 from arbo.spans.splitting import sentences
@@ -79,6 +82,7 @@ START = arbo.TrainingConfig(epochs=1000, steps=100)
 ONE_A_NAME = arbo.EncoderConfig()
 LIKENESS = (0.6, 0.7, 0.8, 0.9)
 THRESHOLDS = np.round(np.geomspace(0.01, 0.5, 18), 4)
+END_TO_END = "NCBI disease"
 QUAERO = {"EMEA": "MEDLINE", "MEDLINE": "EMEA"}
 HOW, WHAT = ("micro", "macro"), ("precision", "recall", "f1")
 
@@ -164,6 +168,13 @@ def named(corpus: Corpus) -> Corpus:
     return Corpus(document for document in corpus if any(mention.gold for mention in document.mentions))
 
 
+def ncbi() -> Task:
+    """Read NCBI disease whole: all of MEDIC is known to training."""
+    data = Data.of(KNOWN["NCBI disease"])
+    train, dev, test = (named(pieces(part, sentences).corpus) for part in (data.train, data.dev, data.test))
+    return Task(data.kb, train, Pairs.of(test, data.kb), Pairs.of(dev, data.kb), 0, np.empty(0, np.int64))
+
+
 TASKS = {"CRAFT": craft} | {f"QUAERO {half}": partial(quaero, half) for half in QUAERO}
 
 
@@ -172,11 +183,13 @@ class Lab:
     """The models of a corpus, each made when it is asked for and kept."""
 
     corpus: str
+    read: Callable[[], Task] | None = None
+    """What reads the data, for a corpus that is not among `TASKS`."""
 
     @cached_property
     def task(self) -> Task:
         """The data."""
-        return TASKS[self.corpus]()
+        return (self.read or TASKS[self.corpus])()
 
     def aligned(self, loss: str = "nt-xent") -> arbo.DualEncoder:
         """Return an encoder whose names are aligned: those of the entities that training sees."""
@@ -280,6 +293,7 @@ class GoldSpans:
 
 TRAINED = ("OSLAT", "NP", "No LA")
 SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
+FINDERS = ("dictionary", "fuzzy", "OSLAT")
 LINKING = ("fuzzy", "unsup", "MS", "NCE", *TRAINED, "CD", "GT")
 
 
@@ -409,6 +423,26 @@ def better_start(name: str) -> dict[str, Any]:
     }
 
 
+def end_to_end(system: str) -> dict[str, Any]:
+    """Find and link the mentions of raw abstracts."""
+    data = Data.of(KNOWN["NCBI disease"])
+    raw = Corpus(replace(document, mentions=()) for document in data.test)
+    finder: Finder = DictionaryFinder()
+    if system != "dictionary":
+        reader = Fuzzy() if system == "fuzzy" else Lab(END_TO_END, ncbi).model("OSLAT")
+        finder = PairFinder(reader, reader.threshold, mentions=each_alone if system == "fuzzy" else without_repetition)
+    begin = time.perf_counter()
+    found = find(finder, raw, data.kb, announce=bars).corpus
+    links = arbo.Linker(data.kb, announce=bars).link(found).links
+    seconds = time.perf_counter() - begin
+    scores = found_scores(data.test, found, data.kb, [link.entity for link in links])
+    rows: dict[str, Any] = {"seconds": seconds, "mentions": len(found.mentions)}
+    for what, group in (("mentions", scores.mentions), ("linked", scores.links)):
+        for kind, of in (("exact", group.exact), ("overlap", group.overlap)):
+            rows |= {f"{what} {kind} {name}": getattr(of, name) for name in WHAT}
+    return rows
+
+
 def filled(chosen: Any) -> None:
     """Make the cells that are asked for."""
     for corpus in chosen.corpus or TASKS:
@@ -422,6 +456,10 @@ def filled(chosen: Any) -> None:
                 if wanted and (system != "CD" or corpus != "CRAFT"):
                     cell = {"part": part, "corpus": corpus, "system": system}
                     CELLS.keep(cell, lambda _, make=make, lab=lab, system=system: {"scores": make(lab, system)})
+    for system in FINDERS:
+        if chosen.part in (None, "end to end") and system in (chosen.system or FINDERS):
+            cell = {"part": "end to end", "corpus": END_TO_END, "system": system}
+            CELLS.keep(cell, lambda _, system=system: {"scores": end_to_end(system)})
     if chosen.part in (None, "start"):
         for name in ("untrained", "aligned"):
             cell = {"part": "start", "corpus": "CRAFT CL", "system": name}
@@ -431,7 +469,7 @@ def filled(chosen: Any) -> None:
 def record_all() -> None:
     """Record every cell that is there, and plot."""
     PLOTS.mkdir(exist_ok=True)
-    order = list(dict.fromkeys((*SPANS, *LINKING, "untrained", "aligned")))
+    order = list(dict.fromkeys(("dictionary", *SPANS, *LINKING, "untrained", "aligned")))
     cells = sorted(CELLS.read(), key=lambda cell: (cell["part"], cell["corpus"], order.index(cell["system"])))
     figures: dict[str, float] = {}
     tables: dict[str, list[dict[str, Any]]] = {"pairs": [sizes(name) for name in TASKS]}
@@ -488,9 +526,13 @@ def drawn(scores: dict[str, list[float]], name: str) -> None:
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--part", choices=["similarities", "spans", "linking", "start"], help="default: all")
+    parser.add_argument(
+        "--part", choices=["similarities", "spans", "linking", "end to end", "start"], help="default: all"
+    )
     parser.add_argument("--corpus", action="append", choices=TASKS, help="default: all")
-    parser.add_argument("--system", action="append", choices=[*dict.fromkeys((*SPANS, *LINKING))], help="default: all")
+    parser.add_argument(
+        "--system", action="append", choices=[*dict.fromkeys((*SPANS, *LINKING, *FINDERS))], help="default: all"
+    )
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     asked = parser.parse_args()
     if not asked.record:
