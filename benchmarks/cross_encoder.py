@@ -70,7 +70,11 @@ TRAININGS = {f"{first}{added}": (first, config) for added, config in FGSM.items(
 OWN, SELF, UNION = ("own", "SELF", "UNION")
 ADDED = replace(READS, retrieval_weight=20.0)
 IN_CONTEXT = replace(ADDED, mention="[CLS] {left} [START] {mention} [END] {right} [SEP]", context=8, max_length=56)
-MEDIC = {"names alone": ADDED, "in context": IN_CONTEXT}
+MEDIC: dict[str, tuple[arbo.CrossEncoderConfig, tuple[float, ...]]] = {
+    "in context": (IN_CONTEXT, ()),
+    "names alone, weight tuned": (ADDED, (20.0, 40.0, 80.0, 160.0, 320.0)),
+}
+"""What is read, and the weights of the first stage's similarity that are tried once it is trained."""
 UNSURE = 0.12
 """The smallest margin of a mention that is not trained on."""
 
@@ -194,10 +198,15 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
     first = jobs.stage("aligned", base)
     parts = [(data.dev[: len(data.dev) * 4 // 5], data.dev[len(data.dev) * 4 // 5 :]) for data in jobs.data.values()]
     learnt, held = (Corpus(joined(part)) for part in zip(*parts, strict=True))
-    model = train(
-        MEDIC[cell["training"]], medic_config(cell), first, unsure(first, learnt), name, dev=unsure(first, held)
-    )
+    reads, weights = MEDIC[cell["training"]]
+    model = train(reads, medic_config(cell), first, unsure(first, learnt), name, dev=unsure(first, held))
     before = arbo.Candidates.of(first, held, k=CANDIDATES)
+    tried = {}
+    for weight in weights:
+        weighted = with_weight(model, weight)
+        tried[weight] = rerank(weighted, before, held, base, announce=bars).evaluate(held, base).accuracy
+    if tried:
+        model = with_weight(model, max(tried, key=lambda weight: tried[weight]))
     after = rerank(model, before, held, base, announce=bars)
     spared = skipping(before, after, gold_rows(held, base))
     rows = []
@@ -226,7 +235,12 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
             rows.append(row | {"read": read})
     partitions = list(by_method(jobs, first, model, base))
     shutil.rmtree(CACHE / "models" / name)
-    return {"rows": rows, "partitions": partitions, "skipping": spared._asdict()}
+    return {"rows": rows, "partitions": partitions, "skipping": spared._asdict(), "tried": list(tried.items())}
+
+
+def with_weight(model: arbo.CrossEncoder, weight: float) -> arbo.CrossEncoder:
+    """Let the first stage count for more, or for less."""
+    return replace(model, config=replace(model.config, retrieval_weight=weight))
 
 
 def medic_config(cell: Cell) -> arbo.RerankingConfig:
@@ -258,7 +272,10 @@ def by_method(
 
 
 CLAIMS = Cells("cross_encoder", lambda cell: (READS, *training_of(cell), MOST_DOCUMENTS))
-AIMS = Cells("cross_encoder_medic", lambda cell: (MEDIC[cell["training"]], medic_config(cell), UNSURE, CANDIDATES))
+AIMS = Cells(
+    "cross_encoder_medic",
+    lambda cell: (MEDIC[cell["training"]][0], medic_config(cell), UNSURE, CANDIDATES, *MEDIC[cell["training"]][1]),
+)
 
 
 def record_all(jobs: Jobs) -> None:
