@@ -53,7 +53,11 @@ def test_the_dictionary_finder() -> None:
         ("WD", "D1"),
         ("disease", "D2"),
     ]
-    assert found("rare hepatolenticular degeneration (RHD); RHD, RHDs")[1:] == [("RHD", "D1"), ("RHD", "D1")]
+    assert found("rare hepatolenticular degeneration (RHD); RHD, RHDs")[1:] == [
+        ("RHD", "D1"),
+        ("RHD", "D1"),
+        ("RHDs", "D1"),
+    ]
     assert found("WD (Wilson disease)", DictionaryFinder(abbreviations=False)) == [("Wilson disease", "D1")]
     for hostile in ("", " \r\n", "of the", "\U0001f600" * 9, "disease-" * 3 + "\N{COMBINING ACUTE ACCENT}", "(" * 999):
         assert {entity for _, entity in found(hostile)} <= {"D2"}

@@ -30,6 +30,7 @@ def cut(text: str, spans: object) -> list[str]:
         (unicodedata.normalize("NFD", "fièvre aiguë"), ["fie\u0300vre", "aigue\u0308"]),
         ("हिन्दी 日本語", ["हिन्दी", "日本語"]),
         ("IL-2R\r\nα_1", ["IL", "2R", "α_1"]),
+        ("Crohn\u02bcs e\u0301", ["Crohn", "s", "e\u0301"]),
     ],
 )
 def test_words_of_hostile_text(text: str, found: list[str]) -> None:
@@ -52,6 +53,14 @@ def test_words_are_the_maximal_runs_of_word_characters(text: str) -> None:
         ("The 5'-d end", ["5", "d", "end"]),
         ("of the", []),
         ("CANCER OF THE COLON A", ["CANCER", "COLON", "A"]),
+        ("CANCER OF ALL-TYPES, THE", ["CANCER", "ALL", "TYPES"]),
+        ("IL-10", ["IL", "10"]),
+        ("AND-34", ["AND", "34"]),
+        ("HER 2", ["HER", "2"]),
+        ("T-ALL", ["T", "ALL"]),
+        ("B ALL T 1", ["B", "ALL", "T", "1"]),
+        ("Crohn\u02bcs l\u02bciléite", ["Crohn", "iléite"]),
+        (unicodedata.normalize("NFD", "à même l'entité's côté"), ["entite\u0301", "co\u0302te\u0301"]),
         ("WAS was in ALL", ["WAS", "ALL"]),
     ],
 )
@@ -146,6 +155,20 @@ def test_short_names_in_capitals_are_sought_in_capitals() -> None:
     kb = KnowledgeBase([Entity("D1", "leukemia", ("ALL", "1")), Entity("D2", "CATARACT"), Entity("D3", "As")])
     found = Dictionary.of(kb).matches("All cataracts and 1 ALL, all CATARACT; cataract as AS.")
     assert [match.entities for match in found] == [(0,), (1,), (1,)]
+
+
+def test_capitals_that_are_stop_words_elsewhere_are_names() -> None:
+    own = [("IL-10", "10"), ("AND-34",), ("HER-2", "2"), ("T-ALL", "ALL"), ("1984",)]
+    kb = KnowledgeBase(Entity(f"D{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(own))
+    text = "All 10 had IL-10 and AND-34, 34 HER-2, T-ALL, ALL in 1984."
+    found = Dictionary.of(kb).matches(text)
+    assert cut(text, [match[:2] for match in found]) == ["IL-10", "AND-34", "HER-2", "T-ALL", "ALL", "ALL", "1984"]
+
+
+def test_a_plural_s_does_not_matter_to_abbreviations() -> None:
+    kb = KnowledgeBase([Entity("D1", "antigen-presenting cell", ("APC",)), Entity("D2", "toxin", ("ATs", "As"))])
+    text = "APCs, apcs, AT and ATs at APC; ats"
+    assert cut(text, [match[:2] for match in Dictionary.of(kb).matches(text)]) == ["APCs", "AT", "ATs", "APC"]
 
 
 spans = st.lists(

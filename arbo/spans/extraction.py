@@ -9,10 +9,10 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from arbo.documents import Span
-from arbo.spans.words import content_words
+from arbo.spans.words import APOSTROPHES, content_words
 from clustering.arrays import Bools, Floats, Ids, ranges
 
-_TIE = re.compile(r"(?:['\u2019]s?)?[\s\u00ad\u2010\u2011-]*")
+_TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
 
 
 def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:

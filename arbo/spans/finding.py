@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from arbo.abbreviations import definitions
+from arbo.abbreviations import add_other_number, definitions
 from arbo.documents import Corpus, Document, Mention, mention_ids, text_of
 from arbo.encoders import Encoder, NgramEncoder
 from arbo.knowledge_base import KnowledgeBase
@@ -155,7 +155,7 @@ class DictionaryFinder:
 
 
 def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
-    """Return the name that each abbreviation of the text stands for: the longest at the end of its long form."""
+    """Return the name that each abbreviation of the text, and its plural, stands for: the longest that ends there."""
     ending: dict[int, list[Match]] = {}
     for match in matches:
         ending.setdefault(match.end, []).append(match)
@@ -164,6 +164,7 @@ def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
         names = [match for match in ending.get(end, ()) if match.begin >= begin]
         if names:
             long_of.setdefault(text[slice(*short)], min(names))
+    add_other_number(long_of)
     return long_of
 
 
