@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from arbo import Entity, KnowledgeBase
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import without_overlaps
-from arbo.spans.splitting import lines, sentences, whole
+from arbo.spans.splitting import lines, passages, sentences, whole
 from arbo.spans.words import content_words, fold, is_stop_word, windows, words
 
 
@@ -99,13 +99,20 @@ def test_sentences(text: str, found: list[str]) -> None:
     assert cut(text, sentences(text)) == found
 
 
-@pytest.mark.parametrize("split", [lines, sentences, whole])
+@pytest.mark.parametrize("split", [lines, sentences, passages, whole])
 @given(text=st.text(alphabet="aB. \n\r!)1", max_size=40))
 def test_pieces_lose_nothing_but_white_space(split: object, text: str) -> None:
     spans = split(text).tolist()  # type: ignore[operator]
     assert "".join("".join(cut(text, spans)).split()) == "".join(text.split())
     assert all(piece.strip() == piece != "" for piece in cut(text, spans))
     assert [place for span in spans for place in span] == sorted(place for span in spans for place in span)
+
+
+def test_a_sentence_without_end_is_cut_between_words() -> None:
+    text = "Short. (" + "A-b, " * 1000 + ")"
+    found = cut(text, passages(text))
+    assert [len(words(piece)) for piece in found] == [1, 500, 500, 500, 500]
+    assert "".join("".join(found).split()) == "".join(text.split())
 
 
 def test_time_stays_linear_in_hostile_text() -> None:

@@ -24,7 +24,7 @@ from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.evaluation import Scorer
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.preselection import preselect
-from arbo.spans.splitting import Splitter, sentences
+from arbo.spans.splitting import Splitter, passages
 from arbo.spans.words import fold, words
 from clustering.arrays import Ids
 
@@ -210,7 +210,7 @@ class PairFinder:
     """How many entities the reader is asked about, for each piece of a text."""
     encoder: Encoder = field(default_factory=NgramEncoder)
     """What finds the candidates."""
-    split: Splitter = sentences
+    split: Splitter = passages
     """What the reader reads at once."""
     mentions: Callable[[str, Spans], tuple[Spans, ...]] = each_alone
     """Which spans of an entity in a text are one mention, see `each_alone` and `without_repetition`."""
