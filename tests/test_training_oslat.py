@@ -29,11 +29,16 @@ from test_training_loop import Killed, gradients, log_of, weights, without_dropo
 
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
+from arbo.spans.finding import PairFinder  # noqa: E402
 from arbo.spans.model import LabelAttention  # noqa: E402
+from arbo.spans.pieces import Pairs  # noqa: E402
+from arbo.spans.preselection import preselect  # noqa: E402
+from arbo.spans.splitting import passages  # noqa: E402
 from arbo.training.annotated_texts import AnnotatedTexts  # noqa: E402
 from arbo.training.contrastive import Contrast, contrastive_losses  # noqa: E402
+from arbo.training.encoded_texts import Encoded  # noqa: E402
 from arbo.training.label_attention import LabelAttentionTrainer, train_label_attention  # noqa: E402
-from arbo.training.linking_head import Decisions, Encoded, decisions  # noqa: E402
+from arbo.training.linking_head import Decisions, decisions, with_tuned_threshold  # noqa: E402
 from arbo.training.loop import accelerator_of  # noqa: E402
 from arbo.training.losses import focal_loss, multi_similarity, nt_xent  # noqa: E402
 from arbo.training.oslat import train_oslat  # noqa: E402
@@ -75,6 +80,9 @@ DOCUMENTS = arbo.Corpus(
         document("d5", "in patients", ["E4"]),
     ]
 )
+
+
+LONELY = document("d", "the marsh fever", ["E0"])
 
 
 def trainer_of(model: LabelAttention, corpus: arbo.Corpus, folder: Path, **changes: Any) -> LabelAttentionTrainer:
@@ -197,12 +205,25 @@ def test_gold_is_never_among_the_negatives(bert: Tower, tmp_path: Path) -> None:
 
 
 def test_one_name_is_drawn_towards_nothing(bert: Tower, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="none of the 1 entities in the documents has two names"):
+    with pytest.raises(DataError, match="none of 1 entities has two names"):
         train_label_attention(
             LabelAttention.of(bert, READS), [document("d", "mention", ["E3"])], KB, out=tmp_path / "out"
         )
-    with pytest.raises(DataError, match="none of 1 documents has an entity"):
+    with pytest.raises(DataError, match="none of 1 texts has an entity"):
         AnnotatedTexts.of(arbo.Corpus([document("d", "mention", ["E9"])]), KB)
+
+
+def test_one_entity_is_pushed_away_from_nothing(bert: Tower, tmp_path: Path) -> None:
+    alone = arbo.KnowledgeBase([arbo.Entity("E0", "fever", aliases=("marsh",))])
+    model, encoder = LabelAttention.of(bert, READS), arbo.DualEncoder(bert, bert, arbo.EncoderConfig())
+    for kb in (alone, KB):  # of several the one in the documents, if these are given
+        with pytest.raises(DataError, match="nothing to train on: names are pushed away from those of other entities"):
+            train_label_attention(model, DOCUMENTS[2:3] if kb is alone else [LONELY], kb, out=tmp_path / "out")
+        with pytest.raises(DataError, match="nothing to align: names are pushed away"):
+            train_self_alignment(encoder, kb, documents=[LONELY], out=tmp_path / "out")
+    with pytest.raises(DataError, match="nothing to choose the best model by"):
+        train_label_attention(model, DOCUMENTS, KB, dev=[LONELY], out=tmp_path / "out")
+    assert not any(tmp_path.iterdir())
 
 
 def test_seen_entities_alone_are_aligned(bert: Tower, tmp_path: Path) -> None:
@@ -324,10 +345,29 @@ def test_spans_are_not_looked_at(bert: Tower, tmp_path: Path) -> None:
 
 def test_the_best_decision() -> None:
     score = np.array([0.1, 0.9, 0.4, 0.8, 0.2], np.float32)
-    f1, threshold = Decisions(score, np.array([False, True, True, False, False])).best
-    assert (f1, threshold) == (pytest.approx(0.8), pytest.approx(0.3))
-    f1, threshold = Decisions(score, np.ones(5, np.bool_)).best
-    assert (f1, threshold) == (1, pytest.approx(0.1))
+    assert Decisions(score, np.array([False, True, True, False, False])).f1 == pytest.approx(0.8)
+    assert Decisions(score, np.ones(5, np.bool_)).f1 == 1
+
+
+def test_the_threshold_is_chosen_on_what_a_finder_asks(bert: Tower) -> None:
+    torch.manual_seed(1)
+    model = LabelAttention.of(bert, READS).with_head(torch.nn.Linear(64, 1))
+    tuned = with_tuned_threshold(model, DOCUMENTS, KB, split=passages)
+    finder = PairFinder(model, 0.0)
+    asked = preselect(DOCUMENTS, KB, finder.candidates)
+    score = model.score([piece.text for piece in asked.pieces.corpus], KB, asked.text, asked.entity)
+    gold = Pairs.of(asked.pieces.corpus, KB)
+    pairs = set(zip(gold.text.tolist(), gold.entity.tolist(), strict=True))
+
+    def f1(threshold: float) -> float:
+        said = score >= threshold
+        right = pairs & set(zip(asked.text[said].tolist(), asked.entity[said].tolist(), strict=True))
+        return 2 * len(right) / (int(said.sum()) + len(pairs))
+
+    assert f1(tuned.threshold) == max(map(f1, score))
+    assert finder.tuned(DOCUMENTS, KB).threshold == tuned.threshold
+    with pytest.raises(UsageError, match="no text is annotated"):
+        finder.tuned([document("d", "fever", ["E9"])], KB)
 
 
 def test_the_head_sees_what_the_model_scores(bert: Tower) -> None:

@@ -17,16 +17,19 @@ import numpy as np
 from arbo.abbreviations import add_other_number, definitions
 from arbo.documents import Corpus, Document, Mention, mention_ids, text_of
 from arbo.encoders import Encoder, NgramEncoder
+from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.names import normalize_name
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.evaluation import Scorer
 from arbo.spans.overlaps import Spans, without_overlaps
-from arbo.spans.preselection import preselect
+from arbo.spans.pieces import Pairs
+from arbo.spans.preselection import Preselection, preselect
 from arbo.spans.splitting import Splitter, passages
 from arbo.spans.words import fold, words
-from clustering.arrays import Ids
+from clustering.arrays import Floats, Ids
+from eval import nil_curve
 
 LEFT_OUT = "mentions that the documents had are left out: others were found"
 """A note of what `find` returns."""
@@ -217,9 +220,7 @@ class PairFinder:
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions, of the entities whose score is the threshold or more."""
-        found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
-        texts = [piece.text for piece in found.pieces.corpus]
-        score = self.reader.score(texts, kb, found.text, found.entity, announce)
+        found, texts, score = self._asked(documents, kb, announce)
         likely = np.flatnonzero(score >= self.threshold)
         text, entity = found.text[likely], found.entity[likely]
         for place, spans in enumerate(self.reader.spans(texts, kb, text, entity, announce)):
@@ -229,3 +230,31 @@ class PairFinder:
                 moved = tuple((origin + begin, origin + end) for begin, end in mention)
                 document = int(found.pieces.document[piece])
                 yield Proposal(document, moved, int(entity[place]), float(score[likely[place]]))
+
+    def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> PairFinder:
+        """Return the same finder with the threshold that is best for annotated documents.
+
+        That of the highest F1 of saying that a piece names an entity, be it annotated with some or with none, among all
+        that the reader is asked about; what it is never asked about is missed. Where the mentions are is not looked at.
+
+        Raises:
+            UsageError: no document is annotated with an entity of the knowledge base.
+
+        """
+        found, _, score = self._asked(Corpus.of(documents), kb, announce)
+        gold = Pairs.of(found.pieces.corpus, kb)
+        if not len(gold):
+            raise UsageError("no text is annotated with an entity of the knowledge base: do the ids match?")
+        right = np.isin(found.text * len(kb) + found.entity, gold.text * len(kb) + gold.entity)
+        # which finds what lies below a threshold
+        best = replace(nil_curve(right, -score), gold=len(gold)).best
+        limits = (score.min(), score.max()) if len(score) else (self.threshold, self.threshold)
+        return replace(self, threshold=float(np.clip(-best.threshold, *limits)))
+
+    def _asked(
+        self, documents: Corpus, kb: KnowledgeBase, announce: Announce
+    ) -> tuple[Preselection, list[str], Floats]:
+        """Ask the reader about the candidates of each piece: return them, the pieces' texts, and the scores."""
+        found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
+        texts = [piece.text for piece in found.pieces.corpus]
+        return found, texts, self.reader.score(texts, kb, found.text, found.entity, announce)
