@@ -258,6 +258,14 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
 
 
+def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
+    pytest.importorskip("rapidfuzz")
+    kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl", "--find-threshold", "1.1"]
+    shown = run("spans", folder / "notes", "--format", "text", "--encoder", "fuzzy", *kb)
+    assert shown.code == 0
+    assert "nothing was found, from the score 1.100 on: try a lower --find-threshold" in shown.told
+
+
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
@@ -265,6 +273,8 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
+        (["link", "--out", "run"], "find them with --find-mentions dictionary"),
+        (["spans", "--find-threshold", "1"], "`dictionary` gives no scores; name `fuzzy` or a model with --encoder"),
     ],
 )
 def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:

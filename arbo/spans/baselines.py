@@ -102,7 +102,7 @@ class Fuzzy:
     def _similarities(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce
     ) -> Iterator[tuple[int, Offsets, Floats]]:
-        """Yield each pair, the runs of its text, and how like each is to the most similar name; -1 if it is too long."""
+        """Yield each pair, the runs of its text, and how like each is to the most similar name; -1 if too long."""
         try:
             from rapidfuzz.distance import Levenshtein
             from rapidfuzz.process import cdist
