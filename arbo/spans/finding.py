@@ -246,8 +246,8 @@ class PairFinder:
         if not len(gold):
             raise UsageError("no text is annotated with an entity of the knowledge base: do the ids match?")
         right = np.isin(found.text * len(kb) + found.entity, gold.text * len(kb) + gold.entity)
-        # which finds what lies below a threshold
-        best = replace(nil_curve(right, -score), gold=len(gold)).best
+        curve = nil_curve(right, -score)  # which finds what lies below a threshold
+        best = replace(curve, gold=len(gold)).best
         limits = (score.min(), score.max()) if len(score) else (self.threshold, self.threshold)
         return replace(self, threshold=float(np.clip(-best.threshold, *limits)))
 
