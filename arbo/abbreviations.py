@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from arbo.documents import Span
+
+T = TypeVar("T")
 
 _SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
 _BLANK_LINE = re.compile(r"\n\s*\n")
@@ -64,8 +66,7 @@ def expander(text: str) -> Callable[[str], str]:
     long_of: dict[str, str] = {}
     for short, long in definitions(text):
         long_of.setdefault(text[slice(*short)], " ".join(text[slice(*long)].split()))
-    for form, name in list(long_of.items()):
-        long_of.setdefault(form[:-1] if form.endswith("s") and len(form) > 2 else form + "s", name)
+    add_other_number(long_of)
     if not long_of:
         return str
     any_short = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
@@ -82,6 +83,22 @@ def expander(text: str) -> Callable[[str], str]:
         return word.sub(lambda match: written[match[0]], name)
 
     return write_out
+
+
+def singular_form(form: str) -> str:
+    """Return an abbreviation without its plural s.
+
+    >>> [singular_form(form) for form in ("APCs", "APC", "As")]
+    ['APC', 'APC', 'As']
+    """
+    return form[:-1] if form.endswith("s") and len(form) > 2 else form
+
+
+def add_other_number(of_form: dict[str, T]) -> None:
+    """Let the plurals of abbreviations mean what these do, or their singulars, unless they mean something."""
+    for form, meaning in list(of_form.items()):
+        singular = singular_form(form)
+        of_form.setdefault(singular if singular != form else form + "s", meaning)
 
 
 def _brackets(text: str) -> list[Span]:

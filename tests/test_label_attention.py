@@ -139,8 +139,8 @@ def test_edges(bert: Tower) -> None:
     assert model.score(TEXTS, KB, np.array([3]), np.array([0])) == pytest.approx(float(model.head.bias.detach()))  # type: ignore[union-attr]
     with pytest.raises(UsageError, match="train_linking_head"):
         model.with_head(None).score(TEXTS, KB, np.array([0]), np.array([0]))
-    with pytest.raises(DataError, match="text 0 has a lone surrogate"):
-        model.score(["\ud800"], KB, np.array([0]), np.array([0]))
+    with pytest.raises(DataError, match="text 1 has a lone surrogate"):
+        model.score(["fever of the marsh", "\ud800", "\0"], KB, np.array([0, 1]), np.array([0, 0]))
 
 
 def test_each_text_and_each_name_is_read_once(bert: Tower, batches: Batches) -> None:

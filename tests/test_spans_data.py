@@ -55,13 +55,12 @@ def test_fuzzy_is_the_best_similarity_of_all_runs_and_names() -> None:
         return " ".join(fold(name[a:b]) for a, b in words(name)) or name
 
     for t, e, score in zip(text, entity, Fuzzy().score(TEXTS, KB, text, entity), strict=True):
-        runs = [TEXTS[t][a:b] for a, b in windows(TEXTS[t], 9)]
         names = [KB.entities[e].name, *KB.entities[e].aliases]
         expected = max(
             (
                 1 - levenshtein(folded(run), folded(name)) / max(len(folded(run)), len(folded(name)))
-                for run in runs
                 for name in names
+                for run in (TEXTS[t][a:b] for a, b in windows(TEXTS[t], 1 + max(1, len(words(name)))))
             ),
             default=0,
         )
@@ -72,6 +71,16 @@ def test_fuzzy_is_the_best_similarity_of_all_runs_and_names() -> None:
         ((0, 13), (15, 21)),
     ]
     assert Fuzzy().spans(TEXTS, KB, *pairs()) == []
+
+
+def test_a_fuzzy_score_does_not_depend_on_what_else_is_asked() -> None:
+    pytest.importorskip("rapidfuzz")
+    kb = KnowledgeBase([Entity("D1", "a1 b2"), Entity("D2", "c1 c2 c3 c4 c5 c6"), Entity("D3", "abcd")])
+    texts = ["a 1 b 2", "a b c d"]
+    pair = pairs((0, 0), (1, 2))
+    with_others = pairs((0, 0), (1, 2), (0, 1), (1, 1))
+    assert Fuzzy(0.0).spans(texts, kb, *pair) == Fuzzy(0.0).spans(texts, kb, *with_others)[:2]
+    assert Fuzzy().score(texts, kb, *pair).tolist() == Fuzzy().score(texts, kb, *with_others)[:2].tolist()
 
 
 def test_a_missing_rapidfuzz_names_the_mend(monkeypatch: pytest.MonkeyPatch) -> None:

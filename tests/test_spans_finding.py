@@ -53,7 +53,11 @@ def test_the_dictionary_finder() -> None:
         ("WD", "D1"),
         ("disease", "D2"),
     ]
-    assert found("rare hepatolenticular degeneration (RHD); RHD, RHDs")[1:] == [("RHD", "D1"), ("RHD", "D1")]
+    assert found("rare hepatolenticular degeneration (RHD); RHD, RHDs")[1:] == [
+        ("RHD", "D1"),
+        ("RHD", "D1"),
+        ("RHDs", "D1"),
+    ]
     assert found("WD (Wilson disease)", DictionaryFinder(abbreviations=False)) == [("Wilson disease", "D1")]
     for hostile in ("", " \r\n", "of the", "\U0001f600" * 9, "disease-" * 3 + "\N{COMBINING ACUTE ACCENT}", "(" * 999):
         assert {entity for _, entity in found(hostile)} <= {"D2"}
@@ -254,6 +258,14 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
 
 
+def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
+    pytest.importorskip("rapidfuzz")
+    kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl", "--find-threshold", "1.1"]
+    shown = run("spans", folder / "notes", "--format", "text", "--encoder", "fuzzy", *kb)
+    assert shown.code == 0
+    assert "nothing was found, from the score 1.100 on: try a lower --find-threshold" in shown.told
+
+
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
@@ -261,6 +273,8 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
+        (["link", "--out", "run"], "find them with --find-mentions dictionary"),
+        (["spans", "--find-threshold", "1"], "`dictionary` gives no scores; name `fuzzy` or a model with --encoder"),
     ],
 )
 def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from arbo import Entity, KnowledgeBase
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import without_overlaps
-from arbo.spans.splitting import lines, sentences, whole
+from arbo.spans.splitting import lines, passages, sentences, whole
 from arbo.spans.words import content_words, fold, is_stop_word, windows, words
 
 
@@ -30,6 +30,7 @@ def cut(text: str, spans: object) -> list[str]:
         (unicodedata.normalize("NFD", "fièvre aiguë"), ["fie\u0300vre", "aigue\u0308"]),
         ("हिन्दी 日本語", ["हिन्दी", "日本語"]),
         ("IL-2R\r\nα_1", ["IL", "2R", "α_1"]),
+        ("Crohn\u02bcs e\u0301", ["Crohn", "s", "e\u0301"]),
     ],
 )
 def test_words_of_hostile_text(text: str, found: list[str]) -> None:
@@ -52,6 +53,14 @@ def test_words_are_the_maximal_runs_of_word_characters(text: str) -> None:
         ("The 5'-d end", ["5", "d", "end"]),
         ("of the", []),
         ("CANCER OF THE COLON A", ["CANCER", "COLON", "A"]),
+        ("CANCER OF ALL-TYPES, THE", ["CANCER", "ALL", "TYPES"]),
+        ("IL-10", ["IL", "10"]),
+        ("AND-34", ["AND", "34"]),
+        ("HER 2", ["HER", "2"]),
+        ("T-ALL", ["T", "ALL"]),
+        ("B ALL T 1", ["B", "ALL", "T", "1"]),
+        ("Crohn\u02bcs l\u02bciléite", ["Crohn", "iléite"]),
+        (unicodedata.normalize("NFD", "à même l'entité's côté"), ["entite\u0301", "co\u0302te\u0301"]),
         ("WAS was in ALL", ["WAS", "ALL"]),
     ],
 )
@@ -90,13 +99,20 @@ def test_sentences(text: str, found: list[str]) -> None:
     assert cut(text, sentences(text)) == found
 
 
-@pytest.mark.parametrize("split", [lines, sentences, whole])
+@pytest.mark.parametrize("split", [lines, sentences, passages, whole])
 @given(text=st.text(alphabet="aB. \n\r!)1", max_size=40))
 def test_pieces_lose_nothing_but_white_space(split: object, text: str) -> None:
     spans = split(text).tolist()  # type: ignore[operator]
     assert "".join("".join(cut(text, spans)).split()) == "".join(text.split())
     assert all(piece.strip() == piece != "" for piece in cut(text, spans))
     assert [place for span in spans for place in span] == sorted(place for span in spans for place in span)
+
+
+def test_a_sentence_without_end_is_cut_between_words() -> None:
+    text = "Short. (" + "A-b, " * 1000 + ")"
+    found = cut(text, passages(text))
+    assert [len(words(piece)) for piece in found] == [1, 500, 500, 500, 500]
+    assert "".join("".join(found).split()) == "".join(text.split())
 
 
 def test_time_stays_linear_in_hostile_text() -> None:
@@ -146,6 +162,20 @@ def test_short_names_in_capitals_are_sought_in_capitals() -> None:
     kb = KnowledgeBase([Entity("D1", "leukemia", ("ALL", "1")), Entity("D2", "CATARACT"), Entity("D3", "As")])
     found = Dictionary.of(kb).matches("All cataracts and 1 ALL, all CATARACT; cataract as AS.")
     assert [match.entities for match in found] == [(0,), (1,), (1,)]
+
+
+def test_capitals_that_are_stop_words_elsewhere_are_names() -> None:
+    own = [("IL-10", "10"), ("AND-34",), ("HER-2", "2"), ("T-ALL", "ALL"), ("1984",)]
+    kb = KnowledgeBase(Entity(f"D{row}", name, tuple(aliases)) for row, (name, *aliases) in enumerate(own))
+    text = "All 10 had IL-10 and AND-34, 34 HER-2, T-ALL, ALL in 1984."
+    found = Dictionary.of(kb).matches(text)
+    assert cut(text, [match[:2] for match in found]) == ["IL-10", "AND-34", "HER-2", "T-ALL", "ALL", "ALL", "1984"]
+
+
+def test_a_plural_s_does_not_matter_to_abbreviations() -> None:
+    kb = KnowledgeBase([Entity("D1", "antigen-presenting cell", ("APC",)), Entity("D2", "toxin", ("ATs", "As"))])
+    text = "APCs, apcs, AT and ATs at APC; ats"
+    assert cut(text, [match[:2] for match in Dictionary.of(kb).matches(text)]) == ["APCs", "AT", "ATs", "APC"]
 
 
 spans = st.lists(

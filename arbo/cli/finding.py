@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli.inputs import load_finder, read_documents, read_kb
-from arbo.cli.options import Documents, Format, Json, Kb, KbFormat, KbXrefs, OnError, OnErrorOption, Types
+from arbo.cli.options import (
+    Documents,
+    FindThreshold,
+    Format,
+    Json,
+    Kb,
+    KbFormat,
+    KbXrefs,
+    OnError,
+    OnErrorOption,
+    Types,
+)
 from arbo.cli.reporting import check_jsonl_output
 
 if TYPE_CHECKING:
@@ -36,6 +47,7 @@ def spans(
             "like a name; or a model that `arbo train --preset oslat` made.",
         ),
     ] = "dictionary",
+    find_threshold: FindThreshold = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -58,7 +70,7 @@ def spans(
 
     if out is not None:
         check_jsonl_output(out, docs, kb)
-    finder = load_finder(encoder, "--encoder")
+    finder = load_finder(encoder, "--encoder", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs)
     documents = read_documents(docs, format_, types, on_error)
     found = find_in(documents, base, finder)
@@ -97,14 +109,19 @@ def spans(
 
 
 def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
-    """Find mentions in documents, and say how many of their own are not looked at."""
+    """Find mentions in documents; say how many of their own are not looked at, and what to do if none is found."""
     from arbo import console
     from arbo.progress import bars
-    from arbo.spans.finding import LEFT_OUT, find
+    from arbo.spans.finding import LEFT_OUT, PairFinder, find
 
     found = find(finder, documents, kb, announce=bars)
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
+    if isinstance(finder, PairFinder) and not found.proposals:
+        console.warn(
+            f"nothing was found, from the score {finder.threshold:.3f} on: try a lower --find-threshold (a training "
+            "with --dev chooses one for its model)"
+        )
     return found
 
 

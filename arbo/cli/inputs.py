@@ -160,17 +160,19 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
     return reranker
 
 
-def load_finder(name: str, option: str) -> Finder:
-    """Return what finds mentions in unmarked documents."""
+def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
+    """Return what finds mentions in unmarked documents; None for the threshold of its own."""
     from arbo.errors import UsageError
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import DictionaryFinder, PairFinder, without_repetition
 
     if name == "dictionary":
+        if threshold is not None:
+            raise UsageError(f"--find-threshold: `dictionary` gives no scores; name `fuzzy` or a model with {option}")
         return DictionaryFinder()
     if name == "fuzzy":
-        reader = Fuzzy()
-        return PairFinder(reader, reader.threshold)
+        fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
+        return PairFinder(fuzzy, fuzzy.threshold)
     if not Path(name).is_dir():
         raise UsageError(
             f"{option} {name!r}: there are `dictionary`, the names as they are, `fuzzy`, much like them, and models: "
@@ -181,7 +183,7 @@ def load_finder(name: str, option: str) -> Finder:
     model = LabelAttention.from_pretrained(name)
     if model.head is None:
         raise UsageError(f"{option} {name}: the model has no linking head; train one with arbo train --preset oslat")
-    return PairFinder(model, model.threshold, mentions=without_repetition)
+    return PairFinder(model, model.threshold if threshold is None else threshold, mentions=without_repetition)
 
 
 def _check_name(model: str) -> None:

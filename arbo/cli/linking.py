@@ -13,11 +13,13 @@ from arbo.cli.inputs import linker_config, load_encoder, load_finder, load_reran
 from arbo.cli.options import (
     Cache,
     Config,
+    DocumentFormat,
     Documents,
     DryRun,
     EncoderConfigFile,
     EncoderModel,
     FindMentions,
+    FindThreshold,
     Format,
     Json,
     K,
@@ -55,6 +57,7 @@ def link(
     kb_xrefs: KbXrefs = None,
     types: Types = None,
     find_mentions: FindMentions = None,
+    find_threshold: FindThreshold = None,
     config: Config = None,
     method: MethodOption = None,
     k: K = None,
@@ -76,13 +79,17 @@ def link(
     With `--reranker` a cross-encoder chooses among the candidates that the encoder finds. With `--find-mentions` DOCS
     need no mentions: `arbo link notes/ --format text --find-mentions dictionary ...`.
     """
-    from arbo import Linker
+    from arbo import Linker, UsageError
     from arbo.progress import bars
     from arbo.store import check_replaceable
 
+    if find_mentions is None and format_ is DocumentFormat.text:
+        raise UsageError("in files of text no mention is marked: find them with --find-mentions dictionary")
+    if find_mentions is None and find_threshold is not None:
+        raise UsageError("--find-threshold says what --find-mentions believes: name `fuzzy` or a model with that")
     settings = linker_config(config, method, k, threshold, search, candidates, skip_margin, rerank_mentions)
     check_replaceable(out)
-    finder = load_finder(find_mentions, "--find-mentions") if find_mentions is not None else None
+    finder = load_finder(find_mentions, "--find-mentions", find_threshold) if find_mentions is not None else None
     reader = load_encoder(encoder, encoder_config, cache, config)
     second = load_reranker(reranker, config)
     if second and candidates is None and config is None:

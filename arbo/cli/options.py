@@ -187,7 +187,15 @@ FindMentions = Annotated[
         metavar="FINDER",
         help="Find the mentions first, as `arbo spans` does: `dictionary`, `fuzzy`, or a model of `arbo train --preset "
         "oslat`. Mentions that DOCS have are not looked at; if they are annotated, what was found and linked is scored "
-        "against them. [default: link the mentions of DOCS]",
+        "against them. With --dry-run they are found too. [default: link the mentions of DOCS]",
+    ),
+]
+FindThreshold = Annotated[
+    float | None,
+    typer.Option(
+        "--find-threshold",
+        help="Score from which on `fuzzy` or a model believes that an entity is there. [default: 0.8, or the model's]",
+        show_default=False,
     ),
 ]
 DryRun = Annotated[

@@ -108,7 +108,10 @@ def attend(given: Given) -> None:
     if alone:
         console.say(f"{alone:,} entities of documents have one name alone: the head is trained on them, attention not")
     if given.dev is None:
-        console.warn("without --dev the last model is kept, and an entity is in a text from even odds on")
+        console.warn(
+            "without --dev the last model is kept, and an entity is in a sentence from the score 0 on, which nobody "
+            "chose: try --find-threshold of `arbo spans`"
+        )
 
     def tell(figures: dict[str, Any]) -> None:
         place = f"epoch {figures['epoch'] + 1}, step {figures['step']:,}: loss {figures['loss']:.3f}"
@@ -135,7 +138,8 @@ def attend(given: Given) -> None:
         console.print_json({"model": str(given.out), "settings": trained.settings, "training": training})
         return
     console.out.print(
-        f"written to {given.out}; an entity is in a text from the score {trained.threshold:.3f} on\n"
+        f"written to {given.out}; an entity is in a sentence from the score {trained.threshold:.3f} on\n"
+        f"next: arbo spans DOCS --encoder {given.out} ..., or arbo link DOCS --find-mentions {given.out} ...\n"
         f"figures of every step: {given.out}.attention.log.jsonl and {given.out}.log.jsonl"
     )
 

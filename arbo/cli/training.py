@@ -106,7 +106,8 @@ def train(
         bool | None,
         typer.Option(
             "--two-towers/--one-tower",
-            help="Train one transformer for mentions and another for entities, as all presets do, or one for both.",
+            help="Train one transformer for mentions and another for entities, as all presets but OSLAT's do, or "
+            "one for both.",
             show_default=False,
         ),
     ] = None,
@@ -125,7 +126,7 @@ def train(
         typer.Option(
             "--preset",
             help="Start from what a paper trains: ArboEL, the proxy paper without or with its regulariser, adaptive "
-            "mixup; OSLAT is told below. Two towers read mentions in context and entities with their description; the "
+            "mixup; OSLAT is told above. Two towers read mentions in context and entities with their description; the "
             "first token (arboel, amh-dual), the mean of all (amh-mean) or all of them one by one (amh-som) are "
             "compared by inner product, or the mean by cosine (pel, pel-fgsm). --config and --encoder-config override "
             "single fields. Without a preset: what to start with, one tower that reads names, near negatives, "
@@ -167,12 +168,13 @@ def train(
     interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
 
     OSLAT finds the entities of a text without anybody having marked where they are: of DOCS it reads which entities
-    are in a text, never their spans. It is trained in two commands. `arbo train --preset self-alignment --kb doid.obo
-    --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned` draws the names of each entity together, and makes an
-    encoder like any other; with DOCS those of the entities in them alone. `arbo train train.txt --dev dev.txt --format
-    pubtator --preset oslat --kb doid.obo --kb-format obo --encoder aligned --out model` then trains where a name looks
-    in a text, and a head that says whether it is there; --epochs, --steps, --batch-size, --learning-rate and --seed are
-    for both. A text is a document: split long ones.
+    are in a sentence, never in which words. It is trained in two commands. `arbo train --preset self-alignment --kb
+    doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned` draws the names of each entity together, and
+    makes an encoder like any other; with DOCS those of the entities in them alone. `arbo train train.txt --dev dev.txt
+    --format pubtator --preset oslat --kb doid.obo --kb-format obo --encoder aligned --out model` then trains where a
+    name looks in a text, and a head that says whether it is there; --epochs, --steps, --batch-size, --learning-rate
+    and --seed are for both. Documents are read sentence by sentence, as `arbo spans --encoder model` will read them;
+    --dev chooses the score from which on an entity is in one.
     """
     from arbo import DualEncoder, UsageError, console
     from arbo.progress import bars
@@ -198,8 +200,23 @@ def train(
         if is_alignment:
             meaningless |= {"--dev": dev, "--types": types if docs is None else None}
         oslat.refuse(preset.value, meaningless)
-        files = docs, format_, dev, kb, kb_format, kb_xrefs, types, encoder, encoder_config, config
-        given = oslat.Given(*files, changes, out, tensorboard, on_error, as_json)
+        given = oslat.Given(
+            docs=docs,
+            format_=format_,
+            dev=dev,
+            kb=kb,
+            kb_format=kb_format,
+            kb_xrefs=kb_xrefs,
+            types=types,
+            encoder=encoder,
+            encoder_config=encoder_config,
+            config=config,
+            changes=changes,
+            out=out,
+            tensorboard=tensorboard,
+            on_error=on_error,
+            as_json=as_json,
+        )
         (oslat.align if is_alignment else oslat.attend)(given)
         return
     assert docs is not None

@@ -71,8 +71,8 @@ class RuleBased:
 class Fuzzy:
     """Runs of words that are spelt much like a name of the entity: by normalised Levenshtein similarity.
 
-    That is 1 minus the edit distance as a share of the longer string, words folded and joined by one blank. Needs the
-    package rapidfuzz.
+    That is 1 minus the edit distance as a share of the longer string, words folded and joined by one blank. A run has
+    at most one word more than the name that it is compared with. Needs the package rapidfuzz.
     """
 
     threshold: float = 0.8
@@ -102,7 +102,7 @@ class Fuzzy:
     def _similarities(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce
     ) -> Iterator[tuple[int, Offsets, Floats]]:
-        """Yield each pair, the runs of its text, and how like each is to the most similar name of the entity."""
+        """Yield each pair, the runs of its text, and how like each is to the most similar name; -1 if too long."""
         try:
             from rapidfuzz.distance import Levenshtein
             from rapidfuzz.process import cdist
@@ -114,9 +114,12 @@ class Fuzzy:
                 chosen = pairs[begin : begin + _AT_ONCE]
                 sought = [names[int(entity[pair])] for pair in chosen]
                 flat = [name for own in sought for name in own]
-                runs = windows(texts[row], 1 + max(name.count(" ") + 1 for name in flat))
+                most = np.array([name.count(" ") + 2 for name in flat])
+                runs = windows(texts[row], int(most.max()))
+                size = np.diff(np.searchsorted(words(texts[row])[:, 0], runs), axis=1)[:, 0]
                 read = [_comparable(texts[row][first:last]) for first, last in runs.tolist()]
                 similarity = cdist(flat, read, scorer=Levenshtein.normalized_similarity, dtype=np.float32)
+                similarity[size > most[:, None]] = -1.0
                 first_name = np.cumsum([0, *map(len, sought[:-1])])
                 for pair, best in zip(chosen, np.maximum.reduceat(similarity, first_name, axis=0), strict=True):
                     yield pair, runs, best

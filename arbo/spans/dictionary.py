@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
+from arbo.abbreviations import singular_form
 from arbo.documents import Span
 from arbo.knowledge_base import KnowledgeBase
 from arbo.spans.splitting import sentences
@@ -54,8 +55,9 @@ class Dictionary:
     ) -> Self:
         """Take the names of a knowledge base, or of the entities in these rows; names of stop words alone are none.
 
-        A name that is one word of at most `_ACRONYM` capitals is found in capitals alone; one of a single character,
-        such as "1", nowhere.
+        A name that is one word of at most `_ACRONYM` capitals is found in capitals alone, a plural s left out of it and
+        of the text ("APCs"); one of a single character, such as "1", nowhere. Digits alone, such as "34", are a name
+        only where they are what the entity is called itself: they name too much as an alias.
         """
         made = cls(normalize)
         ends: dict[int, dict[int, None]] = {}
@@ -64,7 +66,10 @@ class Dictionary:
             entity = kb.entities[row]
             for name in (entity.name, *entity.aliases):
                 node = _ROOT
-                for word in made._path(name, known):
+                path = made._path(name, known)
+                if name != entity.name and "".join(path).isdigit():
+                    continue
+                for word in path:
                     number = made.number.setdefault(word, len(made.number))
                     node = made.step.setdefault(_key(node, number), len(made.step) + 1)
                 if node != _ROOT:
@@ -85,8 +90,8 @@ class Dictionary:
         found: list[Match] = []
         for first, (begin, _) in enumerate(spans):
             last = bisect(spans, (sentence_ends[bisect(sentence_ends, begin)],))
-            if surface[first].isupper():
-                found += self._along(spans, surface, first, first + 1)
+            if capitals := _capitals(surface[first]):
+                found += self._along(spans[first : first + 1], [capitals], 0, 1)
             found += self._along(spans, word, first, last)
         return sorted(set(found))
 
@@ -109,9 +114,16 @@ class Dictionary:
         surface = [name[begin:end] for begin, end in content_words(name)]
         if len(surface) == 1 and len(surface[0]) == 1:
             return []
-        if len(surface) == 1 and surface[0].isupper() and len(surface[0]) <= _ACRONYM:
-            return surface  # no word that is compared without case has capitals
+        capitals = _capitals(surface[0]) if len(surface) == 1 else ""
+        if 0 < len(capitals) <= _ACRONYM:
+            return [capitals]  # no word that is compared without case has capitals
         return [known.get(form) or known.setdefault(form, self.normalize(form)) for form in surface]
+
+
+def _capitals(word: str) -> str:
+    """Return a word in capitals without its plural s; nothing of another word."""
+    singular = singular_form(word)
+    return singular if singular.isupper() else ""
 
 
 def _key(node: int, number: int) -> int:

@@ -3,16 +3,46 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from arbo.documents import Span
-from arbo.spans.words import content_words
+from arbo.spans.words import APOSTROPHES, content_words
 from clustering.arrays import Bools, Floats, Ids, ranges
 
-_TIE = re.compile(r"(?:['\u2019]s?)?[\s\u00ad\u2010\u2011-]*")
+_TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Attention:
+    """The attention of entities to texts, pair by pair: the tokens of each pair's text, and their weights."""
+
+    start: Ids
+    """(pairs + 1,) the tokens of pair ``i`` are those from ``start[i]`` to ``start[i + 1]``."""
+    begin: Ids
+    """(tokens,) the first character of each,"""
+    end: Ids
+    """(tokens,) and the one behind its last."""
+    weight: Floats
+    """(tokens,) they sum to 1 over a pair, unless its text has no tokens."""
+
+    def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
+        """Find the spans of each pair, see `spans_of`; ``text``: (pairs,) the text of each."""
+        found: list[tuple[Span, ...]] = [()] * len(text)
+        for pairs in np.split(order := np.argsort(text, kind="stable"), np.flatnonzero(np.diff(text[order])) + 1):
+            if not len(pairs):
+                continue
+            own = slice(self.start[pairs[0]], self.start[pairs[0] + 1])
+            begin, end = self.begin[own], self.end[own]
+            weight = self.weight[ranges(self.start[pairs], np.full(len(pairs), len(begin)))]
+            rows = spans_of(texts[text[pairs[0]]], begin, end, weight.reshape(len(pairs), -1), threshold=threshold)
+            for pair, spans in zip(pairs.tolist(), rows, strict=True):
+                found[pair] = spans
+        return found
 
 
 def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:

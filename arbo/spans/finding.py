@@ -14,19 +14,22 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from arbo.abbreviations import definitions
+from arbo.abbreviations import add_other_number, definitions
 from arbo.documents import Corpus, Document, Mention, mention_ids, text_of
 from arbo.encoders import Encoder, NgramEncoder
+from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.names import normalize_name
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.evaluation import Scorer
 from arbo.spans.overlaps import Spans, without_overlaps
-from arbo.spans.preselection import preselect
-from arbo.spans.splitting import Splitter, sentences
+from arbo.spans.pieces import Pairs
+from arbo.spans.preselection import Preselection, preselect
+from arbo.spans.splitting import Splitter, passages
 from arbo.spans.words import fold, words
-from clustering.arrays import Ids
+from clustering.arrays import Floats, Ids
+from eval import nil_curve
 
 LEFT_OUT = "mentions that the documents had are left out: others were found"
 """A note of what `find` returns."""
@@ -155,7 +158,7 @@ class DictionaryFinder:
 
 
 def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
-    """Return the name that each abbreviation of the text stands for: the longest at the end of its long form."""
+    """Return the name that each abbreviation of the text, and its plural, stands for: the longest that ends there."""
     ending: dict[int, list[Match]] = {}
     for match in matches:
         ending.setdefault(match.end, []).append(match)
@@ -164,6 +167,7 @@ def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
         names = [match for match in ending.get(end, ()) if match.begin >= begin]
         if names:
             long_of.setdefault(text[slice(*short)], min(names))
+    add_other_number(long_of)
     return long_of
 
 
@@ -209,16 +213,14 @@ class PairFinder:
     """How many entities the reader is asked about, for each piece of a text."""
     encoder: Encoder = field(default_factory=NgramEncoder)
     """What finds the candidates."""
-    split: Splitter = sentences
+    split: Splitter = passages
     """What the reader reads at once."""
     mentions: Callable[[str, Spans], tuple[Spans, ...]] = each_alone
     """Which spans of an entity in a text are one mention, see `each_alone` and `without_repetition`."""
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions, of the entities whose score is the threshold or more."""
-        found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
-        texts = [piece.text for piece in found.pieces.corpus]
-        score = self.reader.score(texts, kb, found.text, found.entity, announce)
+        found, texts, score = self._asked(documents, kb, announce)
         likely = np.flatnonzero(score >= self.threshold)
         text, entity = found.text[likely], found.entity[likely]
         for place, spans in enumerate(self.reader.spans(texts, kb, text, entity, announce)):
@@ -228,3 +230,31 @@ class PairFinder:
                 moved = tuple((origin + begin, origin + end) for begin, end in mention)
                 document = int(found.pieces.document[piece])
                 yield Proposal(document, moved, int(entity[place]), float(score[likely[place]]))
+
+    def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> PairFinder:
+        """Return the same finder with the threshold that is best for annotated documents.
+
+        That of the highest F1 of saying that a piece names an entity, be it annotated with some or with none, among all
+        that the reader is asked about; what it is never asked about is missed. Where the mentions are is not looked at.
+
+        Raises:
+            UsageError: no document is annotated with an entity of the knowledge base.
+
+        """
+        found, _, score = self._asked(Corpus.of(documents), kb, announce)
+        gold = Pairs.of(found.pieces.corpus, kb)
+        if not len(gold):
+            raise UsageError("no text is annotated with an entity of the knowledge base: do the ids match?")
+        right = np.isin(found.text * len(kb) + found.entity, gold.text * len(kb) + gold.entity)
+        curve = nil_curve(right, -score)  # which finds what lies below a threshold
+        best = replace(curve, gold=len(gold)).best
+        limits = (score.min(), score.max()) if len(score) else (self.threshold, self.threshold)
+        return replace(self, threshold=float(np.clip(-best.threshold, *limits)))
+
+    def _asked(
+        self, documents: Corpus, kb: KnowledgeBase, announce: Announce
+    ) -> tuple[Preselection, list[str], Floats]:
+        """Ask the reader about the candidates of each piece: return them, the pieces' texts, and the scores."""
+        found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
+        texts = [piece.text for piece in found.pieces.corpus]
+        return found, texts, self.reader.score(texts, kb, found.text, found.entity, announce)

@@ -28,10 +28,11 @@ from arbo.encoders.tower import Precision, Tower
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
-from arbo.spans.extraction import spans_of
+from arbo.spans.extraction import Attention
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.windows import TextReader
-from clustering.arrays import Floats, Ids, pairs_of, ranges
+from arbo.text import check_text
+from clustering.arrays import Floats, Ids, pairs_of
 
 if TYPE_CHECKING:
     import torch
@@ -42,34 +43,6 @@ SLICE = 256
 
 # Pairs of a text that are compared at once: with ten names each and a text of 500 tokens, 200 MB.
 _PAIRS = 1024
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Attention:
-    """The attention of entities to texts, pair by pair: the tokens of each pair's text, and their weights."""
-
-    start: Ids
-    """(pairs + 1,) the tokens of pair ``i`` are those from ``start[i]`` to ``start[i + 1]``."""
-    begin: Ids
-    """(tokens,) the first character of each,"""
-    end: Ids
-    """(tokens,) and the one behind its last."""
-    weight: Floats
-    """(tokens,) they sum to 1 over a pair, unless its text has no tokens."""
-
-    def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
-        """Find the spans of each pair, see `spans_of`; ``text``: (pairs,) the text of each."""
-        found: list[tuple[Span, ...]] = [()] * len(text)
-        for pairs in np.split(order := np.argsort(text, kind="stable"), np.flatnonzero(np.diff(text[order])) + 1):
-            if not len(pairs):
-                continue
-            own = slice(self.start[pairs[0]], self.start[pairs[0] + 1])
-            begin, end = self.begin[own], self.end[own]
-            weight = self.weight[ranges(self.start[pairs], np.full(len(pairs), len(begin)))]
-            rows = spans_of(texts[text[pairs[0]]], begin, end, weight.reshape(len(pairs), -1), threshold=threshold)
-            for pair, spans in zip(pairs.tolist(), rows, strict=True):
-                found[pair] = spans
-        return found
 
 
 class Look(NamedTuple):
@@ -157,6 +130,10 @@ class LabelAttention:
     def with_head(self, head: torch.nn.Linear | None) -> Self:
         """Return the same model with another linking head, or with none."""
         return replace(self, tower=Tower.of(self.tower.model, self.tower.tokenizer, head))
+
+    def with_threshold(self, threshold: float) -> Self:
+        """Return the same model with another default score from which on an entity is in a text."""
+        return replace(self, config=replace(self.config, entity_threshold=threshold))
 
     @property
     def head(self) -> torch.nn.Linear | None:
@@ -252,6 +229,8 @@ class LabelAttention:
         names, owner = self.name_vectors(KnowledgeBase(kb.entities[row] for row in used), announce)
         by_text = np.argsort(text, kind="stable")
         asked, begin = np.unique(text[by_text], return_index=True)
+        for i in asked.tolist():
+            check_text(texts[i], f"text {i}")
         pairs = dict(zip(asked.tolist(), np.split(by_text, begin)[1:], strict=True))
         order = sorted(pairs, key=lambda i: len(texts[i]))
         read = self.token_vectors([texts[i] for i in order], announce)

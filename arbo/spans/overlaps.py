@@ -29,8 +29,11 @@ def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int
     for place in sorted(range(len(spans)), key=rank):
         if all(_is_free(taken, span) for span in spans[place]):
             kept.append(place)
-            for span in spans[place]:
-                insort(taken, span)
+            covered = 0
+            for begin, end in sorted(spans[place]):  # which may overlap each other
+                if covered < end:
+                    insort(taken, (max(begin, covered), end))
+                    covered = end
     return sorted(kept)
 
 

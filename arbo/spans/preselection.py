@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from arbo.encoders import Encoder, MentionInput, NgramEncoder
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.pieces import Pairs, Pieces, pieces
-from arbo.spans.splitting import Splitter, sentences
+from arbo.spans.splitting import Splitter, passages
 from arbo.spans.words import windows
 from clustering.arrays import Ids, Weights
 from eval.ratio import ratio
@@ -50,7 +51,7 @@ def preselect(
     n: int = 32,
     *,
     encoder: Encoder | None = None,
-    split: Splitter = sentences,
+    split: Splitter = passages,
     announce: Announce = quiet,
 ) -> Preselection:
     """Find up to ``n`` entities for each piece of documents: the nearest of its runs of one to six words.
@@ -74,8 +75,7 @@ def preselect(
     domains = [entity.domain for entity in kb]
     runs = _runs(documents, cut)
     text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
-    for begin in range(0, len(runs), _AT_ONCE):
-        some = runs[begin : begin + _AT_ONCE]
+    while some := list(islice(runs, _AT_ONCE)):
         found = nearest_within(
             entity_parts([run.document.domain for _, run in some], domains),
             maker.encode_mentions([run for _, run in some], announce),
@@ -109,12 +109,8 @@ def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, flo
     }
 
 
-def _runs(documents: Corpus, cut: Pieces) -> list[tuple[int, MentionInput]]:
-    """List the runs of words of each piece as encoders see mentions."""
-    return list(_runs_of(documents, cut))
-
-
-def _runs_of(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
+def _runs(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
+    """Yield the runs of words of each piece as encoders see mentions."""
     expand: Callable[[str], str] = str
     last = -1
     for row, piece in enumerate(cut.corpus):

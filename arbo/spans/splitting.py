@@ -1,18 +1,23 @@
-"""Texts split into pieces: at line ends, or into sentences."""
+"""Texts split into pieces: at line ends, or into sentences, or into what a model reads at once."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
 
 from arbo.documents import Span
-from arbo.spans.words import Offsets, offsets_of
+from arbo.spans.words import Offsets, offsets_of, words
 
 Splitter = Callable[[str], Offsets]
 """Returns where the pieces of a text are: in order, none empty or overlapping, without white space at their ends."""
 
 _BREAK = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n\s*\n)")
 _OPENING = "\"'\u2018\u201c\u00ab(["
+_MOST_WORDS = 500
+"""Words that are read at once: a table without a full stop is no sentence."""
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _SHORT = """
 al. approx. art. c.-à-d. ca. cf. dr. e.g. env. eq. ex. fig. figs. i.e. incl. mr. mrs. ms. nb. no. nos. p. p.ex. pp.
@@ -44,6 +49,21 @@ def sentences(text: str) -> Offsets:
     ['Titles', 'St. Louis encephalitis (Fig. 2) was found.', 'It was\nrare, cf. E. coli.']
     """
     return _between(text, _ends(text))
+
+
+def passages(text: str) -> Offsets:
+    """Return where the sentences of a text are, those of more than 500 words cut between words: what is read at once.
+
+    >>> [(int(begin), int(end)) for begin, end in passages("In short. " + "Word " * 501)]
+    [(0, 9), (10, 2509), (2510, 2514)]
+    """
+    begins = words(text)[:, 0]
+    made: list[Span] = []
+    for begin, end in sentences(text).tolist():
+        first, last = np.searchsorted(begins, (begin, end))
+        cuts = [begin, *begins[first + _MOST_WORDS : last : _MOST_WORDS].tolist(), end]
+        made += ((start, start + len(text[start:stop].rstrip())) for start, stop in pairwise(cuts))
+    return offsets_of(made)
 
 
 def whole(text: str) -> Offsets:

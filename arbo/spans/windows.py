@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.encoders.templates import Speller, Template, TokenRow
-from arbo.text import check_text
 from clustering.arrays import Ids, ranges
 
 _TEMPLATE = Template.parse("[CLS] {text} [SEP]", ("text",), focus="text")
@@ -64,14 +63,7 @@ class TextReader:
         return cls(Speller.of(tokenizer, _TEMPLATE, max_length))
 
     def __call__(self, texts: Sequence[str]) -> list[TextTokens]:
-        """Spell texts; offsets are of characters as Python counts them, whatever the tokenizer makes of them.
-
-        Raises:
-            DataError: a text that is no string, or none that can be stored.
-
-        """
-        for place, text in enumerate(texts):
-            check_text(text, f"text {place}")
+        """Spell texts; offsets are of characters as Python counts them, whatever the tokenizer makes of them."""
         # To some tokenizers a line end is a word.
         plain = [_SPACE.sub(" ", text) for text in texts]
         return [self._read(ids, offsets) for ids, offsets in self.speller.spell_with_offsets(plain)]

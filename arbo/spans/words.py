@@ -1,7 +1,8 @@
 r"""The words of a text, and which of them seldom tell two names apart.
 
 A word is a maximal run of word characters (``\w``: letters, digits, the underscore) with the combining marks on them,
-so that an accent written apart (NFD) stays with its letter. Hyphens and apostrophes part words: "Crohn's" is two.
+so that an accent written apart (NFD) stays with its letter. Hyphens and apostrophes part words: "Crohn's" is two,
+also where the apostrophe is that of Unicode's letters (U+02BC).
 Scripts without blanks, such as Chinese, are not parted: a run of them is one word.
 """
 
@@ -48,7 +49,7 @@ Negations ("no", "without", "sans") are none: they tell names apart.
 
 _ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "s", "t", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu"})
 _CLITICS = frozenset({"d", "ll", "m", "re", "s", "t", "ve"})
-_APOSTROPHES = "'\u2019\u02bc`"
+APOSTROPHES = "'\u2019\u02bc`"
 
 
 def words(text: str) -> Offsets:
@@ -64,18 +65,19 @@ def words(text: str) -> Offsets:
 def content_words(text: str) -> list[Span]:
     """Return where the words are that are no stop words, nor letters that an apostrophe joins to another word.
 
-    In a text of capitals alone, stop words may be too, see `is_stop_word`.
+    Where all is in capitals, in three words or more, stop words are too if they stand by themselves: the OF of "CANCER
+    OF THE COLON" is one, the AND of "AND-34" none.
 
     >>> text = "Crohn's disease of the colon, l'iléite"
     >>> [text[begin:end] for begin, end in content_words(text)]
     ['Crohn', 'disease', 'colon', 'iléite']
     """
     found = [match.span() for match in _word().finditer(text)]
-    all_capitals = len(found) > 1 and text.isupper()
+    in_capitals = text.isupper() and sum(sum(map(str.isalpha, text[begin:end])) > 1 for begin, end in found) > 2
 
     def is_content(begin: int, end: int) -> bool:
-        word = text[begin:end]
-        return not is_stop_word(word.lower() if all_capitals and len(word) > 1 else word)
+        word, around = text[begin:end], text[begin - 1 : begin] + text[end : end + 1]
+        return not is_stop_word(word.lower() if in_capitals and len(word) > 1 and not around.strip() else word)
 
     return [span for span in found if is_content(*span) and not _is_clitic(text, *span)]
 
@@ -86,7 +88,7 @@ def is_stop_word(word: str) -> bool:
     >>> [is_stop_word(word) for word in ("The", "a", "A", "ALL", "cell")]
     [True, True, False, False, False]
     """
-    return word.casefold() in STOP_WORDS and not word.isupper()
+    return unicodedata.normalize("NFC", word).casefold() in STOP_WORDS and not word.isupper()
 
 
 def fold(word: str) -> str:
@@ -123,12 +125,14 @@ def offsets_of(spans: Iterable[Span]) -> Offsets:
 def _is_clitic(text: str, begin: int, end: int) -> bool:
     """Tell whether a word is the s of "Crohn's" or the l of "l'iléite"."""
     word = text[begin:end].casefold()
-    if word in _ELIDED and text[end : end + 1] in _APOSTROPHES and text[end + 1 : end + 2].isalpha():
+    if word in _ELIDED and text[end : end + 1] in APOSTROPHES and text[end + 1 : end + 2].isalpha():
         return True
-    return word in _CLITICS and begin > 1 and text[begin - 1] in _APOSTROPHES and text[begin - 2].isalnum()
+    if word not in _CLITICS or begin < 2 or text[begin - 1] not in APOSTROPHES:
+        return False
+    return text[begin - 2].isalnum() or unicodedata.category(text[begin - 2]).startswith("M")
 
 
 @cache
 def _word() -> re.Pattern[str]:
     marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)).startswith("M"))
-    return re.compile(rf"\w[\w{marks}]*")
+    return re.compile(rf"[^\W\u02bc](?:[^\W\u02bc]|[{marks}])*")

@@ -13,6 +13,7 @@ from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.spans.model import LabelAttention
 from arbo.training.config import LoopConfig
+from arbo.training.contrastive import check_contrasts
 from arbo.training.names import Synonyms
 from clustering.arrays import Ids
 
@@ -21,7 +22,8 @@ from clustering.arrays import Ids
 class AnnotatedTexts:
     """Texts, the set of entities in each, and all names of a knowledge base.
 
-    A text is a document; its entities are the gold ids of its mentions, whose spans and texts are looked at by nobody.
+    A text is a document, or a piece of one; its entities are the gold ids of its mentions, whose spans and texts are
+    looked at by nobody.
     """
 
     texts: tuple[str, ...]
@@ -51,7 +53,7 @@ class AnnotatedTexts:
         ]
         if not any(found):
             raise DataError(
-                f"nothing to {purpose}: none of {len(corpus):,} documents has an entity that the knowledge base holds; "
+                f"nothing to {purpose}: none of {len(corpus):,} texts has an entity that the knowledge base holds; "
                 "do the ids match, and the domains?"
             )
         count = np.array([len(rows) for rows in found], np.int64)
@@ -104,18 +106,15 @@ def annotated_texts(
 
     Raises:
         DataError: one has no entity that the knowledge base holds, or, if they are to be ``contrastable``, none with
-            synonyms.
+            synonyms, or none whose names can be told from those of another.
 
     """
     found = {}
     for name, corpus in corpora.items():
         purpose = "choose the best model by" if name == "dev" else "train on"
         found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=purpose)
-        if contrastable and not len(data.queries):
-            raise DataError(
-                f"nothing to {purpose}: none of the {len(data.entities):,} entities in the documents has two names "
-                "that differ; give the knowledge base aliases"
-            )
+        if contrastable:
+            check_contrasts(data, purpose)
     return found
 
 

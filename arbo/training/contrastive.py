@@ -19,6 +19,7 @@ from torch import Tensor
 
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Pooling, Tower
+from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
 from arbo.training.loop import Examples, Trainable, Trainer
 from arbo.training.losses import multi_similarity, nt_xent
@@ -29,7 +30,8 @@ from clustering.vectors import Metric
 
 Model = TypeVar("Model", bound=Trainable)
 
-_POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
+# What a step draws, beside its seed; 0 is the order, see `arbo.training.loop.order_of`.
+_POSITIVES, NEGATIVES = 1, 2
 
 
 class Contrasts(Examples, Protocol):
@@ -63,10 +65,26 @@ class Contrast(NamedTuple):
         return Contrast(self.query[rows], self.name[rows])
 
 
+def check_contrasts(data: Contrasts, purpose: str) -> None:
+    """Raise DataError unless some query has both synonyms and names of others; ``purpose`` says what they are for."""
+    if not len(data.queries):
+        raise DataError(
+            f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; give the "
+            "knowledge base aliases"
+        )
+    others = Others.of(data.synonyms, data.entities)
+    avoided = (data.avoided(query[None])[0] for query in data.queries)
+    if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):
+        raise DataError(
+            f"nothing to {purpose}: names are pushed away from those of other entities, and there are none beside "
+            f"{len(data.entities):,}; take more documents, or more entities"
+        )
+
+
 def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
     """Draw what queries are compared with; ``step`` seeds it."""
     own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
-    rng = np.random.default_rng([config.seed, _NEGATIVES, step])
+    rng = np.random.default_rng([config.seed, NEGATIVES, step])
     return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
 
 

@@ -38,7 +38,7 @@ from clustering.vectors import Metric
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Reader:
+class AttentiveReader:
     """Turns pairs of a text and an entity into what the text says of names, with gradients."""
 
     model: LabelAttention
@@ -48,7 +48,7 @@ class Reader:
     """(texts,)"""
 
     @classmethod
-    def of(cls, model: LabelAttention, data: AnnotatedTexts) -> Reader:
+    def of(cls, model: LabelAttention, data: AnnotatedTexts) -> AttentiveReader:
         """Collect texts and names."""
         return cls(model, data, model.names(data.kb), model.reader(data.texts))
 
@@ -86,7 +86,7 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect texts and names."""
-        return Reader.of(self.encoder, self.data).read
+        return AttentiveReader.of(self.encoder, self.data).read
 
     @property
     def metric(self) -> Metric:
@@ -116,7 +116,7 @@ def development_loss(model: LabelAttention, data: AnnotatedTexts, config: LabelA
     It asks for no span, as the training does not. Its ``exp(-loss)`` is the likelihood of a synonym among negatives
     (geometric mean). Negatives are names of the entities of these texts.
     """
-    reader, others, losses = Reader.of(model, data), Others.of(data.synonyms, data.entities), []
+    reader, others, losses = AttentiveReader.of(model, data), Others.of(data.synonyms, data.entities), []
     training, queries = model.module.training, data.queries
     model.module.eval()
     with torch.inference_mode():
@@ -157,8 +157,8 @@ def train_label_attention(
         on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
 
     Raises:
-        DataError: no document has an entity that the knowledge base holds, or none with synonyms; or a checkpoint
-            cannot be read.
+        DataError: no document has an entity that the knowledge base holds, or none with synonyms, or none beside
+            another; or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
         UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is of
             another training, or another process is at it; the device does not compute in that precision; TensorBoard is

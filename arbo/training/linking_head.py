@@ -1,8 +1,8 @@
 """Training of the linking head: is an entity in a text, going by what the text says of it (OSLAT, section 3.3).
 
 The transformer stays as it is, as its attention would no longer find spans; so what it makes of texts and names is made
-once. What a text says of a name follows from both in a step, by two small products, and is never kept: other negatives
-are drawn in every epoch. They are names of all entities of the knowledge base but those in the text.
+once (`arbo.training.encoded_texts`). Other negatives are drawn in every epoch: names of all entities of the knowledge
+base but those in the text.
 """
 
 from __future__ import annotations
@@ -19,86 +19,26 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
+from arbo.documents import Corpus
 from arbo.encoders.model_folder import check_replaceable
 from arbo.encoders.pretrained import PROJECTION
 from arbo.encoders.tower import load_linear
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
-from arbo.spans.label_attention import entity_in_text, label_attention
+from arbo.spans.finding import PairFinder
 from arbo.spans.model import LabelAttention
+from arbo.spans.splitting import Splitter, whole
 from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, corpora_of, job_of
 from arbo.training.checkpoints import best_model
 from arbo.training.config import LinkingHeadConfig
+from arbo.training.contrastive import NEGATIVES
+from arbo.training.encoded_texts import Asked, Encoded
 from arbo.training.loop import Trainer, accelerator_of, training
 from arbo.training.losses import focal_loss
-from arbo.training.names import Others
 from clustering.arrays import Bools, Floats, Ids
 from eval import nil_curve
-
-_NEGATIVES = 2  # as in `arbo.training.contrastive`
-
-
-class Asked(NamedTuple):
-    """Texts, and the names that each is asked for."""
-
-    text: Ids
-    """(texts,)"""
-    name: Ids
-    """(texts, names) -1 for none."""
-    is_there: Bools
-    """(texts, names) whether the name is of an entity in the text."""
-
-    def part(self, rows: slice | Ids) -> Asked:
-        """Take some of the texts."""
-        return Asked(self.text[rows], self.name[rows], self.is_there[rows])
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Encoded:
-    """Texts and names as a model that no longer changes makes them."""
-
-    data: AnnotatedTexts
-    scaled: bool
-    tokens: list[Tensor]
-    """Of each text (tokens, dim)."""
-    names: Tensor
-    """(names, dim) as `Synonyms` counts them."""
-    others: Others
-
-    @classmethod
-    def of(cls, model: LabelAttention, data: AnnotatedTexts, announce: Announce = quiet) -> Self:
-        """Read everything once, in evaluation mode."""
-        tokens = [own for own, _ in model.token_vectors(data.texts, announce)]
-        names = model.name_vectors(data.kb, announce)[0][torch.from_numpy(data.synonyms.place)]
-        others = Others.of(data.synonyms, np.arange(len(data.kb)))
-        return cls(data, model.config.scaled, tokens, names, others)
-
-    @property
-    def queries(self) -> Ids:
-        """The texts that have an entity."""
-        return np.unique(self.data.text)
-
-    def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
-        """Ask each text for all names of its entities, and for ``n`` of others."""
-        synonyms, data = self.data.synonyms, self.data
-        own = [synonyms.of_entities(data.entity[data.start[text] : data.start[text + 1]]) for text in texts]
-        others = self.others.draw([synonyms.spelling[names] for names in own], n, rng)
-        width = max(map(len, own), default=0)
-        there = np.full((len(own), width), -1)
-        for row, names in zip(there, own, strict=True):
-            row[: len(names)] = names
-        return Asked(texts, np.hstack([there, others]), np.arange(width + n) < np.full((len(own), 1), width))
-
-    def read(self, asked: Asked) -> Tensor:
-        """Collect what each text says of the names that it is asked for; (texts, names, dim)."""
-        tokens = pad_sequence([self.tokens[i] for i in asked.text], batch_first=True)
-        length = torch.tensor([len(self.tokens[i]) for i in asked.text], device=tokens.device)
-        mask = torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
-        names = self.names[torch.from_numpy(np.maximum(asked.name, 0))]
-        return entity_in_text(label_attention(names, tokens, mask, scaled=self.scaled), tokens)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -147,10 +87,9 @@ class Decisions(NamedTuple):
     """(asked,)"""
 
     @property
-    def best(self) -> tuple[float, float]:
-        """The highest F1 of saying that an entity is there, and the score from which on to say so."""
-        best = nil_curve(self.is_there, -self.score).best  # which finds what lies below a threshold
-        return best.f1, float(np.clip(-best.threshold, self.score.min(), self.score.max()))
+    def f1(self) -> float:
+        """The highest that there is of saying that an entity is there, from some score on."""
+        return nil_curve(self.is_there, -self.score).best.f1  # which finds what lies below a threshold
 
 
 @dataclass(eq=False)
@@ -172,7 +111,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Asked:
         """Draw what the texts of a batch are asked for, and take some of them."""
-        rng = np.random.default_rng([self.config.seed, _NEGATIVES, step])
+        rng = np.random.default_rng([self.config.seed, NEGATIVES, step])
         return self.data.asked(mentions, self.config.n_negatives, rng).part(rows)
 
     def add_gradients(self, step: int, batch: Asked, share: float) -> float:
@@ -201,15 +140,16 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     def development_scores(self) -> dict[str, float]:
         """Decide about the development texts, by the threshold that is best for them."""
         assert self.dev is not None
-        return {"f1": decisions(self.encoder.linear, self.dev, self.config).best[0]}
+        return {"f1": decisions(self.encoder.linear, self.dev, self.config).f1}
 
 
 def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
     """Ask each text for its entities and for about ``n_negatives`` others, the same each time; see `LabelAttention`.
 
-    An entity's score is that of its best name.
+    An entity's score is that of its best name. This is quick, and tells heads apart; a threshold for what a finder asks
+    about is another question, see `with_tuned_threshold`.
     """
-    rng, synonyms = np.random.default_rng([config.seed, _NEGATIVES]), data.data.synonyms
+    rng, synonyms = np.random.default_rng([config.seed, NEGATIVES]), data.data.synonyms
     score: list[Floats] = []
     is_there: list[Bools] = []
     for text in data.queries[:, None]:
@@ -245,9 +185,9 @@ def train_linking_head(
             may only be that nobody annotated them.
         kb: the knowledge base, from all of which negatives are drawn.
         out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
-        dev: other annotated documents, to keep the best head, and to choose the score from which on an entity is in a
-            text: by the F1 of that decision, about the entities in each and others that are drawn. Without them the
-            last head is kept, and the threshold is that of even odds.
+        dev: other annotated documents, to keep the best head: the one of the highest F1 of saying that an entity is in
+            a text, of those in it and others that are drawn; and to choose the score from which on to say so, see
+            `with_tuned_threshold`. Without them the last head is kept, and the score is 0, which fits none.
         config: how it is trained.
         checkpoint_every: steps between two checkpoints.
         tensorboard: a folder for the log in the format of TensorBoard too.
@@ -280,8 +220,18 @@ def train_linking_head(
             on_log=on_log,
         )
         if accelerator.is_main_process:
+            if "dev" in corpora:
+                trained = with_tuned_threshold(trained, corpora["dev"], kb, split=whole, announce=announce)
             trained.save_pretrained(target)
     return LabelAttention.from_pretrained(target)
+
+
+def with_tuned_threshold(
+    model: LabelAttention, dev: Corpus, kb: KnowledgeBase, *, split: Splitter, announce: Announce = quiet
+) -> LabelAttention:
+    """Choose the score from which on an entity is in a text by what a finder asks about; see `PairFinder.tuned`."""
+    finder = PairFinder(model, model.threshold, split=split)
+    return model.with_threshold(finder.tuned(dev, kb, announce=announce).threshold)
 
 
 def fit_head(
@@ -296,7 +246,7 @@ def fit_head(
     tensorboard: str | PathLike[str] | None,
     on_log: Callable[[dict[str, Any]], None],
 ) -> LabelAttention:
-    """Train a linking head in the folder of a training, and return the model with it; see `train_linking_head`."""
+    """Train a linking head in the folder of a training, and return the model with it and without a chosen threshold."""
     announce = announce if accelerator.is_main_process else quiet
     encoded = {name: Encoded.of(model, texts, announce) for name, texts in data.items()}
     device = model.tower.model.device
@@ -313,11 +263,10 @@ def fit_head(
         on_log,
     )
     trainer.run()
-    linear, threshold = trainer.encoder.copy().linear.to(device), 0.0
+    linear = trainer.encoder.copy().linear
     if trainer.dev is not None:
-        linear = LinkingHead.from_pretrained(best_model(folder, trainer.state), None).linear.to(device)
-        threshold = decisions(linear, trainer.dev, config).best[1]
-    return replace(model.with_head(linear), config=replace(model.config, entity_threshold=threshold))
+        linear = LinkingHead.from_pretrained(best_model(folder, trainer.state), None).linear
+    return model.with_head(linear.to(device)).with_threshold(0.0)
 
 
 def _logits(head: torch.nn.Linear, said: Tensor) -> Tensor:

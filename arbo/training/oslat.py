@@ -12,10 +12,12 @@ from arbo.encoders.model_folder import check_replaceable
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.model import LabelAttention
+from arbo.spans.pieces import pieces
+from arbo.spans.splitting import Splitter, passages
 from arbo.training.annotated_texts import annotated_texts, corpora_of, job_of
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 from arbo.training.label_attention import train_label_attention
-from arbo.training.linking_head import fit_head
+from arbo.training.linking_head import fit_head, with_tuned_threshold
 from arbo.training.loop import LOG, accelerator_of, training
 
 _FIRST = "attention"
@@ -28,6 +30,7 @@ def train_oslat(
     *,
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
+    split: Splitter = passages,
     attention: LabelAttentionTraining | None = None,
     head: LinkingHeadConfig | None = None,
     checkpoint_every: int = 500,
@@ -40,10 +43,14 @@ def train_oslat(
     See `train_label_attention` and `train_linking_head` for arguments and errors. What the first makes stands in
     ``OUT.training`` until the second is done, and its log in ``OUT.attention.log.jsonl`` from then on. It is best begun
     with an encoder that `train_self_alignment` made.
+
+    Documents are read in pieces, by default those that a `PairFinder` reads: sentences; with `whole` for ``split`` each
+    as it is. The threshold is chosen on ``dev`` for the finder that cuts documents so.
     """
     attention, head, target = attention or LabelAttentionTraining(), head or LinkingHeadConfig(), Path(out).resolve()
     check_replaceable(target)
-    corpora = corpora_of(documents, dev)
+    uncut = corpora_of(documents, dev)
+    corpora = {name: pieces(corpus, split).corpus for name, corpus in uncut.items()}
     data = annotated_texts(corpora, kb, contrastable=True)
     job = job_of(model, corpora, kb, attention=attention, head=head)
     options: dict[str, Any] = {"checkpoint_every": checkpoint_every, "announce": announce, "on_log": on_log}
@@ -59,6 +66,8 @@ def train_oslat(
         given = {"config": head, "accelerator": accelerator, "tensorboard": shown["head"]}
         trained = fit_head(trained, data, folder, **given, **options)
         if accelerator.is_main_process:
+            if "dev" in uncut:
+                trained = with_tuned_threshold(trained, uncut["dev"], kb, split=split, announce=announce)
             trained.save_pretrained(target)
             shutil.copyfile(folder / f"{_FIRST}.{LOG}", target.with_name(f"{target.name}.{_FIRST}.{LOG}"))
     return LabelAttention.from_pretrained(target)

@@ -20,12 +20,12 @@ from torch import Tensor
 from arbo.documents import Corpus
 from arbo.encoders import DualEncoder, EncoderConfig
 from arbo.encoders.model_folder import check_replaceable
-from arbo.errors import DataError, UsageError
+from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.training.annotated_texts import AnnotatedTexts
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.contrastive import Contrast, ContrastiveTrainer, read_names
+from arbo.training.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
 from arbo.training.loop import accelerator_of, training
 from arbo.training.names import Synonyms
 from clustering.arrays import Bools, Ids
@@ -175,8 +175,8 @@ def train_self_alignment(
         on_log: is given each line of the log: the figures of a step.
 
     Raises:
-        DataError: no entity has two names, none of the documents is in the knowledge base, or a checkpoint cannot be
-            read.
+        DataError: no entity has two names, or none another beside it to push its names away from; none of the documents
+            is in the knowledge base; or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
         UsageError: the encoder has two towers, or reads entities as a whole or without pooling; the folder cannot be
             written, or holds anything but a model that arbo saved; ``OUT.training`` is of another training, or another
@@ -197,8 +197,7 @@ def train_self_alignment(
     synonyms = Synonyms.of(kb)
     seen = np.arange(len(kb)) if corpus is None else AnnotatedTexts.of(corpus, kb).entities
     data = NamesAlone(synonyms, seen)
-    if not len(data.queries):
-        raise DataError(f"nothing to align: none of {len(seen):,} entities has two names that differ")
+    check_contrasts(data, "align")
     start = encoder.copy()
     start = replace(start, config=replace(start.config, entity_threshold=None, mention_threshold=None))
     accelerator = accelerator_of(config)
