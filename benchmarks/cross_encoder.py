@@ -295,7 +295,8 @@ def record_all(jobs: Jobs) -> None:
     # The best on the development part comes last, and is what the corpus's own figure tells.
     for cell in sorted(AIMS.read(), key=lambda cell: cell["skipping"]["accuracy"]):
         whose = {"training": cell["training"], "epochs": cell["epochs"]}
-        reached += [whose | row for row in cell["rows"]]
+        columns = max((list(row) for row in cell["rows"]), key=len)
+        reached += [whose | {name: row.get(name, "") for name in columns} for row in cell["rows"]]
         partitions += [whose | row for row in cell["partitions"]]
         for row in cell["rows"]:
             name = key(row["corpus"], cell["training"], row["names"])
