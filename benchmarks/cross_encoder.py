@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from arborescence_training import ONE_A_NAME, UNTRAINED, medic_model
 from report import record
-from trainings import CACHE, KNOWN, Cell, Cells, Data, key, means
+from trainings import CACHE, KNOWN, Cell, Cells, Data, even, key, means
 
 import arbo
 from arbo.candidates import best_first, gold_rows, is_gold, union, with_gold
@@ -295,8 +295,7 @@ def record_all(jobs: Jobs) -> None:
     # The best on the development part comes last, and is what the corpus's own figure tells.
     for cell in sorted(AIMS.read(), key=lambda cell: cell["skipping"]["accuracy"]):
         whose = {"training": cell["training"], "epochs": cell["epochs"]}
-        columns = max((list(row) for row in cell["rows"]), key=len)
-        reached += [whose | {name: row.get(name, "") for name in columns} for row in cell["rows"]]
+        reached += [whose | row for row in cell["rows"]]
         partitions += [whose | row for row in cell["partitions"]]
         for row in cell["rows"]:
             name = key(row["corpus"], cell["training"], row["names"])
@@ -314,7 +313,7 @@ def record_all(jobs: Jobs) -> None:
     tables = {
         "candidates": list(retrieved(jobs)),
         "re-ranking": shown,
-        "MEDIC": reached,
+        "MEDIC": even(reached),
         "partition": partitions,
     }
     made = {title: table for title, table in tables.items() if table}

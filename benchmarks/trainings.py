@@ -177,6 +177,12 @@ def parts(evaluation: Evaluation) -> Iterator[tuple[str, LinkingCounts]]:
         yield name, counts
 
 
+def even(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give all rows the columns that any has, empty where they have none."""
+    names = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
+    return [{name: row.get(name, "") for name in names} for row in rows]
+
+
 def hashed(settings: object) -> str:
     """Hash settings that are dataclasses, lists of such, or None."""
     return hashlib.sha256(json.dumps(settings, default=asdict, sort_keys=True).encode()).hexdigest()[:8]
