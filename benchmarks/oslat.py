@@ -12,7 +12,8 @@ counts them. Trained on the training part of one half without a tenth of its ent
 *settings*): the transformer is all-MiniLM-L6-v2, which was trained on English alone, names' vectors are means of their
 tokens, training is short; one seed. `NP` has no alignment, `No LA` no training of attention, `CD` is trained on the
 other half of QUAERO, `GT` is told where the entities of a text are (others are scored by attention, so that it is no
-bound from above). `rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`,
+bound from above), `OSLAT, compared` has no head: what the text says of a name is compared with the name, by cosine.
+`rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`,
 `NCE`: untrained, aligned by multi-similarity loss, aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
 
 **spans**: the words of the entity in a text, given both; stop words do not count. Micro is pooled over all pairs, macro
@@ -56,11 +57,12 @@ from trainings import CACHE, KNOWN, Cell, Cells, Data, even, hashed, key, recall
 import arbo
 from arbo.documents import Corpus, Document
 from arbo.names import normalize_name
-from arbo.progress import bars
+from arbo.progress import Announce, bars, quiet
 from arbo.readers import read_documents, read_knowledge_base
 from arbo.spans.baselines import Fuzzy, RuleBased
 from arbo.spans.evaluation import Scorer, extraction_scores, found_scores, text_linking_scores
 from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, each_alone, find, without_repetition
+from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import Pairs, entity_split, pieces
 from arbo.spans.splitting import sentences
@@ -291,10 +293,37 @@ class GoldSpans:
         return scores
 
 
+@dataclass(frozen=True)
+class Compared:
+    """A model without its head: what a text says of a name is compared with the name itself, by cosine."""
+
+    model: LabelAttention
+
+    def score(
+        self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
+        """Score pairs of texts and entities, the best name of each."""
+        import torch
+
+        used, place = np.unique(entity, return_inverse=True)
+        names, owner = self.model.name_vectors(arbo.KnowledgeBase(kb.entities[i] for i in used))
+        first, scores = np.searchsorted(owner, np.arange(len(used))), np.empty(len(text), np.float32)
+        read = np.unique(text).tolist()
+        for row, (tokens, _) in zip(read, self.model.token_vectors([texts[i] for i in read]), strict=True):
+            with torch.inference_mode():
+                mask = tokens.new_ones(len(tokens))
+                said = entity_in_text(label_attention(names, tokens, mask, scaled=self.model.config.scaled), tokens)
+                similarity = torch.nn.functional.cosine_similarity(said, names, dim=-1)
+            own = np.flatnonzero(text == row)
+            scores[own] = np.maximum.reduceat(similarity.numpy(), first)[place[own]]
+        return scores
+
+
+COMPARED = "OSLAT, compared"
 TRAINED = ("OSLAT", "NP", "No LA")
 SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
 FINDERS = ("dictionary", "fuzzy", "OSLAT")
-LINKING = ("fuzzy", "unsup", "MS", "NCE", *TRAINED, "CD", "GT")
+LINKING = ("fuzzy", "unsup", "MS", "NCE", *TRAINED, "CD", "GT", COMPARED)
 
 
 def trained_in(lab: Lab, system: str) -> Lab:
@@ -309,7 +338,7 @@ def seen_by(lab: Lab, system: str) -> Bools:
 
 def models(lab: Lab, system: str) -> LabelAttention:
     """Return the model of a system."""
-    return trained_in(lab, system).model("OSLAT" if system in ("CD", "GT") else system)
+    return trained_in(lab, system).model("OSLAT" if system in ("CD", "GT", COMPARED) else system)
 
 
 def spans(lab: Lab, system: str) -> dict[str, Any]:
@@ -373,6 +402,8 @@ def linking(lab: Lab, system: str) -> dict[str, Any]:
         scorer = BiEncoder(lab.aligned(losses[system]) if system in losses else encoder())
     elif system == "GT":
         scorer = GoldSpans(models(lab, system), task.test)
+    elif system == COMPARED:
+        scorer = Compared(models(lab, system))
     else:
         scorer = models(lab, system)
     scores = text_linking_scores(
