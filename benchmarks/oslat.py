@@ -237,7 +237,9 @@ class BiEncoder:
 
     encoder: arbo.DualEncoder
 
-    def score(self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+    def score(
+        self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
         """Score pairs of texts and entities."""
         used, place = np.unique(entity, return_inverse=True)
         read, row = np.unique(text, return_inverse=True)
@@ -264,11 +266,13 @@ class GoldSpans:
     model: LabelAttention
     pairs: Pairs
 
-    def score(self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids) -> Floats:
+    def score(
+        self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
         """Score pairs of texts and entities."""
         import torch
 
-        scores = self.model.score(texts, kb, text, entity)
+        scores = self.model.score(texts, kb, text, entity, announce)
         place = {(t, e): i for i, (t, e) in enumerate(zip(text.tolist(), entity.tolist(), strict=True))}
         rows = [
             i

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -94,15 +94,10 @@ class AnnotatedTexts:
         return self.synonyms.spellings(self.entity[self.start[text] : self.start[text + 1]])
 
 
-def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
-    """Take the documents that a training is given, by what they are called there."""
-    return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
-
-
 def annotated_texts(
     corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
 ) -> dict[str, AnnotatedTexts]:
-    """Take the texts of each of `corpora_of`.
+    """Take the texts of each of `arbo.training.data.corpora_of`.
 
     Raises:
         DataError: one has no entity that the knowledge base holds, or, if they are to be ``contrastable``, none with
@@ -122,9 +117,6 @@ def job_of(
     model: LabelAttention, corpora: Mapping[str, Corpus], kb: KnowledgeBase, **configs: LoopConfig
 ) -> dict[str, Any]:
     """Say what identifies a training."""
-    settings = {
-        name: {key: value for key, value in config.as_dict().items() if key != "micro_batch"}
-        for name, config in configs.items()
-    }
+    settings = {name: config.decisive for name, config in configs.items()}
     fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
     return {**settings, "model": model.settings, **fingerprints, "knowledge_base": kb.fingerprint}

@@ -100,6 +100,11 @@ class LoopConfig:
         """Return the values by name, ready for JSON."""
         return asdict(self)
 
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """The values that a result depends on: all but ``micro_batch``."""
+        return {name: value for name, value in self.as_dict().items() if name != "micro_batch"}
+
     def learning_rate_at(self, step: int, n_steps: int) -> float:
         """Return the learning rate of a step, counted from 0, of so many.
 

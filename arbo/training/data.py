@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -84,3 +85,8 @@ class TrainingSet:
             self.entity,
             encoder.metric,
         )
+
+
+def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
+    """Take the documents that a training is given, by what they are called there."""
+    return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})

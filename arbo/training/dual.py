@@ -17,7 +17,6 @@ from torch import Tensor
 from arbo.config import LinkerConfig
 from arbo.documents import Corpus
 from arbo.encoders import DualEncoder
-from arbo.encoders.model_folder import check_replaceable
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
@@ -27,7 +26,7 @@ from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
 from arbo.training.development import development_scores
 from arbo.training.fgsm import adversarial_nodes, check_perturbable
-from arbo.training.loop import Trainer, accelerator_of, training
+from arbo.training.loop import Trainer, accelerator_of, target_of, training
 from arbo.training.objective import Pairs, chosen, mention_losses
 from arbo.training.plan import Plan, asks_the_model
 from arbo.training.scores import Batch, Reader
@@ -202,10 +201,7 @@ def train(
             other than ``entity`` for an encoder that keeps all tokens; TensorBoard is not installed.
 
     """
-    config, target = config or TrainingConfig(), Path(out).resolve()
-    check_replaceable(target)
-    if checkpoint_every < 1:
-        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    config, target = config or TrainingConfig(), target_of(out, checkpoint_every)
     if encoder.config.pooling == "tokens" and config.positives != "entity":
         raise UsageError(
             f"positives {config.positives!r} are chosen by one vector of each mention, where pooling 'tokens' keeps "
@@ -223,17 +219,16 @@ def train(
             dev_corpus, kb, expand_abbreviations=expand_abbreviations, purpose="choose the best model by"
         )
     job = {
-        "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
+        "config": config.decisive,
         "encoder": encoder.settings,
         "documents": corpus.fingerprint,
         "dev": None if dev_corpus is None else dev_corpus.fingerprint,
         "knowledge_base": kb.fingerprint,
         "expand_abbreviations": expand_abbreviations,
     }
-    shown = None if tensorboard is None else Path(tensorboard)
     with training(target, job, accelerator) as folder:
         trainer = DualTrainer(
-            encoder, data, dev_data, config, folder, accelerator, announce, checkpoint_every, shown, on_log
+            encoder, data, dev_data, config, folder, accelerator, announce, checkpoint_every, tensorboard, on_log
         )
         trainer.run()
         if accelerator.is_main_process:

@@ -13,26 +13,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.encoders.model_folder import check_replaceable
 from arbo.encoders.texts import Texts
-from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
-from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, corpora_of, job_of
-from arbo.training.checkpoints import best_model
+from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, job_of
 from arbo.training.config import LabelAttentionTraining
 from arbo.training.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
-from arbo.training.loop import accelerator_of, training
+from arbo.training.data import corpora_of
+from arbo.training.loop import accelerator_of, target_of, training
 from arbo.training.names import Others
 from clustering.vectors import Metric
 
@@ -165,15 +162,11 @@ def train_label_attention(
             not installed.
 
     """
-    config, target = config or LabelAttentionTraining(), Path(out).resolve()
-    check_replaceable(target)
-    if checkpoint_every < 1:
-        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    config, target = config or LabelAttentionTraining(), target_of(out, checkpoint_every)
     corpora = corpora_of(documents, dev)
     data = annotated_texts(corpora, kb, contrastable=True)
     accelerator = accelerator_of(config)
     announce = announce if accelerator.is_main_process else quiet
-    shown = None if tensorboard is None else Path(tensorboard)
     with training(target, job_of(model, corpora, kb, config=config), accelerator) as folder:
         trainer = LabelAttentionTrainer(
             model.with_head(None),
@@ -184,13 +177,10 @@ def train_label_attention(
             accelerator,
             announce,
             checkpoint_every,
-            shown,
+            tensorboard,
             on_log,
         )
         trainer.run()
         if accelerator.is_main_process:
-            trained = trainer.encoder
-            if dev is not None:
-                trained = LabelAttention.from_pretrained(best_model(folder, trainer.state))
-            trained.save_pretrained(target)
+            trainer.kept.save_pretrained(target)
     return LabelAttention.from_pretrained(target)

@@ -21,21 +21,19 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from arbo.documents import Corpus
-from arbo.encoders.model_folder import check_replaceable
 from arbo.encoders.pretrained import PROJECTION
 from arbo.encoders.tower import load_linear
-from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import PairFinder
 from arbo.spans.model import LabelAttention
 from arbo.spans.splitting import Splitter, whole
-from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, corpora_of, job_of
-from arbo.training.checkpoints import best_model
+from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, job_of
 from arbo.training.config import LinkingHeadConfig
 from arbo.training.contrastive import NEGATIVES
+from arbo.training.data import corpora_of
 from arbo.training.encoded_texts import Asked, Encoded
-from arbo.training.loop import Trainer, accelerator_of, training
+from arbo.training.loop import Trainer, accelerator_of, target_of, training
 from arbo.training.losses import focal_loss
 from clustering.arrays import Bools, Floats, Ids
 from eval import nil_curve
@@ -200,10 +198,7 @@ def train_linking_head(
         UsageError: as of `train_label_attention`.
 
     """
-    config, target = config or LinkingHeadConfig(), Path(out).resolve()
-    check_replaceable(target)
-    if checkpoint_every < 1:
-        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    config, target = config or LinkingHeadConfig(), target_of(out, checkpoint_every)
     corpora = corpora_of(documents, dev)
     data = annotated_texts(corpora, kb)
     accelerator = accelerator_of(config)
@@ -259,14 +254,11 @@ def fit_head(
         accelerator,
         announce,
         checkpoint_every,
-        None if tensorboard is None else Path(tensorboard),
+        tensorboard,
         on_log,
     )
     trainer.run()
-    linear = trainer.encoder.copy().linear
-    if trainer.dev is not None:
-        linear = LinkingHead.from_pretrained(best_model(folder, trainer.state), None).linear
-    return model.with_head(linear.to(device)).with_threshold(0.0)
+    return model.with_head(trainer.kept.copy().linear.to(device)).with_threshold(0.0)
 
 
 def _logits(head: torch.nn.Linear, said: Tensor) -> Tensor:

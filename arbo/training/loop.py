@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from os import PathLike
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -31,6 +32,7 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor
 
+from arbo.encoders.model_folder import check_replaceable
 from arbo.errors import ArboError, UsageError
 from arbo.progress import Announce
 from arbo.store import beside, json_ready, write_json
@@ -118,7 +120,7 @@ class Trainer(ABC, Generic[Model, Batch]):
     accelerator: Accelerator
     announce: Announce
     checkpoint_every: int
-    tensorboard: Path | None
+    tensorboard: str | PathLike[str] | None
     on_log: Callable[[dict[str, Any]], None]
 
     def __post_init__(self) -> None:
@@ -177,6 +179,13 @@ class Trainer(ABC, Generic[Model, Batch]):
     def dropout_seed(self, step: int, *what: int) -> int:
         """Seed the dropout of some of a step."""
         return int(np.random.SeedSequence([self.config.seed, step, *what]).generate_state(1)[0])
+
+    @property
+    def kept(self) -> Model:
+        """The model that a training is for: the best one on the development documents, without these the last."""
+        if self.dev is None:
+            return self.encoder
+        return self.encoder.from_pretrained(best_model(self.folder, self.state), self.encoder.config)
 
     def run(self) -> None:
         """Train to the end."""
@@ -260,6 +269,20 @@ class Trainer(ABC, Generic[Model, Batch]):
             self.writer.flush()
 
 
+def target_of(out: str | PathLike[str], checkpoint_every: int) -> Path:
+    """Return the folder that a model is to be written to, before anything is done for it.
+
+    Raises:
+        UsageError: it cannot be written, or holds anything but a model that arbo saved; or checkpoints never come.
+
+    """
+    target = Path(out).resolve()
+    check_replaceable(target)
+    if checkpoint_every < 1:
+        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    return target
+
+
 @contextmanager
 def training(target: Path, job: dict[str, Any], accelerator: Accelerator) -> Iterator[Path]:
     """Give the folder of a training, to write a model in it to ``target``; when that is done the folder is removed.
@@ -300,7 +323,7 @@ def _optimizer(parameters: list[torch.nn.Parameter], config: LoopConfig) -> torc
     return torch.optim.Adam(parameters, lr=config.learning_rate, fused=True)
 
 
-def _summary_writer(folder: Path | None, step: int) -> Any:
+def _summary_writer(folder: str | PathLike[str] | None, step: int) -> Any:
     """Write for TensorBoard, what stands there of later steps being forgotten."""
     try:
         from torch.utils.tensorboard import SummaryWriter

@@ -8,17 +8,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from arbo.encoders.model_folder import check_replaceable
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import pieces
 from arbo.spans.splitting import Splitter, passages
-from arbo.training.annotated_texts import annotated_texts, corpora_of, job_of
+from arbo.training.annotated_texts import annotated_texts, job_of
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
+from arbo.training.data import corpora_of
 from arbo.training.label_attention import train_label_attention
 from arbo.training.linking_head import fit_head, with_tuned_threshold
-from arbo.training.loop import LOG, accelerator_of, training
+from arbo.training.loop import LOG, accelerator_of, target_of, training
 
 _FIRST = "attention"
 
@@ -47,8 +47,8 @@ def train_oslat(
     Documents are read in pieces, by default those that a `PairFinder` reads: sentences; with `whole` for ``split`` each
     as it is. The threshold is chosen on ``dev`` for the finder that cuts documents so.
     """
-    attention, head, target = attention or LabelAttentionTraining(), head or LinkingHeadConfig(), Path(out).resolve()
-    check_replaceable(target)
+    attention, head = attention or LabelAttentionTraining(), head or LinkingHeadConfig()
+    target = target_of(out, checkpoint_every)
     uncut = corpora_of(documents, dev)
     corpora = {name: pieces(corpus, split).corpus for name, corpus in uncut.items()}
     data = annotated_texts(corpora, kb, contrastable=True)

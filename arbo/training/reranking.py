@@ -26,7 +26,6 @@ from arbo.candidates import Candidates, gaps_filled, gold_rows, is_gold, with_go
 from arbo.documents import Corpus
 from arbo.encoders import CrossEncoder, MentionInput
 from arbo.encoders.cross import Pairs
-from arbo.encoders.model_folder import check_replaceable
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import packs
 from arbo.errors import DataError, UsageError
@@ -35,11 +34,10 @@ from arbo.linker import Linker
 from arbo.progress import quiet
 from arbo.reranker import rerank
 from arbo.store import same_model
-from arbo.training.checkpoints import best_model
 from arbo.training.config import RerankingConfig
-from arbo.training.data import TrainingSet
+from arbo.training.data import TrainingSet, corpora_of
 from arbo.training.fgsm import check_perturbable, in_worst_direction
-from arbo.training.loop import Trainer, accelerator_of, training
+from arbo.training.loop import Trainer, accelerator_of, target_of, training
 from arbo.training.losses import cross_entropy
 from clustering.arrays import Bools, Floats, Ids
 
@@ -262,15 +260,12 @@ def train_reranker(
             are of other documents, of another knowledge base or of another first stage, or too few.
         TrainingError: the loss is NaN or infinite.
         UsageError: the linker has no knowledge base, or a reranker; one candidate alone; candidates of the same
-            documents twice; the folder cannot be written, or holds
-            anything but a model that arbo saved; ``OUT.training`` is of another training, or another process is at it;
-            the device does not compute in that precision; TensorBoard is not installed.
+            documents twice; the folder cannot be written, or holds anything but a model that arbo saved;
+            ``OUT.training`` is of another training, or another process is at it; the device does not compute in that
+            precision; TensorBoard is not installed.
 
     """
-    config, target = config or RerankingConfig(), Path(out).resolve()
-    check_replaceable(target)
-    if checkpoint_every < 1:
-        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    config, target = config or RerankingConfig(), target_of(out, checkpoint_every)
     kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
     if kb is None:
         raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
@@ -285,11 +280,11 @@ def train_reranker(
         check_perturbable(reranker.tower)
     accelerator = accelerator_of(config)
     linker = linker if accelerator.is_main_process else linker.configured(announce=quiet)
-    corpora = {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
+    corpora = corpora_of(documents, dev)
     for corpus, purpose in zip(corpora.values(), ("train on", "choose the best model by"), strict=False):
         TrainingSet.of(corpus, kb, expand_abbreviations=expand, purpose=purpose)
     job: dict[str, Any] = {
-        "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
+        "config": config.decisive,
         "reranker": reranker.settings,
         "candidates": {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search},
         **{name: corpus.fingerprint for name, corpus in corpora.items()},
@@ -298,7 +293,6 @@ def train_reranker(
     }
     found = _given(candidates or {}, corpora, linker, k)
     job["candidates"] |= {f"candidates of {name}": own.fingerprint for name, own in found.items()}
-    shown = None if tensorboard is None else Path(tensorboard)
     with training(target, job, accelerator) as folder:
         kept = _kept(folder, linker, corpora, found, k, accelerator)
         given = [Retrieved(corpus, kb, own, expand) for corpus, own in zip(corpora.values(), kept, strict=True)]
@@ -311,15 +305,12 @@ def train_reranker(
             accelerator,
             linker.announce,
             checkpoint_every,
-            shown,
+            tensorboard,
             on_log,
         )
         trainer.run()
         if accelerator.is_main_process:
-            trained = trainer.encoder
-            if dev is not None:
-                trained = CrossEncoder.from_pretrained(best_model(folder, trainer.state))
-            trained.save_pretrained(target)
+            trainer.kept.save_pretrained(target)
     return CrossEncoder.from_pretrained(target)
 
 

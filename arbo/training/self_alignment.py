@@ -19,14 +19,13 @@ from torch import Tensor
 
 from arbo.documents import Corpus
 from arbo.encoders import DualEncoder, EncoderConfig
-from arbo.encoders.model_folder import check_replaceable
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.training.annotated_texts import AnnotatedTexts
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
-from arbo.training.loop import accelerator_of, training
+from arbo.training.loop import accelerator_of, target_of, training
 from arbo.training.names import Synonyms
 from clustering.arrays import Bools, Ids
 from clustering.vectors import Metric
@@ -183,10 +182,7 @@ def train_self_alignment(
             process is at it; the device does not compute in that precision; TensorBoard is not installed.
 
     """
-    config, target = config or SelfAlignmentConfig(), Path(out).resolve()
-    check_replaceable(target)
-    if checkpoint_every < 1:
-        raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
+    config, target = config or SelfAlignmentConfig(), target_of(out, checkpoint_every)
     if not encoder.shared:
         raise UsageError("names are aligned in one tower, and this encoder has another for mentions: begin with one")
     if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
@@ -203,16 +199,15 @@ def train_self_alignment(
     accelerator = accelerator_of(config)
     announce = announce if accelerator.is_main_process else quiet
     job = {
-        "config": {name: value for name, value in config.as_dict().items() if name != "micro_batch"},
+        "config": config.decisive,
         "encoder": encoder.settings,
         "documents": None if corpus is None else corpus.fingerprint,
         "knowledge_base": kb.fingerprint,
     }
-    shown = None if tensorboard is None else Path(tensorboard)
     with training(target, job, accelerator) as folder:
         aligning = Aligning.of(start, config.projection, config.seed)
         trainer = SelfAlignmentTrainer(
-            aligning, data, None, config, folder, accelerator, announce, checkpoint_every, shown, on_log, kb
+            aligning, data, None, config, folder, accelerator, announce, checkpoint_every, tensorboard, on_log, kb
         )
         trainer.run()
         if accelerator.is_main_process:
