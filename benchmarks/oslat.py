@@ -204,19 +204,25 @@ class Lab:
             )
         return arbo.DualEncoder.from_pretrained(out)
 
-    def model(self, system: str) -> LabelAttention:
+    def attending(self, system: str) -> LabelAttention:
+        """Return a model without a linking head."""
+        aligns = system != "NP"
+        model = LabelAttention.of((self.aligned() if aligns else encoder()).mention_tower)
+        if system == "No LA":
+            return model
+        out = self._folder(system, "attention", ALIGNMENT if aligns else None, ATTENTION)
+        if not out.is_dir():
+            arbo.train_label_attention(
+                model, self.task.train, self.task.known, out=out, config=ATTENTION, announce=bars
+            )
+        return LabelAttention.from_pretrained(out)
+
+    def linking(self, system: str) -> LabelAttention:
         """Return a model with a linking head."""
         aligns, attends = system != "NP", system != "No LA"
         out = self._folder(system, ALIGNMENT if aligns else None, ATTENTION if attends else None, HEAD)
         if not out.is_dir():
-            model = LabelAttention.of((self.aligned() if aligns else encoder()).mention_tower)
-            if attends:
-                attention = self._folder(system, "attention", ALIGNMENT if aligns else None, ATTENTION)
-                if not attention.is_dir():
-                    arbo.train_label_attention(
-                        model, self.task.train, self.task.known, out=attention, config=ATTENTION, announce=bars
-                    )
-                model = LabelAttention.from_pretrained(attention)
+            model = self.attending(system)
             arbo.train_linking_head(model, self.task.train, self.task.known, out=out, config=HEAD, announce=bars)
         return LabelAttention.from_pretrained(out)
 
@@ -340,9 +346,9 @@ def seen_by(lab: Lab, system: str) -> Bools:
     return np.isin(lab.task.test.entity, trained_in(lab, system).task.taught)
 
 
-def models(lab: Lab, system: str) -> LabelAttention:
-    """Return the model of a system."""
-    return trained_in(lab, system).model("OSLAT" if system in ("CD", "GT", COMPARED) else system)
+def stages(system: str) -> str:
+    """Tell which model a system is of."""
+    return "OSLAT" if system in ("CD", "GT", COMPARED) else system
 
 
 def spans(lab: Lab, system: str) -> dict[str, Any]:
@@ -356,7 +362,7 @@ def spans(lab: Lab, system: str) -> dict[str, Any]:
             best = max(LIKENESS, key=lambda t: micro_f1(task.dev, fuzzy_spans(task.dev, task.kb, t)))
             found |= as_tuned(told(test, fuzzy_spans(test, task.kb, best), seen), best)
         return found
-    model = models(lab, system)
+    model = trained_in(lab, system).attending(stages(system))
     attention = model.attention(texts, task.kb, test.text, test.entity, bars)
     found = told(test, attention.spans(texts, test.text, threshold=0.05), seen)
     if task.dev is not None:
@@ -405,11 +411,11 @@ def linking(lab: Lab, system: str) -> dict[str, Any]:
         losses = {"MS": "multi-similarity", "NCE": "nt-xent"}
         scorer = BiEncoder(lab.aligned(losses[system]) if system in losses else encoder())
     elif system == "GT":
-        scorer = GoldSpans(models(lab, system), task.test)
+        scorer = GoldSpans(lab.linking(stages(system)), task.test)
     elif system == COMPARED:
-        scorer = Compared(models(lab, system))
+        scorer = Compared(lab.attending(stages(system)))
     else:
-        scorer = models(lab, system)
+        scorer = trained_in(lab, system).linking(stages(system))
     scores = text_linking_scores(
         task.test, task.kb, scorer, universe=task.universe, seen=seen_by(lab, system), announce=bars
     )
@@ -464,7 +470,7 @@ def end_to_end(system: str) -> dict[str, Any]:
     raw = Corpus(replace(document, mentions=()) for document in data.test)
     finder: Finder = DictionaryFinder()
     if system != "dictionary":
-        reader = Fuzzy() if system == "fuzzy" else Lab(END_TO_END, ncbi).model("OSLAT")
+        reader = Fuzzy() if system == "fuzzy" else Lab(END_TO_END, ncbi).linking("OSLAT")
         finder = PairFinder(reader, reader.threshold, mentions=each_alone if system == "fuzzy" else without_repetition)
     begin = time.perf_counter()
     found = find(finder, raw, data.kb, announce=bars).corpus
