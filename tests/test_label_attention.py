@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,9 @@ def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
 
 
-def with_head(tower: Tower, config: LabelAttentionConfig = CONFIG) -> LabelAttention:
+def with_head(tower: Tower, config: LabelAttentionConfig = CONFIG, dim: int = 1) -> LabelAttention:
     torch.manual_seed(1)
-    return LabelAttention.of(tower, config).with_head(torch.nn.Linear(tower.dim, 1))
+    return LabelAttention.of(tower, config).with_head(torch.nn.Linear(tower.dim, dim, bias=dim == 1))
 
 
 def hidden_of(model: LabelAttention, ids: list[int]) -> Any:
@@ -58,6 +59,10 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return shares / shares.sum()
 
 
+def cosine(one: np.ndarray, other: np.ndarray) -> float:
+    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+
+
 def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.ndarray, float]:
     """Attention of an entity and its score in float64, one name and one text at a time; of texts that fit a window."""
     tokenizer, config = model.tower.tokenizer, model.config
@@ -65,15 +70,20 @@ def by_definition(model: LabelAttention, text: str, entity: int) -> tuple[np.nda
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     own = hidden_of(model, [cls, *ids, sep])[1:-1]
     weights, scores = [], []
+    head = None if model.head is None else deepcopy(model.head).double().requires_grad_(False)
     for name in dict.fromkeys((KB.entities[entity].name, *KB.entities[entity].aliases)):
         hidden = hidden_of(model, [cls, *tokenizer(name, add_special_tokens=False)["input_ids"], sep])
         vector = hidden.mean(axis=0) if config.pooling == "mean" else hidden[0]
         weight = softmax(own @ vector / (np.sqrt(len(vector)) if config.scaled else 1))
         weights.append(weight)
-        if model.head is not None:
-            linear = model.head.weight[0].detach().double().numpy()
-            scores.append(float(weight @ own @ linear) + float(model.head.bias.detach()))
-    return np.mean(weights, axis=0), max(scores, default=np.nan)
+        said = weight @ own
+        if head is None:
+            scores.append(cosine(said, vector))
+        elif head.out_features == 1:
+            scores.append(float(head(torch.from_numpy(said))))
+        else:
+            scores.append(cosine(*(head(torch.from_numpy(compared)).numpy() for compared in (said, vector))))
+    return np.mean(weights, axis=0), max(scores)
 
 
 # Attention
@@ -109,10 +119,10 @@ def test_gradients_are_numbers_also_of_a_text_without_tokens() -> None:
     assert not tokens.grad[1].any()
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
-@pytest.mark.parametrize("scaled", [False, True])
-def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, scaled: bool) -> None:
-    model = with_head(bert, replace(CONFIG, pooling=pooling, scaled=scaled))
+@pytest.mark.parametrize(("pooling", "scaled", "dim"), [("mean", False, 1), ("cls", True, 5), ("mean", True, None)])
+def test_the_model_attends_and_scores_as_defined(bert: Tower, pooling: Any, scaled: bool, dim: int | None) -> None:
+    model = with_head(bert, replace(CONFIG, pooling=pooling, scaled=scaled), dim or 1)
+    model = model if dim else model.with_head(None)
     text, entity = every_pair(3, 3)
     found, scores = model.attention(TEXTS, KB, text, entity), model.score(TEXTS, KB, text, entity)
     assert found.weight.dtype == scores.dtype == np.float32
@@ -137,8 +147,7 @@ def test_edges(bert: Tower) -> None:
     assert empty.start.tolist() == [0, 0, 1]
     assert model.spans(TEXTS, KB, np.array([3, 1]), np.array([1, 1])) == [(), ((0, 6),)]
     assert model.score(TEXTS, KB, np.array([3]), np.array([0])) == pytest.approx(float(model.head.bias.detach()))  # type: ignore[union-attr]
-    with pytest.raises(UsageError, match="train_linking_head"):
-        model.with_head(None).score(TEXTS, KB, np.array([0]), np.array([0]))
+    assert with_head(bert, dim=4).score(TEXTS, KB, np.array([3]), np.array([0])) == 0
     with pytest.raises(DataError, match="text 1 has a lone surrogate"):
         model.score(["fever of the marsh", "\ud800", "\0"], KB, np.array([0, 1]), np.array([0, 0]))
 

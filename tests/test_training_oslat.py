@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from conftest import Run
 import arbo
 from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.errors import DataError, UsageError
+from arbo.progress import quiet
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig, SelfAlignmentConfig
 from arbo.training.presets import OSLAT, SELF_ALIGNMENT
 
@@ -32,7 +34,15 @@ from arbo.spans.preselection import preselect  # noqa: E402
 from arbo.spans.splitting import passages, whole  # noqa: E402
 from arbo.training.annotated_texts import AnnotatedTexts  # noqa: E402
 from arbo.training.encoded_texts import Encoded  # noqa: E402
-from arbo.training.linking_head import Decisions, decisions, with_tuned_threshold  # noqa: E402
+from arbo.training.linking_head import (  # noqa: E402
+    Decisions,
+    LinkingHead,
+    LinkingHeadTrainer,
+    best_names,
+    decisions,
+    with_tuned_threshold,
+)
+from arbo.training.loop import accelerator_of  # noqa: E402
 from arbo.training.oslat import train_oslat  # noqa: E402
 from arbo.training.self_alignment import train_self_alignment  # noqa: E402
 
@@ -48,6 +58,55 @@ def test_the_best_decision() -> None:
     score = np.array([0.1, 0.9, 0.4, 0.8, 0.2], np.float32)
     assert Decisions(score, np.array([False, True, True, False, False])).f1 == pytest.approx(0.8)
     assert Decisions(score, np.ones(5, np.bool_)).f1 == 1
+
+
+def test_a_names_loss_is_that_of_the_best_of_its_entity() -> None:
+    scores = torch.tensor([[0.1, 0.9, 0.3, -0.5, 0.2], [-1.0, -2.0, 7.0, 0.0, 0.5]], requires_grad=True)
+    owners = torch.tensor([[3, 3, 0, 2, 0], [5, 5, -1, 4, -1]])
+    best, exists = best_names(scores, owners)
+    assert exists.tolist() == [[True, False, True, True, False], [True, False, False, True, False]]
+    torch.testing.assert_close(best[exists], torch.tensor([0.9, 0.3, -0.5, -1.0, 0.0]))
+    best.sum().backward()
+    assert scores.grad is not None
+    assert scores.grad.tolist() == [[0, 1, 1, 1, 0], [1, 0, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("kind", ["comparison", "linear"])
+def test_the_loss_of_a_head_is_that_of_its_definition(bert: Tower, tmp_path: Path, kind: Any) -> None:
+    config = replace(HEAD, kind=kind, batch_size=3, micro_batch=2)
+    data = Encoded.of(LabelAttention.of(bert, READS), AnnotatedTexts.of(DOCUMENTS, KB))
+    head = LinkingHead.of(64, kind, torch.device("cpu"))
+    torch.manual_seed(2)
+    torch.nn.init.normal_(head.linear.weight, std=0.3)
+    trainer = LinkingHeadTrainer(
+        head, data, None, config, tmp_path, accelerator_of(config), quiet, 1, None, lambda figures: None
+    )
+    linear = deepcopy(head.linear).double().requires_grad_(False)
+    texts = np.array([0, 1, 3])
+    batch = trainer.batch(0, texts, np.arange(3))
+    loss = trainer.add_gradients(0, batch, 1 / 3)
+    expected = []
+    for text, names, there in zip(texts.tolist(), batch.name, batch.is_there, strict=True):
+        scores: dict[int, list[float]] = {}
+        tokens = data.tokens[text].double()
+        for name in names[names >= 0].tolist():
+            vector = data.names[name].double()
+            said = torch.softmax(tokens @ vector, dim=0) @ tokens
+            if kind == "linear":
+                logit = float(linear(said))
+            else:
+                logit = 10 * (float(torch.cosine_similarity(linear(said), linear(vector), dim=0)) - 0.5)
+            scores.setdefault(int(data.data.synonyms.owner[name]), []).append(logit)
+        right = set(data.data.synonyms.owner[names[there & (names >= 0)]].tolist())
+        chance = {entity: 1 / (1 + np.exp(-max(own))) for entity, own in scores.items()}
+        losses = [
+            -0.25 * (1 - p) ** 2 * np.log(p) if entity in right else -0.75 * p**2 * np.log(1 - p)
+            for entity, p in chance.items()
+        ]
+        expected.append(np.mean(losses))
+    assert loss == pytest.approx(np.mean(expected), rel=1e-5)
+    assert trainer.encoder.linear.weight.grad is not None
+    assert trainer.encoder.linear.weight.grad.any()
 
 
 def test_the_threshold_is_chosen_on_what_a_finder_asks(bert: Tower) -> None:
@@ -71,9 +130,10 @@ def test_the_threshold_is_chosen_on_what_a_finder_asks(bert: Tower) -> None:
         finder.tuned([document("d", "fever", ["E9"])], KB)
 
 
-def test_the_head_sees_what_the_model_scores(bert: Tower) -> None:
+@pytest.mark.parametrize("dim", [1, 4])
+def test_the_head_sees_what_the_model_scores(bert: Tower, dim: int) -> None:
     torch.manual_seed(1)
-    model = LabelAttention.of(bert, READS).with_head(linear := torch.nn.Linear(64, 1))
+    model = LabelAttention.of(bert, READS).with_head(linear := torch.nn.Linear(64, dim))
     data = AnnotatedTexts.of(DOCUMENTS, KB)
     found = decisions(linear, Encoded.of(model, data), replace(HEAD, n_negatives=50))
     text, entity = np.repeat([0, 1, 2, 3, 5], 6), np.tile(np.arange(6), 5)
@@ -223,7 +283,7 @@ def test_a_tiny_model_learns_where_to_look(bert: Tower, tmp_path: Path) -> None:
         out=tmp_path / "out",
         dev=documents[50:60],
         attention=replace(QUICK, epochs=15, batch_size=16, n_negatives=8, learning_rate=5e-4),
-        head=replace(HEAD, epochs=20, batch_size=8, learning_rate=0.1),
+        head=replace(HEAD, epochs=20, batch_size=8, learning_rate=0.01),
     )
     texts = [one.text for one in documents[60:]]
     text, entity = np.repeat(np.arange(20), 4), np.tile(np.arange(4), 20)

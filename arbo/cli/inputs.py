@@ -181,8 +181,6 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
     from arbo.spans.model import LabelAttention
 
     model = LabelAttention.from_pretrained(name)
-    if model.head is None:
-        raise UsageError(f"{option} {name}: the model has no linking head; train one with arbo train --preset oslat")
     return PairFinder(model, model.threshold if threshold is None else threshold, mentions=without_repetition)
 
 

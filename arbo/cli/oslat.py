@@ -109,8 +109,8 @@ def attend(given: Given) -> None:
         console.say(f"{alone:,} entities of documents have one name alone: the head is trained on them, attention not")
     if given.dev is None:
         console.warn(
-            "without --dev the last model is kept, and an entity is in a sentence from the score 0 on, which nobody "
-            "chose: try --find-threshold of `arbo spans`"
+            "without --dev the last model is kept, and from which score on an entity is in a sentence is not chosen: "
+            "try --find-threshold of `arbo spans`"
         )
 
     def tell(figures: dict[str, Any]) -> None:

@@ -33,9 +33,8 @@ class LabelAttentionConfig:
     """Tokens of a name, markers included; what is longer is cut off."""
     attention_threshold: float = 0.05
     """Share of a name's attention from which on a word is of the entity (section 6.1)."""
-    entity_threshold: float = 0.0
-    """Score from which on an entity is in a text: a logit, but of the focal loss, which makes it no odds. 0 is where a
-    training begins; development documents choose another."""
+    entity_threshold: float = 0.5
+    """Score from which on an entity is in a text; development documents choose another."""
 
     def __post_init__(self) -> None:
         if self.pooling not in POOLINGS:

@@ -1,7 +1,7 @@
 """Label attention: where a text speaks of what a name names, and what it says there (OSLAT, section 3.2).
 
 The name's vector is the query; the vectors of the text's tokens are keys and values. Neither of them passes another
-matrix: that the two meet is left to the transformer that reads both.
+matrix: that the two meet is left to the transformer that reads both. Whether the text names it at all is judged last.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -55,3 +56,28 @@ def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
 
     with torch.autocast(tokens.device.type, enabled=False):
         return torch.einsum("...nt,...td->...nd", weights, tokens.float())
+
+
+def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Tensor:
+    """Score whether texts name what names name; float32.
+
+    A head of one number judges what the text says alone, as in section 3.3. Any other is a space where that is compared
+    with the name, by cosine; so are the two as they are, without a head.
+
+    Args:
+        head: from ``dim`` numbers to one or more.
+        said: (..., names, dim) of `entity_in_text`.
+        names: (..., names, dim), the names' vectors.
+
+    Returns:
+        (..., names)
+
+    """
+    import torch
+
+    if head is None:
+        return torch.cosine_similarity(said, names.float(), dim=-1)
+    judged: Tensor = head(said)
+    if head.out_features == 1:
+        return judged[..., 0]
+    return torch.cosine_similarity(judged, head(names.float()), dim=-1)

@@ -1,7 +1,7 @@
 """OSLAT: a transformer that reads texts and names apart, and finds by attention where a text speaks of an entity.
 
 One transformer reads both. A name's vector attends to the text's tokens (`arbo.spans.label_attention`): the weights
-say where the entity is, the weighted sum what the text says there, and a linear layer over that whether it is there at
+say where the entity is, the weighted sum what the text says there, and how like the name that is whether it is there at
 all. An entity is all of its names: its weights are their mean, its score is their maximum. It need not have been seen
 in training; nor has anybody to mark a span in order to train it.
 """
@@ -29,7 +29,7 @@ from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.extraction import Attention
-from arbo.spans.label_attention import entity_in_text, label_attention
+from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
 from arbo.spans.windows import TextReader
 from arbo.text import check_text
 from clustering.arrays import Floats, Ids, pairs_of
@@ -52,6 +52,8 @@ class Look(NamedTuple):
     """(pairs,) the pairs of text and entity that are looked at."""
     first: Ids
     """(pairs,) the first name of each; names of a pair lie together."""
+    names: Tensor
+    """(names, dim)"""
     weights: Tensor
     """(names, tokens)"""
     tokens: Tensor
@@ -70,18 +72,13 @@ class LabelAttention:
     """
 
     tower: Tower
-    """Its projection is the linking head: to one number, with a bias, in float32; None before it is trained."""
+    """Its projection is the linking head, see `name_scores`; None before it is trained."""
     config: LabelAttentionConfig
     cache: Path | None = None
     name: str = ""
     """What it was loaded from."""
 
     def __post_init__(self) -> None:
-        if self.tower.projection is not None and self.tower.dim != 1:
-            raise UsageError(
-                f"the vectors are projected to {self.tower.dim} numbers, where label attention compares tokens and "
-                "names as the transformer makes them: begin with a model without a projection"
-            )
         longest = self.tower.longest
         if longest is not None and self.config.max_length > longest:
             raise UsageError(f"max_length={self.config.max_length}, but the model reads {longest} tokens at most")
@@ -89,7 +86,18 @@ class LabelAttention:
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
-        """Begin with any transformer: it attends as far as it happens to, and has no linking head."""
+        """Begin with any transformer: it attends as far as it happens to, and has no linking head.
+
+        Raises:
+            UsageError: the tower has a projection: label attention compares tokens and names as the transformer makes
+                them.
+
+        """
+        if tower.projection is not None:
+            raise UsageError(
+                f"the vectors are projected to {tower.dim} numbers, where label attention compares tokens and "
+                "names as the transformer makes them: begin with a model without a projection"
+            )
         return cls(tower, config or LabelAttentionConfig())
 
     @classmethod
@@ -137,7 +145,7 @@ class LabelAttention:
 
     @property
     def head(self) -> torch.nn.Linear | None:
-        """The linking head: from what a text says of a name to a logit."""
+        """The linking head, see `name_scores`."""
         return self.tower.projection
 
     @property
@@ -199,24 +207,18 @@ class LabelAttention:
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score whether the entity in row ``entity[i]`` is in text ``text[i]``; (pairs,) logits, the best of its names.
+        """Score whether the entity in row ``entity[i]`` is in text ``text[i]``; (pairs,), the best of its names.
 
-        See `attention`. In a text without tokens all names say the same.
-
-        Raises:
-            UsageError: the model has no linking head.
-
+        See `attention`, and `name_scores`: cosines, or logits if the head judges what texts say alone. In a text
+        without tokens all names say the same.
         """
         import torch
 
-        head = self.head
-        if head is None:
-            raise UsageError("this model has no linking head yet: train one with arbo.train_linking_head")
         scores = np.empty(len(text), np.float32)
         for look in self.looks(texts, kb, text, entity, announce):
             with torch.inference_mode():
-                logits = head(entity_in_text(look.weights, look.tokens))[:, 0]
-            scores[look.pairs] = np.maximum.reduceat(logits.cpu().numpy(), look.first)
+                found = name_scores(self.head, entity_in_text(look.weights, look.tokens), look.names)
+            scores[look.pairs] = np.maximum.reduceat(found.cpu().numpy(), look.first)
         return scores
 
     def looks(
@@ -240,8 +242,9 @@ class LabelAttention:
                 own = pairs[one][first : first + _PAIRS]
                 name, pair = pairs_of(owner, place[own])
                 with torch.inference_mode():
-                    weights = label_attention(names[name], tokens, mask, scaled=self.config.scaled)
-                yield Look(own, np.searchsorted(pair, np.arange(len(own))), weights, tokens, offsets)
+                    asked_for = names[name]
+                    weights = label_attention(asked_for, tokens, mask, scaled=self.config.scaled)
+                yield Look(own, np.searchsorted(pair, np.arange(len(own))), asked_for, weights, tokens, offsets)
 
     def name_vectors(self, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Tensor, Ids]:
         """Make a vector of each name of every entity, (names, dim); and say which entity it is of, ascending."""

@@ -19,6 +19,7 @@ PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluste
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
 AlignmentLoss = Literal["nt-xent", "multi-similarity"]
+HeadKind = Literal["comparison", "linear"]
 Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
@@ -247,8 +248,17 @@ class LinkingHeadConfig(LoopConfig):
     """Of the focal loss: the share of the positives."""
     gamma: float = 2.0
     """Of the focal loss: how fast what is certain fades."""
+    kind: HeadKind = "comparison"
+    """Whether what a text says is compared with the name, or judged alone (``linear``), as in the paper."""
+    scale: float = 10.0
+    """Of a comparison: what its cosines, less 0.5, are multiplied by to be logits."""
 
-    _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {**LoopConfig._CHOICES, "regulariser": ("none",)}
+    _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        **LoopConfig._CHOICES,
+        "regulariser": ("none",),
+        "kind": get_args(HeadKind),
+    }
     _COUNTS = ("n_negatives", *LoopConfig._COUNTS)
+    _ABOVE_0 = ("scale", *LoopConfig._ABOVE_0)
     _SHARES = ("alpha", *LoopConfig._SHARES)
     _NOT_BELOW_0 = ("gamma", *LoopConfig._NOT_BELOW_0)

@@ -61,6 +61,11 @@ class Encoded:
         """The texts that have an entity."""
         return np.unique(self.data.text)
 
+    def owners(self, asked: Asked) -> Ids:
+        """Tell the entity of each name; (texts, names), -1 for none."""
+        owners: Ids = np.where(asked.name >= 0, self.data.synonyms.owner[asked.name], -1)
+        return owners
+
     def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
         """Ask each text for all names of its entities, and for ``n`` of others."""
         synonyms, data = self.data.synonyms, self.data
@@ -72,10 +77,10 @@ class Encoded:
             row[: len(names)] = names
         return Asked(texts, np.hstack([there, others]), np.arange(width + n) < np.full((len(own), 1), width))
 
-    def read(self, asked: Asked) -> Tensor:
-        """Collect what each text says of the names that it is asked for; (texts, names, dim)."""
+    def read(self, asked: Asked) -> tuple[Tensor, Tensor]:
+        """Collect what each text says of the names that it is asked for, and these; (texts, names, dim) both."""
         tokens = pad_sequence([self.tokens[i] for i in asked.text], batch_first=True)
         length = torch.tensor([len(self.tokens[i]) for i in asked.text], device=tokens.device)
         mask = torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
         names = self.names[torch.from_numpy(np.maximum(asked.name, 0))]
-        return entity_in_text(label_attention(names, tokens, mask, scaled=self.scaled), tokens)
+        return entity_in_text(label_attention(names, tokens, mask, scaled=self.scaled), tokens), names

@@ -1,5 +1,6 @@
-"""Training of the linking head: is an entity in a text, going by what the text says of it (OSLAT, section 3.3).
+"""Training of the linking head: is an entity in a text, going by what the text says of its names (OSLAT, section 3.3).
 
+An entity's score is that of its best name, in training as afterwards.
 The transformer stays as it is, as its attention would no longer find spans; so what it makes of texts and names is made
 once (`arbo.training.encoded_texts`). Other negatives are drawn in every epoch: names of all entities of the knowledge
 base but those in the text.
@@ -26,10 +27,11 @@ from arbo.encoders.tower import load_linear
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import PairFinder
+from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
 from arbo.spans.splitting import Splitter, whole
 from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, job_of
-from arbo.training.config import LinkingHeadConfig
+from arbo.training.config import HeadKind, LinkingHeadConfig
 from arbo.training.contrastive import NEGATIVES
 from arbo.training.data import corpora_of
 from arbo.training.encoded_texts import Asked, Encoded
@@ -38,20 +40,24 @@ from arbo.training.losses import focal_loss
 from clustering.arrays import Bools, Floats, Ids
 from eval import nil_curve
 
+MIDDLE = 0.5
+"""The cosine that a head begins to take for even odds."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LinkingHead:
-    """The linear layer alone, as the loop trains it."""
+    """The linear layer alone, as the loop trains it; see `name_scores`."""
 
     linear: torch.nn.Linear
     config: None = None
 
     @classmethod
-    def of(cls, dim: int, device: torch.device) -> Self:
-        """Begin with even odds for everything: the problem has one optimum, whatever it is approached from."""
-        linear = torch.nn.Linear(dim, 1)
-        for weight in linear.parameters():
-            torch.nn.init.zeros_(weight)
+    def of(cls, dim: int, kind: HeadKind, device: torch.device) -> Self:
+        """Begin with a comparison of vectors as they are; or with even odds for everything, which has one optimum."""
+        linear = torch.nn.Linear(dim, 1) if kind == "linear" else torch.nn.Linear(dim, dim, bias=False)
+        with torch.no_grad():
+            for weight in linear.parameters():
+                weight.copy_(torch.zeros_like(weight) if kind == "linear" else torch.eye(dim))
         return cls(linear.to(device))
 
     @classmethod
@@ -99,11 +105,11 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     config: LinkingHeadConfig
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect what makes logits; (texts, names)."""
+        """Collect what makes scores; (texts, names)."""
         linear = self.encoder.linear
 
         def read(asked: Asked) -> Tensor:
-            return _logits(linear, self.data.read(asked))
+            return _scores(linear, self.data, asked)
 
         return read
 
@@ -115,15 +121,17 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     def add_gradients(self, step: int, batch: Asked, share: float) -> float:
         """Add the gradients of a batch's loss, each text counting for a share, and return the loss.
 
-        A text's loss is the mean over the names that it is asked for.
+        A text's loss is the mean over the entities that it is asked for.
         """
         total, world = 0.0, self.accelerator.num_processes
         begins = range(0, len(batch.text), self.config.micro_batch)
         for begin in begins:
             part = batch.part(slice(begin, begin + self.config.micro_batch))
             with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
-                logits = self.model(part)
-                exists, is_there = (torch.from_numpy(a).to(logits.device) for a in (part.name >= 0, part.is_there))
+                scores = self.model(part)
+                logits = scores if self.config.kind == "linear" else self.config.scale * (scores - MIDDLE)
+                logits, exists = best_names(logits, torch.from_numpy(self.data.owners(part)).to(logits.device))
+                is_there = torch.from_numpy(part.is_there).to(logits.device)
                 losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * exists
                 loss = share * (losses.sum(dim=1) / exists.sum(dim=1)).sum()
                 self.accelerator.backward(loss * world)
@@ -155,9 +163,9 @@ def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -
         entity = np.unique(synonyms.owner[drawn.name[drawn.name >= 0]])
         names = synonyms.of_entities(entity)
         with torch.inference_mode():
-            logits = _logits(head, data.read(Asked(text, names[None], np.ones((1, len(names)), np.bool_))))[0]
+            found = _scores(head, data, Asked(text, names[None], np.ones((1, len(names)), np.bool_)))[0]
         first = np.searchsorted(synonyms.owner[names], entity)
-        score.append(np.maximum.reduceat(logits.cpu().numpy(), first))
+        score.append(np.maximum.reduceat(found.cpu().numpy(), first))
         is_there.append(np.isin(entity, synonyms.owner[drawn.name[drawn.is_there & (drawn.name >= 0)]]))
     return Decisions(np.concatenate(score), np.concatenate(is_there))
 
@@ -185,7 +193,7 @@ def train_linking_head(
         out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
         dev: other annotated documents, to keep the best head: the one of the highest F1 of saying that an entity is in
             a text, of those in it and others that are drawn; and to choose the score from which on to say so, see
-            `with_tuned_threshold`. Without them the last head is kept, and the score is 0, which fits none.
+            `with_tuned_threshold`. Without them the last head is kept, and the score is where training has even odds.
         config: how it is trained.
         checkpoint_every: steps between two checkpoints.
         tensorboard: a folder for the log in the format of TensorBoard too.
@@ -246,7 +254,7 @@ def fit_head(
     encoded = {name: Encoded.of(model, texts, announce) for name, texts in data.items()}
     device = model.tower.model.device
     trainer = LinkingHeadTrainer(
-        LinkingHead.of(model.transformer.dim, device),
+        LinkingHead.of(model.transformer.dim, config.kind, device),
         encoded["documents"],
         encoded.get("dev"),
         config,
@@ -258,10 +266,28 @@ def fit_head(
         on_log,
     )
     trainer.run()
-    return model.with_head(trainer.kept.copy().linear.to(device)).with_threshold(0.0)
+    even = 0.0 if config.kind == "linear" else MIDDLE
+    return model.with_head(trainer.kept.copy().linear.to(device)).with_threshold(even)
 
 
-def _logits(head: torch.nn.Linear, said: Tensor) -> Tensor:
-    """Score what texts say of names; (..., dim) to (...)."""
-    logits: Tensor = head(said.to(head.weight.device))[..., 0]
-    return logits
+def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
+    """Leave the best score of each entity that a text is asked for, where its first name stands.
+
+    Args:
+        scores: (texts, names).
+        owners: (texts, names) the entity of each name, -1 for none.
+
+    Returns:
+        The scores, and where there are some; (texts, names) both. Elsewhere stands 0.
+
+    """
+    first = (owners[:, :, None] == owners[:, None, :]).int().argmax(dim=2)
+    exists = (first == torch.arange(owners.shape[1], device=owners.device)) & (owners >= 0)
+    best = torch.full_like(scores, -torch.inf).scatter_reduce(1, first, scores, "amax")
+    return torch.where(exists, best, 0.0), exists
+
+
+def _scores(head: torch.nn.Linear, data: Encoded, asked: Asked) -> Tensor:
+    """Score what texts say of the names that they are asked for; (texts, names)."""
+    said, names = (vectors.to(head.weight.device) for vectors in data.read(asked))
+    return name_scores(head, said, names)
