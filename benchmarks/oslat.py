@@ -10,9 +10,10 @@ counts them. Trained on the training part of one half without a tenth of its ent
 
 `OSLAT` is the paper's three stages, names aligned, label attention, linking head, with other numbers than its (table
 *settings*): the transformer is all-MiniLM-L6-v2, which was trained on English alone, names' vectors are means of their
-tokens, training is short; one seed. `NP` has no alignment, `No LA` no training of attention, `CD` is trained on the
-other half of QUAERO, `GT` is told where the entities of a text are (others are scored by attention, so that it is no
-bound from above), `OSLAT, compared` has no head: what the text says of a name is compared with the name, by cosine.
+tokens, training is short; one seed. Its head compares what a text says of a name with the name. `linear head` is that
+of the paper, which judges what the text says alone; `no head` compares the two as they are. `NP` has no alignment, `No
+LA` no training of attention, `CD` is trained on the other half of QUAERO, `GT` is told where the entities of a text are
+(others are scored by attention, so that it is no bound from above).
 `rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`,
 `NCE`: untrained, aligned by multi-similarity loss, aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
 
@@ -62,7 +63,7 @@ from arbo.readers import read_documents, read_knowledge_base
 from arbo.spans.baselines import Fuzzy, RuleBased
 from arbo.spans.evaluation import Scorer, extraction_scores, found_scores, text_linking_scores
 from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, each_alone, find, without_repetition
-from arbo.spans.label_attention import entity_in_text, label_attention
+from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import Pairs, entity_split, pieces
 from arbo.spans.splitting import sentences
@@ -79,7 +80,8 @@ ALIGNMENT = arbo.SelfAlignmentConfig(learning_rate=5e-5, epochs=1000, steps=200,
 ATTENTION = arbo.LabelAttentionTraining(
     learning_rate=1e-4, epochs=1000, steps=200, batch_size=16, micro_batch=16, n_positives=2, n_negatives=50
 )
-HEAD = arbo.LinkingHeadConfig(learning_rate=2e-3, epochs=1000, steps=300)
+HEAD = arbo.LinkingHeadConfig(learning_rate=1e-3, epochs=1000, steps=300)
+LINEAR = replace(HEAD, kind="linear", learning_rate=2e-3)
 START = arbo.TrainingConfig(epochs=1000, steps=100)
 ONE_A_NAME = arbo.EncoderConfig()
 LIKENESS = (0.6, 0.7, 0.8, 0.9)
@@ -217,13 +219,13 @@ class Lab:
             )
         return LabelAttention.from_pretrained(out)
 
-    def linking(self, system: str) -> LabelAttention:
+    def linking(self, system: str, head: arbo.LinkingHeadConfig = HEAD) -> LabelAttention:
         """Return a model with a linking head."""
         aligns, attends = system != "NP", system != "No LA"
-        out = self._folder(system, ALIGNMENT if aligns else None, ATTENTION if attends else None, HEAD)
+        out = self._folder(system, ALIGNMENT if aligns else None, ATTENTION if attends else None, head)
         if not out.is_dir():
-            model = self.attending(system)
-            arbo.train_linking_head(model, self.task.train, self.task.known, out=out, config=HEAD, announce=bars)
+            model = replace(self.attending(system), cache=CACHE)
+            arbo.train_linking_head(model, self.task.train, self.task.known, out=out, config=head, announce=bars)
         return LabelAttention.from_pretrained(out)
 
     def _folder(self, name: str, *settings: object) -> Path:
@@ -287,8 +289,8 @@ class GoldSpans:
         ]
         read = sorted({int(self.pairs.text[i]) for i in rows})
         vectors = dict(zip(read, self.model.token_vectors([texts[i] for i in read]), strict=True))
-        head = self.model.head
-        assert head is not None
+        used = np.unique(self.pairs.entity[rows])
+        names, owner = self.model.name_vectors(arbo.KnowledgeBase(kb.entities[e] for e in used))
         for i in rows:
             row = int(self.pairs.text[i])
             tokens, offsets = vectors[row]
@@ -296,44 +298,20 @@ class GoldSpans:
             for begin, end in (span for spans in self.pairs.mentions[i] for span in spans):
                 inside |= (offsets[:, 0] < end) & (offsets[:, 1] > begin)
             if inside.any():
+                entity = int(self.pairs.entity[i])
+                own = names[torch.from_numpy(used[owner] == entity)]
+                said = tokens[torch.from_numpy(inside)].mean(0).expand_as(own)
                 with torch.inference_mode():
-                    scores[place[row, int(self.pairs.entity[i])]] = float(
-                        head(tokens[torch.from_numpy(inside)].mean(0))[0]
-                    )
+                    scores[place[row, entity]] = float(name_scores(self.model.head, said, own).max())
         return scores
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A model without its head: what a text says of a name is compared with the name itself, by cosine."""
-
-    model: LabelAttention
-
-    def score(
-        self, texts: Sequence[str], kb: arbo.KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> Floats:
-        """Score pairs of texts and entities, the best name of each."""
-        import torch
-
-        used, place = np.unique(entity, return_inverse=True)
-        names, owner = self.model.name_vectors(arbo.KnowledgeBase(kb.entities[i] for i in used))
-        first, scores = np.searchsorted(owner, np.arange(len(used))), np.empty(len(text), np.float32)
-        read = np.unique(text).tolist()
-        for row, (tokens, _) in zip(read, self.model.token_vectors([texts[i] for i in read]), strict=True):
-            with torch.inference_mode():
-                mask = tokens.new_ones(len(tokens))
-                said = entity_in_text(label_attention(names, tokens, mask, scaled=self.model.config.scaled), tokens)
-                similarity = torch.nn.functional.cosine_similarity(said, names, dim=-1)
-            own = np.flatnonzero(text == row)
-            scores[own] = np.maximum.reduceat(similarity.numpy(), first)[place[own]]
-        return scores
-
-
-COMPARED = "OSLAT, compared"
 TRAINED = ("OSLAT", "NP", "No LA")
+NO_HEAD, LINEAR_HEAD = "OSLAT, no head", "OSLAT, linear head"
+WITHOUT_HEAD = ("fuzzy", "unsup", "MS", "NCE", NO_HEAD)
 SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
 FINDERS = ("dictionary", "fuzzy", "OSLAT")
-LINKING = ("fuzzy", "unsup", "MS", "NCE", *TRAINED, "CD", "GT", COMPARED)
+LINKING = (*WITHOUT_HEAD, *TRAINED, "CD", "GT", LINEAR_HEAD)
 
 
 def trained_in(lab: Lab, system: str) -> Lab:
@@ -348,7 +326,7 @@ def seen_by(lab: Lab, system: str) -> Bools:
 
 def stages(system: str) -> str:
     """Tell which model a system is of."""
-    return "OSLAT" if system in ("CD", "GT", COMPARED) else system
+    return "OSLAT" if system in ("CD", "GT", NO_HEAD, LINEAR_HEAD) else system
 
 
 def spans(lab: Lab, system: str) -> dict[str, Any]:
@@ -412,10 +390,10 @@ def linking(lab: Lab, system: str) -> dict[str, Any]:
         scorer = BiEncoder(lab.aligned(losses[system]) if system in losses else encoder())
     elif system == "GT":
         scorer = GoldSpans(lab.linking(stages(system)), task.test)
-    elif system == COMPARED:
-        scorer = Compared(lab.attending(stages(system)))
+    elif system == NO_HEAD:
+        scorer = lab.attending(stages(system))
     else:
-        scorer = trained_in(lab, system).linking(stages(system))
+        scorer = trained_in(lab, system).linking(stages(system), LINEAR if system == LINEAR_HEAD else HEAD)
     scores = text_linking_scores(
         task.test, task.kb, scorer, universe=task.universe, seen=seen_by(lab, system), announce=bars
     )
@@ -514,7 +492,7 @@ def record_all() -> None:
     cells = sorted(CELLS.read(), key=lambda cell: (cell["part"], cell["corpus"], order.index(cell["system"])))
     figures: dict[str, float] = {}
     tables: dict[str, list[dict[str, Any]]] = {"pairs": [sizes(name) for name in TASKS]}
-    configs = {"alignment": ALIGNMENT, "attention": ATTENTION, "head": HEAD}
+    configs = {"alignment": ALIGNMENT, "attention": ATTENTION, "head": HEAD, "linear head": LINEAR}
     tables["settings"] = [
         {"stage": name} | {n: str(v) for n, v in asdict(own).items()} for name, own in configs.items()
     ]
@@ -582,7 +560,15 @@ def main() -> None:
     record_all()
 
 
-CELLS = Cells("oslat", lambda cell: (ALIGNMENT, ATTENTION, HEAD, MODEL, START, THRESHOLDS.tolist(), LIKENESS))
+def settings(cell: Cell) -> object:
+    """Tell what a cell is made with."""
+    system = cell["system"]
+    linked = cell["part"] in ("linking", "end to end") and system in {*LINKING} - {*WITHOUT_HEAD}
+    head = (LINEAR if system == LINEAR_HEAD else HEAD) if linked else None
+    return ALIGNMENT, ATTENTION, head, MODEL, START, THRESHOLDS.tolist(), LIKENESS
+
+
+CELLS = Cells("oslat", settings)
 
 if __name__ == "__main__":
     main()
