@@ -29,6 +29,8 @@ all-MiniLM-L6-v2 as it is, or aligned.
 **end to end**: what `arbo link --find-mentions` does on the raw test abstracts of NCBI disease (100), linked to MEDIC
 by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a common
 one. `OSLAT` is trained on the sentences of the training part. Seconds are of one core, reading files not counted.
+**preselection**: how many of the entities of a sentence are among the k that a reader is asked about, of all in MEDIC,
+chosen by n-grams as in the product, or by all-MiniLM-L6-v2, whose vectors of names may come from the cache.
 
 The plots, `benchmarks/plots/similarities.*`, have the density of the cosines of 1,000 pairs of synonyms and 1,000 pairs
 of names of different entities before and after alignment (figure C.1 of the paper).
@@ -57,6 +59,7 @@ from trainings import CACHE, KNOWN, Cell, Cells, Data, even, hashed, key, recall
 
 import arbo
 from arbo.documents import Corpus, Document
+from arbo.encoders import NgramEncoder
 from arbo.names import normalize_name
 from arbo.progress import Announce, bars, quiet
 from arbo.readers import read_documents, read_knowledge_base
@@ -66,6 +69,7 @@ from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, each_alone,
 from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import Pairs, entity_split, pieces
+from arbo.spans.preselection import preselect, preselection_recall
 from arbo.spans.splitting import sentences
 from arbo.spans.words import fold
 from eval import plot_thresholds
@@ -311,6 +315,7 @@ NO_HEAD, LINEAR_HEAD = "OSLAT, no head", "OSLAT, linear head"
 WITHOUT_HEAD = ("fuzzy", "unsup", "MS", "NCE", NO_HEAD)
 SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
 FINDERS = ("dictionary", "fuzzy", "OSLAT")
+CHOOSERS, AMONG = ("n-gram", "MiniLM"), (1, 8, 32, 64)
 LINKING = (*WITHOUT_HEAD, *TRAINED, "CD", "GT", LINEAR_HEAD)
 
 
@@ -462,6 +467,17 @@ def end_to_end(system: str) -> dict[str, Any]:
     return rows
 
 
+def preselection(system: str) -> dict[str, Any]:
+    """Measure which entities of sentences are among those that a reader is asked about."""
+    data = Data.of(KNOWN[END_TO_END])
+    chooser = NgramEncoder() if system == "n-gram" else arbo.DualEncoder.from_pretrained(MODEL, ONE_A_NAME, cache=CACHE)
+    begin = time.perf_counter()
+    found = preselect(data.test, data.kb, max(AMONG), encoder=chooser, split=sentences, announce=bars)
+    seconds = time.perf_counter() - begin
+    recall = preselection_recall(found, data.kb)
+    return {"seconds": seconds} | {f"recall@{k}": recall[k] for k in AMONG}
+
+
 def filled(chosen: Any) -> None:
     """Make the cells that are asked for."""
     for corpus in chosen.corpus or TASKS:
@@ -479,6 +495,10 @@ def filled(chosen: Any) -> None:
         if chosen.part in (None, "end to end") and system in (chosen.system or FINDERS):
             cell = {"part": "end to end", "corpus": END_TO_END, "system": system}
             CELLS.keep(cell, lambda _, system=system: {"scores": end_to_end(system)})
+    for system in CHOOSERS:
+        if chosen.part in (None, "preselection") and system in (chosen.system or CHOOSERS):
+            cell = {"part": "preselection", "corpus": END_TO_END, "system": system}
+            CELLS.keep(cell, lambda _, system=system: {"scores": preselection(system)})
     if chosen.part in (None, "start"):
         for name in ("untrained", "aligned"):
             cell = {"part": "start", "corpus": "CRAFT CL", "system": name}
@@ -488,7 +508,7 @@ def filled(chosen: Any) -> None:
 def record_all() -> None:
     """Record every cell that is there, and plot."""
     PLOTS.mkdir(exist_ok=True)
-    order = list(dict.fromkeys(("dictionary", *SPANS, *LINKING, "untrained", "aligned")))
+    order = list(dict.fromkeys(("dictionary", *SPANS, *LINKING, *CHOOSERS, "untrained", "aligned")))
     cells = sorted(CELLS.read(), key=lambda cell: (cell["part"], cell["corpus"], order.index(cell["system"])))
     figures: dict[str, float] = {}
     tables: dict[str, list[dict[str, Any]]] = {"pairs": [sizes(name) for name in TASKS]}
@@ -547,11 +567,16 @@ def main() -> None:
     """Fill the cells that are asked for and record all there are."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument(
-        "--part", choices=["similarities", "spans", "linking", "end to end", "start"], help="default: all"
+        "--part",
+        choices=["similarities", "spans", "linking", "end to end", "preselection", "start"],
+        help="default: all",
     )
     parser.add_argument("--corpus", action="append", choices=TASKS, help="default: all")
     parser.add_argument(
-        "--system", action="append", choices=[*dict.fromkeys((*SPANS, *LINKING, *FINDERS))], help="default: all"
+        "--system",
+        action="append",
+        choices=[*dict.fromkeys((*SPANS, *LINKING, *FINDERS, *CHOOSERS))],
+        help="default: all",
     )
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     asked = parser.parse_args()

@@ -98,11 +98,12 @@ def test_the_loss_of_a_head_is_that_of_its_definition(bert: Tower, tmp_path: Pat
                 logit = 10 * (float(torch.cosine_similarity(linear(said), linear(vector), dim=0)) - 0.5)
             scores.setdefault(int(data.data.synonyms.owner[name]), []).append(logit)
         right = set(data.data.synonyms.owner[names[there & (names >= 0)]].tolist())
-        chance = {entity: 1 / (1 + np.exp(-max(own))) for entity, own in scores.items()}
-        losses = [
-            -0.25 * (1 - p) ** 2 * np.log(p) if entity in right else -0.75 * p**2 * np.log(1 - p)
-            for entity, p in chance.items()
+        judged = [
+            (1 / (1 + np.exp(-logit)), entity in right)
+            for entity, own in scores.items()
+            for logit in (own if kind == "linear" else [max(own)])
         ]
+        losses = [-0.25 * (1 - p) ** 2 * np.log(p) if yes else -0.75 * p**2 * np.log(1 - p) for p, yes in judged]
         expected.append(np.mean(losses))
     assert loss == pytest.approx(np.mean(expected), rel=1e-5)
     assert trainer.encoder.linear.weight.grad is not None

@@ -28,12 +28,14 @@ class Asked(NamedTuple):
     """(texts,)"""
     name: Ids
     """(texts, names) -1 for none."""
+    owner: Ids
+    """(texts, names) the entity of each name, -1 for none."""
     is_there: Bools
     """(texts, names) whether the name is of an entity in the text."""
 
     def part(self, rows: slice | Ids) -> Asked:
         """Take some of the texts."""
-        return Asked(self.text[rows], self.name[rows], self.is_there[rows])
+        return Asked(self.text[rows], self.name[rows], self.owner[rows], self.is_there[rows])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -61,11 +63,6 @@ class Encoded:
         """The texts that have an entity."""
         return np.unique(self.data.text)
 
-    def owners(self, asked: Asked) -> Ids:
-        """Tell the entity of each name; (texts, names), -1 for none."""
-        owners: Ids = np.where(asked.name >= 0, self.data.synonyms.owner[asked.name], -1)
-        return owners
-
     def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
         """Ask each text for all names of its entities, and for ``n`` of others."""
         synonyms, data = self.data.synonyms, self.data
@@ -75,7 +72,12 @@ class Encoded:
         there = np.full((len(own), width), -1)
         for row, names in zip(there, own, strict=True):
             row[: len(names)] = names
-        return Asked(texts, np.hstack([there, others]), np.arange(width + n) < np.full((len(own), 1), width))
+        return self.asked_for(texts, np.hstack([there, others]), width)
+
+    def asked_for(self, texts: Ids, names: Ids, n_there: int) -> Asked:
+        """Ask each text for names, of which the first are of entities in it."""
+        owner = np.where(names >= 0, self.data.synonyms.owner[names], -1)
+        return Asked(texts, names, owner, np.broadcast_to(np.arange(names.shape[1]) < n_there, names.shape))
 
     def read(self, asked: Asked) -> tuple[Tensor, Tensor]:
         """Collect what each text says of the names that it is asked for, and these; (texts, names, dim) both."""

@@ -1,6 +1,5 @@
 """Training of the linking head: is an entity in a text, going by what the text says of its names (OSLAT, section 3.3).
 
-An entity's score is that of its best name, in training as afterwards.
 The transformer stays as it is, as its attention would no longer find spans; so what it makes of texts and names is made
 once (`arbo.training.encoded_texts`). Other negatives are drawn in every epoch: names of all entities of the knowledge
 base but those in the text.
@@ -121,17 +120,19 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     def add_gradients(self, step: int, batch: Asked, share: float) -> float:
         """Add the gradients of a batch's loss, each text counting for a share, and return the loss.
 
-        A text's loss is the mean over the entities that it is asked for.
+        A text's loss is the mean over the entities that it is asked for, each judged by its best name, as it is scored
+        afterwards; or over their names, of a head that judges what texts say alone.
         """
         total, world = 0.0, self.accelerator.num_processes
         begins = range(0, len(batch.text), self.config.micro_batch)
         for begin in begins:
             part = batch.part(slice(begin, begin + self.config.micro_batch))
             with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
-                scores = self.model(part)
-                logits = scores if self.config.kind == "linear" else self.config.scale * (scores - MIDDLE)
-                logits, exists = best_names(logits, torch.from_numpy(self.data.owners(part)).to(logits.device))
-                is_there = torch.from_numpy(part.is_there).to(logits.device)
+                logits = self.model(part)
+                owners, is_there = (torch.from_numpy(a).to(logits.device) for a in (part.owner, part.is_there))
+                exists = owners >= 0
+                if self.config.kind == "comparison":
+                    logits, exists = best_names(self.config.scale * (logits - MIDDLE), owners)
                 losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * exists
                 loss = share * (losses.sum(dim=1) / exists.sum(dim=1)).sum()
                 self.accelerator.backward(loss * world)
@@ -160,13 +161,13 @@ def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -
     is_there: list[Bools] = []
     for text in data.queries[:, None]:
         drawn = data.asked(text, config.n_negatives, rng)
-        entity = np.unique(synonyms.owner[drawn.name[drawn.name >= 0]])
+        entity = np.unique(drawn.owner[drawn.owner >= 0])
         names = synonyms.of_entities(entity)
         with torch.inference_mode():
-            found = _scores(head, data, Asked(text, names[None], np.ones((1, len(names)), np.bool_)))[0]
+            found = _scores(head, data, data.asked_for(text, names[None], 0))[0]
         first = np.searchsorted(synonyms.owner[names], entity)
         score.append(np.maximum.reduceat(found.cpu().numpy(), first))
-        is_there.append(np.isin(entity, synonyms.owner[drawn.name[drawn.is_there & (drawn.name >= 0)]]))
+        is_there.append(np.isin(entity, drawn.owner[drawn.is_there]))
     return Decisions(np.concatenate(score), np.concatenate(is_there))
 
 
