@@ -28,7 +28,8 @@ all-MiniLM-L6-v2 as it is, or aligned.
 
 **end to end**: what `arbo link --find-mentions` does on the raw test abstracts of NCBI disease (100), linked to MEDIC
 by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a common
-one. `OSLAT` is trained on the sentences of the training part. Seconds are of one core, reading files not counted.
+one. `OSLAT` is trained on the sentences of the training part, and its threshold chosen on the development part. Seconds
+are of one core, reading files not counted.
 **preselection**: how many of the entities of a sentence are among the k that a reader is asked about, of all in MEDIC,
 chosen by n-grams as in the product, or by all-MiniLM-L6-v2, whose vectors of names may come from the cache.
 
@@ -455,6 +456,7 @@ def end_to_end(system: str) -> dict[str, Any]:
     if system != "dictionary":
         reader = Fuzzy() if system == "fuzzy" else Lab(END_TO_END, ncbi).linking("OSLAT")
         finder = PairFinder(reader, reader.threshold, mentions=each_alone if system == "fuzzy" else without_repetition)
+        finder = finder if system == "fuzzy" else finder.tuned(data.dev, data.kb, announce=bars)
     begin = time.perf_counter()
     found = find(finder, raw, data.kb, announce=bars).corpus
     links = arbo.Linker(data.kb, announce=bars).link(found).links

@@ -281,7 +281,7 @@ def test_what_becomes_a_span(text: str, kept: str, expected: list[str]) -> None:
 
 
 def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
-    for model in (with_head(bert), LabelAttention.of(bert, CONFIG)):
+    for model in (with_head(bert), with_head(bert, dim=4), LabelAttention.of(bert, CONFIG)):
         model.save_pretrained(tmp_path / "model")  # in place of the one before
         again = LabelAttention.from_pretrained(tmp_path / "model", device="cpu")
         assert again.config == CONFIG
@@ -289,6 +289,9 @@ def test_what_was_saved_is_loaded(bert: Tower, tmp_path: Path) -> None:
         text, entity = every_pair(3, 3)
         pair = (model.attention(TEXTS, KB, text, entity).weight, again.attention(TEXTS, KB, text, entity).weight)
         np.testing.assert_allclose(*pair, atol=1e-6)
+        np.testing.assert_allclose(
+            again.score(TEXTS, KB, text, entity), model.score(TEXTS, KB, text, entity), atol=1e-5
+        )
         assert (again.head is None) == (model.head is None)
     with pytest.raises(DataError, match="this is a label-attention model; what is wanted here is a dual-encoder"):
         arbo.DualEncoder.from_pretrained(tmp_path / "model", device="cpu")

@@ -28,6 +28,7 @@ from test_training_loop import Killed, log_of, weights, without_dropout  # noqa:
 
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.spans.finding import PairFinder  # noqa: E402
+from arbo.spans.label_attention import name_scores  # noqa: E402
 from arbo.spans.model import LabelAttention  # noqa: E402
 from arbo.spans.pieces import Pairs  # noqa: E402
 from arbo.spans.preselection import preselect  # noqa: E402
@@ -40,6 +41,7 @@ from arbo.training.linking_head import (  # noqa: E402
     LinkingHeadTrainer,
     best_names,
     decisions,
+    train_linking_head,
     with_tuned_threshold,
 )
 from arbo.training.loop import accelerator_of  # noqa: E402
@@ -63,12 +65,31 @@ def test_the_best_decision() -> None:
 def test_a_names_loss_is_that_of_the_best_of_its_entity() -> None:
     scores = torch.tensor([[0.1, 0.9, 0.3, -0.5, 0.2], [-1.0, -2.0, 7.0, 0.0, 0.5]], requires_grad=True)
     owners = torch.tensor([[3, 3, 0, 2, 0], [5, 5, -1, 4, -1]])
-    best, exists = best_names(scores, owners)
-    assert exists.tolist() == [[True, False, True, True, False], [True, False, False, True, False]]
-    torch.testing.assert_close(best[exists], torch.tensor([0.9, 0.3, -0.5, -1.0, 0.0]))
-    best.sum().backward()
+    best, share = best_names(scores, owners)
+    there = owners >= 0
+    torch.testing.assert_close(best[there], torch.tensor([0.9, 0.9, 0.3, -0.5, 0.3, -1.0, -1.0, 0.0]))
+    assert share[there].tolist() == [0.5, 0.5, 0.5, 1, 0.5, 0.5, 0.5, 1]
+    (best * share * there).sum().backward()
     assert scores.grad is not None
     assert scores.grad.tolist() == [[0, 1, 1, 1, 0], [1, 0, 0, 1, 0]]
+
+
+def test_how_heads_begin() -> None:
+    said, names = torch.randn(2, 3, 8), torch.randn(2, 3, 8)
+    comparison, linear = (LinkingHead.of(8, kind, torch.device("cpu")).linear for kind in ("comparison", "linear"))
+    torch.testing.assert_close(name_scores(comparison, said, names), name_scores(None, said, names))
+    assert not name_scores(linear, said, names).any()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert name_scores(comparison, said, names.bfloat16()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(("kind", "even"), [("comparison", 0.5), ("linear", 0.0)])
+def test_a_head_is_trained_without_development_texts(bert: Tower, tmp_path: Path, kind: Any, even: float) -> None:
+    start = LabelAttention.of(bert, replace(READS, entity_threshold=0.9))
+    trained = train_linking_head(start, DOCUMENTS, KB, out=tmp_path / "out", config=replace(HEAD, kind=kind))
+    assert trained.threshold == even
+    assert trained.head is not None
+    assert trained.head.out_features == (1 if kind == "linear" else 64)
 
 
 @pytest.mark.parametrize("kind", ["comparison", "linear"])
@@ -321,6 +342,7 @@ def test_the_presets_are_those_of_the_paper() -> None:
         assert training.warmup == 0.1
     assert SELF_ALIGNMENT.training.temperature == OSLAT.attention.temperature == 0.07
     assert (OSLAT.head.alpha, OSLAT.head.gamma) == (0.25, 2.0)
+    assert OSLAT.head.kind == "comparison"  # which is not the paper's
     with pytest.raises(UsageError, match="'fgsm' is not one of none"):
         LabelAttentionTraining(regulariser="fgsm")
 

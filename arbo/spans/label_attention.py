@@ -61,8 +61,8 @@ def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
 def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Tensor:
     """Score whether texts name what names name; float32.
 
-    A head of one number judges what the text says alone, as in section 3.3. Any other is a space where that is compared
-    with the name, by cosine; so are the two as they are, without a head.
+    A head of one number judges what the text says alone, as in section 3.3. Any other maps what the text says and the
+    name, and the score is their cosine; without a head it is the cosine of the two as they are.
 
     Args:
         head: from ``dim`` numbers to one or more.
@@ -75,9 +75,11 @@ def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Te
     """
     import torch
 
-    if head is None:
-        return torch.cosine_similarity(said, names.float(), dim=-1)
-    judged: Tensor = head(said)
-    if head.out_features == 1:
-        return judged[..., 0]
-    return torch.cosine_similarity(judged, head(names.float()), dim=-1)
+    with torch.autocast(said.device.type, enabled=False):
+        names = names.float()
+        if head is None:
+            return torch.cosine_similarity(said, names, dim=-1)
+        judged: Tensor = head(said)
+        if head.out_features == 1:
+            return judged[..., 0]
+        return torch.cosine_similarity(judged, head(names), dim=-1)

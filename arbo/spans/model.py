@@ -210,7 +210,7 @@ class LabelAttention:
         """Score whether the entity in row ``entity[i]`` is in text ``text[i]``; (pairs,), the best of its names.
 
         See `attention`, and `name_scores`: cosines, or logits if the head judges what texts say alone. In a text
-        without tokens all names say the same.
+        without tokens every score is 0, or the bias of such a head.
         """
         import torch
 
@@ -242,9 +242,9 @@ class LabelAttention:
                 own = pairs[one][first : first + _PAIRS]
                 name, pair = pairs_of(owner, place[own])
                 with torch.inference_mode():
-                    asked_for = names[name]
-                    weights = label_attention(asked_for, tokens, mask, scaled=self.config.scaled)
-                yield Look(own, np.searchsorted(pair, np.arange(len(own))), asked_for, weights, tokens, offsets)
+                    own_names = names[name]
+                    weights = label_attention(own_names, tokens, mask, scaled=self.config.scaled)
+                yield Look(own, np.searchsorted(pair, np.arange(len(own))), own_names, weights, tokens, offsets)
 
     def name_vectors(self, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Tensor, Ids]:
         """Make a vector of each name of every entity, (names, dim); and say which entity it is of, ascending."""

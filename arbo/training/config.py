@@ -250,8 +250,6 @@ class LinkingHeadConfig(LoopConfig):
     """Of the focal loss: how fast what is certain fades."""
     kind: HeadKind = "comparison"
     """Whether what a text says is compared with the name, or judged alone (``linear``), as in the paper."""
-    scale: float = 10.0
-    """Of a comparison: what its cosines, less 0.5, are multiplied by to be logits."""
 
     _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {
         **LoopConfig._CHOICES,
@@ -259,6 +257,5 @@ class LinkingHeadConfig(LoopConfig):
         "kind": get_args(HeadKind),
     }
     _COUNTS = ("n_negatives", *LoopConfig._COUNTS)
-    _ABOVE_0 = ("scale", *LoopConfig._ABOVE_0)
     _SHARES = ("alpha", *LoopConfig._SHARES)
     _NOT_BELOW_0 = ("gamma", *LoopConfig._NOT_BELOW_0)

@@ -72,17 +72,14 @@ class Encoded:
         there = np.full((len(own), width), -1)
         for row, names in zip(there, own, strict=True):
             row[: len(names)] = names
-        return self.asked_for(texts, np.hstack([there, others]), width)
+        names = np.hstack([there, others])
+        owner = np.where(names >= 0, synonyms.owner[names], -1)
+        return Asked(texts, names, owner, (names >= 0) & (np.arange(names.shape[1]) < width))
 
-    def asked_for(self, texts: Ids, names: Ids, n_there: int) -> Asked:
-        """Ask each text for names, of which the first are of entities in it."""
-        owner = np.where(names >= 0, self.data.synonyms.owner[names], -1)
-        return Asked(texts, names, owner, np.broadcast_to(np.arange(names.shape[1]) < n_there, names.shape))
-
-    def read(self, asked: Asked) -> tuple[Tensor, Tensor]:
+    def read(self, text: Ids, name: Ids) -> tuple[Tensor, Tensor]:
         """Collect what each text says of the names that it is asked for, and these; (texts, names, dim) both."""
-        tokens = pad_sequence([self.tokens[i] for i in asked.text], batch_first=True)
-        length = torch.tensor([len(self.tokens[i]) for i in asked.text], device=tokens.device)
+        tokens = pad_sequence([self.tokens[i] for i in text], batch_first=True)
+        length = torch.tensor([len(self.tokens[i]) for i in text], device=tokens.device)
         mask = torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
-        names = self.names[torch.from_numpy(np.maximum(asked.name, 0))]
+        names = self.names[torch.from_numpy(np.maximum(name, 0))]
         return entity_in_text(label_attention(names, tokens, mask, scaled=self.scaled), tokens), names

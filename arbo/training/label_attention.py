@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.encoders.texts import Texts
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
@@ -169,7 +170,7 @@ def train_label_attention(
     announce = announce if accelerator.is_main_process else quiet
     with training(target, job_of(model, corpora, kb, config=config), accelerator) as folder:
         trainer = LabelAttentionTrainer(
-            model.with_head(None),
+            model.with_head(None).with_threshold(LabelAttentionConfig().entity_threshold),
             data["documents"],
             data.get("dev"),
             config,

@@ -39,8 +39,8 @@ from arbo.training.losses import focal_loss
 from clustering.arrays import Bools, Floats, Ids
 from eval import nil_curve
 
-MIDDLE = 0.5
-"""The cosine that a head begins to take for even odds."""
+_EVEN, _SCALE = 0.5, 10.0
+"""In training the logit of a cosine is ``_SCALE * (cosine - _EVEN)``."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,10 +53,13 @@ class LinkingHead:
     @classmethod
     def of(cls, dim: int, kind: HeadKind, device: torch.device) -> Self:
         """Begin with a comparison of vectors as they are; or with even odds for everything, which has one optimum."""
-        linear = torch.nn.Linear(dim, 1) if kind == "linear" else torch.nn.Linear(dim, dim, bias=False)
-        with torch.no_grad():
-            for weight in linear.parameters():
-                weight.copy_(torch.zeros_like(weight) if kind == "linear" else torch.eye(dim))
+        if kind == "linear":
+            linear = torch.nn.Linear(dim, 1)
+            torch.nn.init.zeros_(linear.weight)
+            torch.nn.init.zeros_(linear.bias)
+        else:
+            linear = torch.nn.Linear(dim, dim, bias=False)
+            torch.nn.init.eye_(linear.weight)
         return cls(linear.to(device))
 
     @classmethod
@@ -108,7 +111,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
         linear = self.encoder.linear
 
         def read(asked: Asked) -> Tensor:
-            return _scores(linear, self.data, asked)
+            return _scores(linear, self.data, asked.text, asked.name)
 
         return read
 
@@ -120,8 +123,9 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     def add_gradients(self, step: int, batch: Asked, share: float) -> float:
         """Add the gradients of a batch's loss, each text counting for a share, and return the loss.
 
-        A text's loss is the mean over the entities that it is asked for, each judged by its best name, as it is scored
-        afterwards; or over their names, of a head that judges what texts say alone.
+        A text's loss is the mean over the entities that it is asked for, each judged by the best of its names, those in
+        the text by all, others by those that are drawn. Of a head that judges what texts say alone it is the mean over
+        the names.
         """
         total, world = 0.0, self.accelerator.num_processes
         begins = range(0, len(batch.text), self.config.micro_batch)
@@ -130,11 +134,12 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
             with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
                 logits = self.model(part)
                 owners, is_there = (torch.from_numpy(a).to(logits.device) for a in (part.owner, part.is_there))
-                exists = owners >= 0
+                weight = (owners >= 0).float()
                 if self.config.kind == "comparison":
-                    logits, exists = best_names(self.config.scale * (logits - MIDDLE), owners)
-                losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * exists
-                loss = share * (losses.sum(dim=1) / exists.sum(dim=1)).sum()
+                    logits, share_of = best_names(_SCALE * (logits - _EVEN), owners)
+                    weight = weight * share_of
+                losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * weight
+                loss = share * (losses.sum(dim=1) / weight.sum(dim=1)).sum()
                 self.accelerator.backward(loss * world)
             total += float(loss.detach())
         return total
@@ -164,7 +169,7 @@ def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -
         entity = np.unique(drawn.owner[drawn.owner >= 0])
         names = synonyms.of_entities(entity)
         with torch.inference_mode():
-            found = _scores(head, data, data.asked_for(text, names[None], 0))[0]
+            found = _scores(head, data, text, names[None])[0]
         first = np.searchsorted(synonyms.owner[names], entity)
         score.append(np.maximum.reduceat(found.cpu().numpy(), first))
         is_there.append(np.isin(entity, drawn.owner[drawn.is_there]))
@@ -267,28 +272,26 @@ def fit_head(
         on_log,
     )
     trainer.run()
-    even = 0.0 if config.kind == "linear" else MIDDLE
+    even = 0.0 if config.kind == "linear" else _EVEN
     return model.with_head(trainer.kept.copy().linear.to(device)).with_threshold(even)
 
 
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """Leave the best score of each entity that a text is asked for, where its first name stands.
+    """Score each name as the best of those that a text is asked for of its entity.
 
     Args:
         scores: (texts, names).
-        owners: (texts, names) the entity of each name, -1 for none.
+        owners: (texts, names) the entity of each name.
 
     Returns:
-        The scores, and where there are some; (texts, names) both. Elsewhere stands 0.
+        The scores, and 1 divided by the number of such names; (texts, names) both.
 
     """
-    first = (owners[:, :, None] == owners[:, None, :]).int().argmax(dim=2)
-    exists = (first == torch.arange(owners.shape[1], device=owners.device)) & (owners >= 0)
-    best = torch.full_like(scores, -torch.inf).scatter_reduce(1, first, scores, "amax")
-    return torch.where(exists, best, 0.0), exists
+    same = owners[:, :, None] == owners[:, None, :]
+    return torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2), 1 / same.sum(dim=2)
 
 
-def _scores(head: torch.nn.Linear, data: Encoded, asked: Asked) -> Tensor:
+def _scores(head: torch.nn.Linear, data: Encoded, text: Ids, name: Ids) -> Tensor:
     """Score what texts say of the names that they are asked for; (texts, names)."""
-    said, names = (vectors.to(head.weight.device) for vectors in data.read(asked))
+    said, names = (vectors.to(head.weight.device) for vectors in data.read(text, name))
     return name_scores(head, said, names)

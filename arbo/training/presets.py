@@ -1,4 +1,7 @@
-"""Presets: what the papers train, as far as they say; the rest is the default, or named here."""
+"""Presets: what the papers train, as far as they say; the rest is the default, or named here.
+
+OSLAT's linking head alone is another than the paper's, see DECISIONS.md, 44.
+"""
 
 from __future__ import annotations
 
