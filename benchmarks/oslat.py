@@ -28,8 +28,8 @@ all-MiniLM-L6-v2 as it is, or aligned.
 
 **end to end**: what `arbo link --find-mentions` does on the raw test abstracts of NCBI disease (100), linked to MEDIC
 by n-grams: mentions found, and found and linked to the right entity; `exact` is the same characters, `overlap` a common
-one. `OSLAT` is trained on the sentences of the training part, and its threshold chosen on the development part. Seconds
-are of one core, reading files not counted.
+one. `OSLAT` and `No LA` are trained on the sentences of the training part, and their threshold is chosen on the
+development part. Seconds are of one core, reading files not counted.
 **preselection**: how many of the entities of a sentence are among the k that a reader is asked about, of all in MEDIC,
 chosen by n-grams as in the product, or by all-MiniLM-L6-v2, whose vectors of names may come from the cache.
 
@@ -66,7 +66,7 @@ from arbo.progress import Announce, bars, quiet
 from arbo.readers import read_documents, read_knowledge_base
 from arbo.spans.baselines import Fuzzy, RuleBased
 from arbo.spans.evaluation import Scorer, extraction_scores, found_scores, text_linking_scores
-from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, each_alone, find, without_repetition
+from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, find, without_repetition
 from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import Pairs, entity_split, pieces
@@ -315,7 +315,7 @@ TRAINED = ("OSLAT", "NP", "No LA")
 NO_HEAD, LINEAR_HEAD = "OSLAT, no head", "OSLAT, linear head"
 WITHOUT_HEAD = ("fuzzy", "unsup", "MS", "NCE", NO_HEAD)
 SPANS = ("rule-based", "rule-based, plurals", "fuzzy", *TRAINED, "CD")
-FINDERS = ("dictionary", "fuzzy", "OSLAT")
+FINDERS = ("dictionary", "fuzzy", "OSLAT", "No LA")
 CHOOSERS, AMONG = ("n-gram", "MiniLM"), (1, 8, 32, 64)
 LINKING = (*WITHOUT_HEAD, *TRAINED, "CD", "GT", LINEAR_HEAD)
 
@@ -453,10 +453,12 @@ def end_to_end(system: str) -> dict[str, Any]:
     data = Data.of(KNOWN["NCBI disease"])
     raw = Corpus(replace(document, mentions=()) for document in data.test)
     finder: Finder = DictionaryFinder()
-    if system != "dictionary":
-        reader = Fuzzy() if system == "fuzzy" else Lab(END_TO_END, ncbi).linking("OSLAT")
-        finder = PairFinder(reader, reader.threshold, mentions=each_alone if system == "fuzzy" else without_repetition)
-        finder = finder if system == "fuzzy" else finder.tuned(data.dev, data.kb, announce=bars)
+    if system == "fuzzy":
+        finder = PairFinder(Fuzzy(), Fuzzy().threshold)
+    elif system != "dictionary":
+        model = Lab(END_TO_END, ncbi).linking(system)
+        untuned = PairFinder(model, model.threshold, mentions=without_repetition)
+        finder = untuned.tuned(data.dev, data.kb, announce=bars)
     begin = time.perf_counter()
     found = find(finder, raw, data.kb, announce=bars).corpus
     links = arbo.Linker(data.kb, announce=bars).link(found).links
