@@ -107,14 +107,14 @@ def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
     if not n_found or not most:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("document", "in context", "found as", "", "score"):
+    scored = any(proposal.score != 1 for proposal in found.proposals)
+    for column in ("document", "in context", "found as", "", *(["score"] if scored else [])):
         table.add_column(column, justify="right" if column == "score" else "left")
     for mention, proposal in list(zip(found.corpus.mentions, found.proposals, strict=True))[:most]:
         entity = kb.entities[proposal.entity]
         context = _context(documents[mention.document_id].text, mention)
-        table.add_row(
-            plain(mention.document_id), context, plain(entity.name), plain(entity.id), f"{proposal.score:.3f}"
-        )
+        score = [f"{proposal.score:.3f}"] if scored else []
+        table.add_row(plain(mention.document_id), context, plain(entity.name), plain(entity.id), *score)
     out.print(table)
     if n_found > most:
         out.print(f"and {n_found - most:,} more")

@@ -263,13 +263,13 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl", "--find-threshold", "1.1"]
     shown = run("spans", folder / "notes", "--format", "text", "--encoder", "fuzzy", *kb)
     assert shown.code == 0
-    assert "nothing was found, from the score 1.100 on: try a lower --find-threshold" in shown.told
+    assert "nothing was found, from the score 1.100 on: is it the right knowledge base" in shown.told
 
 
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
-        (["spans", "--encoder", "magic"], "--encoder 'magic': there are `dictionary`"),
+        (["spans", "--encoder", "magic"], "--encoder 'magic': no such folder; there are `dictionary`"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),

@@ -117,11 +117,10 @@ def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
     found = find(finder, documents, kb, announce=bars)
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
-    if isinstance(finder, PairFinder) and not found.proposals:
-        console.warn(
-            f"nothing was found, from the score {finder.threshold:.3f} on: try a lower --find-threshold (a training "
-            "with --dev chooses one for its model)"
-        )
+    if not found.proposals:
+        limit = f", from the score {finder.threshold:.3f} on" if isinstance(finder, PairFinder) else ""
+        lower = "; or is a lower --find-threshold needed?" if limit else ""
+        console.warn(f"nothing was found{limit}: is it the right knowledge base, in the language of the texts{lower}")
     return found
 
 

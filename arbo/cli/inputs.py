@@ -175,8 +175,8 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
         return PairFinder(fuzzy, fuzzy.threshold)
     if not Path(name).is_dir():
         raise UsageError(
-            f"{option} {name!r}: there are `dictionary`, the names as they are, `fuzzy`, much like them, and models: "
-            "the folder that arbo train --preset oslat wrote"
+            f"{option} {name!r}: no such folder; there are `dictionary`, the names as they are, `fuzzy`, much like "
+            "them, and models: the folder that arbo train --preset oslat wrote"
         )
     from arbo.spans.model import LabelAttention
 

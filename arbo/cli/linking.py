@@ -292,4 +292,6 @@ def _finish(result: Result, out: Path, as_json: bool, scores: FoundScores | None
     if scores:
         console.print_title("Against the mentions that the documents have")
         console.out.print(console.plain(str(scores)))
-    console.out.print(f"\nwritten to {out}; next: arbo evaluate {out}, or arbo explain {out} MENTION")
+    annotated = any(result.mention_table["gold"].to_pylist())
+    evaluate = f"arbo evaluate {out}, or " if annotated else ""
+    console.out.print(f"\nwritten to {out}; next: {evaluate}arbo explain {out} MENTION")

@@ -160,7 +160,7 @@ class FoundScores:
         for what, scores in (("found", self.mentions), ("found and linked", self.links)):
             for kind, of in (("exact spans", scores.exact), ("overlapping", scores.overlap)):
                 lines.append(f"{what}, {kind}: precision {of.precision:.4f}, recall {of.recall:.4f}, F1 {of.f1:.4f}")
-        return "\n".join(lines)
+        return "\n".join([*lines, "(found and linked: of mentions whose entity is in the knowledge base)"])
 
 
 def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None]) -> FoundScores:
