@@ -432,7 +432,8 @@ def record_all() -> None:
             whose |= {f"mean of {name}": float(np.mean(values)) for name, values in scores.items()}
             tables.setdefault("similarities", []).append(whose)
         elif cell["part"] == "spans":
-            for kind in ("contiguous", "disjoint", "all"):
+            disjoint = next(row["disjoint"] for row in tables["pairs"] if row["corpus"] == cell["corpus"])
+            for kind in ("contiguous", "disjoint", "all") if disjoint else ("all",):
                 row = whose | {"spans": kind}
                 row |= {f"{how} {what}": scores[f"{kind} all {how} {what}"] for how in HOW for what in WHAT}
                 row |= {
