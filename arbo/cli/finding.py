@@ -119,8 +119,8 @@ def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
     if not found.proposals:
         limit = f", from the score {finder.threshold:.3f} on" if isinstance(finder, PairFinder) else ""
-        lower = "; or is a lower --find-threshold needed?" if limit else ""
-        console.warn(f"nothing was found{limit}: is it the right knowledge base, in the language of the texts{lower}")
+        lower = " Or is a lower --find-threshold needed?" if limit else ""
+        console.warn(f"nothing was found{limit}: is it the right knowledge base, in the language of the texts?{lower}")
     return found
 
 
