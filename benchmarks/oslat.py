@@ -11,11 +11,11 @@ counts them. Trained on the training part of one half without a tenth of its ent
 `OSLAT` is the paper's three stages, names aligned, label attention, linking head, with other numbers than its (table
 *settings*): the transformer is all-MiniLM-L6-v2, which was trained on English alone, names' vectors are means of their
 tokens, training is short; one seed. Its head compares what a text says of a name with the name. `linear head` is that
-of the paper, which judges what the text says alone; `no head` compares the two as they are. `gentle` trains attention at a fifth of the rate. `NP` has no alignment, `No
-LA` no training of attention, `CD` is trained on the other half of QUAERO, `GT` is told where the entities of a text are
-(others are scored by attention, so that it is no bound from above).
-`rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`,
-`NCE`: untrained, aligned by multi-similarity loss, aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
+of the paper, which judges what the text says alone; `no head` compares the two as they are. `gentle` trains attention
+at a fifth of the rate. `NP` has no alignment, `No LA` no training of attention, `CD` is trained on the other half of
+QUAERO, `GT` is told where the entities of a text are (others are scored by attention, so that it is no bound from
+above). `rule-based` (and with plurals and accents folded), `fuzzy` and the bi-encoders (`unsup`, `MS`, `NCE`:
+untrained, aligned by multi-similarity loss, aligned by NT-Xent, which is InfoNCE) are the paper's baselines.
 
 **spans**: the words of the entity in a text, given both; stop words do not count. Micro is pooled over all pairs, macro
 the mean over pairs. Attention from 0.05 on is a span, as in the paper, and a similarity of spelling from 0.8 on;
