@@ -20,8 +20,7 @@ from arbo.training.names import Others, Synonyms
 
 torch = pytest.importorskip("torch")
 
-from accelerate import Accelerator  # noqa: E402
-from test_training_loop import gradients, without_dropout  # noqa: E402
+from test_training_loop import gradients, of_two_processes, without_dropout  # noqa: E402
 
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
@@ -282,12 +281,7 @@ def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
         return gradients(it)  # type: ignore[arg-type]
 
     whole = of_a_step()
-    monkeypatch.setattr(Accelerator, "num_processes", 2)
-    shares = []
-    for rank in (0, 1):
-        monkeypatch.setattr(Accelerator, "process_index", rank)
-        shares.append(of_a_step())
-    assert float((sum(shares) / 2 - whole).norm()) < 1e-3 * float(whole.norm())
+    assert float((of_two_processes(monkeypatch, of_a_step) - whole).norm()) < 1e-3 * float(whole.norm())
 
 
 @pytest.mark.slow

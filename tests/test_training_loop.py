@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -344,6 +344,16 @@ def test_processes_share_a_batch(
     assert sum(shares) == pytest.approx(log_of(tmp_path / "whole")[0]["loss"], rel=1e-5)
 
 
+def of_two_processes(monkeypatch: pytest.MonkeyPatch, of_a_step: Callable[[], Any]) -> Any:
+    """Make the mean of what two processes make of a step, as they take it of their gradients before they step."""
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    shares = []
+    for rank in (0, 1):
+        monkeypatch.setattr(Accelerator, "process_index", rank)
+        shares.append(of_a_step())
+    return sum(shares) / 2
+
+
 @pytest.mark.parametrize("micro_batch", [2, 10**6])
 def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
     bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pytest.MonkeyPatch, micro_batch: int
@@ -358,12 +368,7 @@ def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
         return gradients(it)
 
     whole = of_a_step()
-    monkeypatch.setattr(Accelerator, "num_processes", 2)
-    shares = []
-    for rank in (0, 1):
-        monkeypatch.setattr(Accelerator, "process_index", rank)
-        shares.append(of_a_step())
-    assert float((sum(shares) / 2 - whole).norm()) < 1e-4 * float(whole.norm())
+    assert float((of_two_processes(monkeypatch, of_a_step) - whole).norm()) < 1e-4 * float(whole.norm())
 
 
 def without_dropout(tower: Tower) -> Tower:

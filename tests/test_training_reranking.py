@@ -22,8 +22,7 @@ from arbo.reranker import rerank
 
 torch = pytest.importorskip("torch")
 
-from accelerate import Accelerator  # noqa: E402
-from test_training_loop import Killed, gradients, log_of, weights, without_dropout  # noqa: E402
+from test_training_loop import Killed, gradients, log_of, of_two_processes, weights, without_dropout  # noqa: E402
 
 from arbo.cli import reranking as verb  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
@@ -219,12 +218,7 @@ def test_the_mean_of_the_gradients_of_processes_is_that_of_the_batch(
         return gradients(it)
 
     whole = of_a_step()
-    monkeypatch.setattr(Accelerator, "num_processes", 2)
-    shares = []
-    for rank in (0, 1):
-        monkeypatch.setattr(Accelerator, "process_index", rank)
-        shares.append(of_a_step())
-    assert float((sum(shares) / 2 - whole).norm()) < 1e-3 * float(whole.norm())
+    assert float((of_two_processes(monkeypatch, of_a_step) - whole).norm()) < 1e-3 * float(whole.norm())
 
 
 # From end to end

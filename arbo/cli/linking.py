@@ -292,6 +292,6 @@ def _finish(result: Result, out: Path, as_json: bool, scores: FoundScores | None
     if scores:
         console.print_title("Against the mentions that the documents have")
         console.out.print(console.plain(str(scores)))
-    annotated = any(result.mention_table["gold"].to_pylist())
-    evaluate = f"arbo evaluate {out}, or " if annotated else ""
+    gold = result.mention_table["gold"]
+    evaluate = f"arbo evaluate {out}, or " if gold.null_count < len(gold) else ""
     console.out.print(f"\nwritten to {out}; next: {evaluate}arbo explain {out} MENTION")
