@@ -13,79 +13,84 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from arbo.candidates import Candidates
-    from arbo.config import LinkerConfig
-    from arbo.documents import Corpus, Document, Mention
-    from arbo.encoders import (
-        CrossEncoder,
-        CrossEncoderConfig,
-        DualEncoder,
-        EncoderConfig,
-        LabelAttentionConfig,
-        NgramEncoder,
-        VectorEncoder,
-    )
-    from arbo.errors import ArboError, DataError, MissingDependency, UsageError
-    from arbo.evaluation import compare
-    from arbo.knowledge_base import Entity, KnowledgeBase
-    from arbo.linker import Linker
-    from arbo.readers import read_documents
-    from arbo.readers.jsonl import read_jsonl
-    from arbo.readers.pubtator import read_pubtator
-    from arbo.result import Cluster, Link, Result
-    from arbo.sample import load_sample
-    from arbo.spans.finding import DictionaryFinder, find_mentions
-    from arbo.spans.model import LabelAttention
-    from arbo.training.config import (
-        LabelAttentionTraining,
-        LinkingHeadConfig,
-        RerankingConfig,
-        SelfAlignmentConfig,
-        TrainingConfig,
-    )
-    from arbo.training.dual import train
-    from arbo.training.label_attention import train_label_attention
-    from arbo.training.linking_head import train_linking_head
-    from arbo.training.oslat import train_oslat
-    from arbo.training.reranking import train_reranker
-    from arbo.training.self_alignment import train_self_alignment
-    from arbo.withholding import nil_split
+    from arbo.data.corpus import Corpus as Corpus
+    from arbo.data.documents import Document as Document
+    from arbo.data.documents import Mention as Mention
+    from arbo.data.entities import Entity as Entity
+    from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
+    from arbo.encoders.cross import CrossEncoder as CrossEncoder
+    from arbo.encoders.cross_config import CrossEncoderConfig as CrossEncoderConfig
+    from arbo.encoders.dual import DualEncoder as DualEncoder
+    from arbo.encoders.encoder_config import EncoderConfig as EncoderConfig
+    from arbo.encoders.ngrams import NgramEncoder as NgramEncoder
+    from arbo.encoders.vectors import VectorEncoder as VectorEncoder
+    from arbo.errors import ArboError as ArboError
+    from arbo.errors import DataError as DataError
+    from arbo.errors import MissingDependency as MissingDependency
+    from arbo.errors import UsageError as UsageError
+    from arbo.kb.withholding import nil_split as nil_split
+    from arbo.linker import Linker as Linker
+    from arbo.linking.config import LinkerConfig as LinkerConfig
+    from arbo.readers import read_documents as read_documents
+    from arbo.readers.jsonl import read_jsonl as read_jsonl
+    from arbo.readers.pubtator import read_pubtator as read_pubtator
+    from arbo.results.evaluation import compare as compare
+    from arbo.results.result import Result as Result
+    from arbo.results.run import Cluster as Cluster
+    from arbo.results.run import Link as Link
+    from arbo.retrieval.candidates import Candidates as Candidates
+    from arbo.sample import load_sample as load_sample
+    from arbo.spans.config import LabelAttentionConfig as LabelAttentionConfig
+    from arbo.spans.finding import DictionaryFinder as DictionaryFinder
+    from arbo.spans.finding import find_mentions as find_mentions
+    from arbo.spans.model import LabelAttention as LabelAttention
+    from arbo.training.config import LabelAttentionTraining as LabelAttentionTraining
+    from arbo.training.config import LinkingHeadConfig as LinkingHeadConfig
+    from arbo.training.config import RerankingConfig as RerankingConfig
+    from arbo.training.config import SelfAlignmentConfig as SelfAlignmentConfig
+    from arbo.training.config import TrainingConfig as TrainingConfig
+    from arbo.training.dual import train as train
+    from arbo.training.label_attention import train_label_attention as train_label_attention
+    from arbo.training.linking_head import train_linking_head as train_linking_head
+    from arbo.training.oslat import train_oslat as train_oslat
+    from arbo.training.reranking import train_reranker as train_reranker
+    from arbo.training.self_alignment import train_self_alignment as train_self_alignment
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
 _HOME = {
     "ArboError": "errors",
-    "Candidates": "candidates",
-    "Cluster": "result",
-    "Corpus": "documents",
-    "CrossEncoder": "encoders",
-    "CrossEncoderConfig": "encoders",
+    "Candidates": "retrieval.candidates",
+    "Cluster": "results.run",
+    "Corpus": "data.corpus",
+    "CrossEncoder": "encoders.cross",
+    "CrossEncoderConfig": "encoders.cross_config",
     "DataError": "errors",
     "DictionaryFinder": "spans.finding",
-    "Document": "documents",
-    "DualEncoder": "encoders",
-    "EncoderConfig": "encoders",
-    "Entity": "knowledge_base",
-    "KnowledgeBase": "knowledge_base",
+    "Document": "data.documents",
+    "DualEncoder": "encoders.dual",
+    "EncoderConfig": "encoders.encoder_config",
+    "Entity": "data.entities",
+    "KnowledgeBase": "data.knowledge_base",
     "LabelAttention": "spans.model",
-    "LabelAttentionConfig": "encoders",
+    "LabelAttentionConfig": "spans.config",
     "LabelAttentionTraining": "training.config",
-    "Link": "result",
+    "Link": "results.run",
     "Linker": "linker",
-    "LinkerConfig": "config",
+    "LinkerConfig": "linking.config",
     "LinkingHeadConfig": "training.config",
-    "Mention": "documents",
+    "Mention": "data.documents",
     "MissingDependency": "errors",
-    "NgramEncoder": "encoders",
+    "NgramEncoder": "encoders.ngrams",
     "RerankingConfig": "training.config",
-    "Result": "result",
+    "Result": "results.result",
     "SelfAlignmentConfig": "training.config",
     "TrainingConfig": "training.config",
     "UsageError": "errors",
-    "VectorEncoder": "encoders",
-    "compare": "evaluation",
+    "VectorEncoder": "encoders.vectors",
+    "compare": "results.evaluation",
     "find_mentions": "spans.finding",
     "load_sample": "sample",
-    "nil_split": "withholding",
+    "nil_split": "kb.withholding",
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
@@ -97,50 +102,7 @@ _HOME = {
     "train_self_alignment": "training.self_alignment",
 }
 
-__all__ = [
-    "ArboError",
-    "Candidates",
-    "Cluster",
-    "Corpus",
-    "CrossEncoder",
-    "CrossEncoderConfig",
-    "DataError",
-    "DictionaryFinder",
-    "Document",
-    "DualEncoder",
-    "EncoderConfig",
-    "Entity",
-    "KnowledgeBase",
-    "LabelAttention",
-    "LabelAttentionConfig",
-    "LabelAttentionTraining",
-    "Link",
-    "Linker",
-    "LinkerConfig",
-    "LinkingHeadConfig",
-    "Mention",
-    "MissingDependency",
-    "NgramEncoder",
-    "RerankingConfig",
-    "Result",
-    "SelfAlignmentConfig",
-    "TrainingConfig",
-    "UsageError",
-    "VectorEncoder",
-    "compare",
-    "find_mentions",
-    "load_sample",
-    "nil_split",
-    "read_documents",
-    "read_jsonl",
-    "read_pubtator",
-    "train",
-    "train_label_attention",
-    "train_linking_head",
-    "train_oslat",
-    "train_reranker",
-    "train_self_alignment",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

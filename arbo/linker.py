@@ -7,22 +7,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from arbo.config import LinkerConfig
-from arbo.documents import Corpus
-from arbo.encoders import Encoder, NgramEncoder
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.inputs import mention_inputs
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
-from arbo.progress import Announce, quiet
-from arbo.reranker import Reranker, reranked
-from arbo.result import Result, describe
-from arbo.retrieval import Retrieval, mention_inputs, retrieve
-from arbo.stopwatch import Stopwatch
+from arbo.linking.config import LinkerConfig
+from arbo.linking.description import describe
+from arbo.progress import Announce, Stopwatch, quiet
+from arbo.results.result import Result
+from arbo.retrieval.candidates import Candidates
+from arbo.retrieval.reranking import Reranker, reranked
+from arbo.retrieval.retrieval import EncodedEntities, Retrieval, retrieve
 from clustering import partition
-from clustering.comparison import Embeddings
 
 if TYPE_CHECKING:
-    from arbo.estimate import Estimate
-    from arbo.tuning import Objective, Tuning
+    from arbo.linking.estimate import Estimate
+    from arbo.linking.tuning import Objective, Tuning
 
 
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
@@ -36,8 +39,8 @@ class Linker:
         config: how the graph is built and clustered.
         announce: shows progress, see `arbo.progress`.
         tuning: how `tune` chose the configuration.
-        reranker: reads each mention with its candidates, and makes their edges, see `arbo.reranker`; None leaves that
-            to the encoder, as `discover` does.
+        reranker: reads each mention with its candidates, and makes their edges, see `arbo.retrieval.reranking`; None
+            leaves that to the encoder, as `discover` does.
 
     Raises:
         UsageError: settings for a reranker, and none.
@@ -65,7 +68,7 @@ class Linker:
             raise UsageError(f"{name} is for a reranker, and there is none: name one (--reranker), or leave it out")
 
     def link(self, documents: Iterable[Any]) -> Result:
-        """Decide for every mention: an entity of the knowledge base, or NIL and a cluster of its like.
+        """Decide for every mention: an entity of the knowledge base, or NIL, clustered with similar mentions.
 
         Args:
             documents: documents, or whatever `Corpus.of` makes them of: dicts, a pandas frame, a Hugging Face dataset.
@@ -94,9 +97,31 @@ class Linker:
                 decisions (the default), or ``nil_f1``, F1 of the NIL decisions; without one ``ari``.
 
         """
-        from arbo.tuning import tune
+        from arbo.linking.tuning import choose, ks_of, objective_of
 
-        return tune(self, Corpus.of(documents), objective)
+        corpus, discovers = Corpus.of(documents), self.kb is None
+        sought = objective_of(objective, discovers=discovers)
+        retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers)
+        tuning = choose(retrieval, Gold.of(corpus, self.kb), self.config, sought, self.announce("tuning"))
+        return self.configured(config=tuning.applied(self.config), tuning=tuning)
+
+    def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
+        """Find the ``k`` nearest entities of each mention, for a second stage to put into its own order.
+
+        Those of the mention's domain, all where it holds fewer; with a reranker in its order.
+
+        Raises:
+            UsageError: the linker has no knowledge base.
+
+        """
+        if self.kb is None:
+            raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
+        corpus = Corpus.of(documents)
+        config = replace(self.config, candidates=k)
+        found = self.configured(config=config).retrieve(corpus, k=0, discover=False)
+        ids, dissimilarity = found.entities
+        scores = found.similarity(dissimilarity)
+        return Candidates(ids, scores, corpus.fingerprint, self.kb.fingerprint, found.settings)
 
     def estimate(self, documents: Iterable[Any], *, discover: bool | None = None) -> Estimate:
         """Tell how much memory and time `link` will take, or `discover` (the default without a knowledge base).
@@ -104,9 +129,11 @@ class Linker:
         Nothing is linked or kept; to time a transformer, a few of the texts are embedded. Memory is within 20 % on the
         jobs of BENCHMARKS.md; time is a guide, within a factor of about two where the machine has nothing else to do.
         """
-        from arbo.estimate import estimate
+        from arbo.linking.estimate import estimate
 
-        return estimate(self, Corpus.of(documents), discover=self.kb is None if discover is None else discover)
+        inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
+        kb = None if discover else self.kb
+        return estimate(self.encoder, inputs, kb, self.config, self.reranker)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Encode the mentions, find their neighbours, among entities too unless to discover, and rerank these."""
@@ -115,15 +142,12 @@ class Linker:
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if discover or not self.kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
-            domains: list[str | None] = []
         else:
             encoder, entities = self._entities
-            domains = [entity.domain for entity in self.kb]
         found = retrieve(
             encoder,
             inputs,
             entities,
-            entity_domains=domains,
             k=k,
             candidates=self.config.candidates,
             search=self.config.search,
@@ -148,18 +172,19 @@ class Linker:
         return other
 
     @cached_property
-    def _entities(self) -> tuple[Encoder, Embeddings]:
+    def _entities(self) -> tuple[Encoder, EncodedEntities]:
         """The encoder fitted on the knowledge base alone, so that no link depends on other documents."""
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)
-        return encoder, encoder.encode_entities(self.kb, self.announce)
+        vectors = encoder.encode_entities(self.kb, self.announce)
+        return encoder, EncodedEntities(vectors, [entity.domain for entity in self.kb])
 
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()
         with clock("encode and search"):
             retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
-            threshold = self.config.limits(retrieval.encoder.threshold)
+            threshold = self.config.limits(retrieval.threshold)
             clusters = partition(retrieval.graph(self.config.k), self.config.method, threshold)
         with clock("describe"):
             result = describe(corpus, None if discover else self.kb, retrieval, clusters, self.config)

@@ -1,10 +1,11 @@
-"""Progress on stderr for what takes long: a bar on a terminal, now and then a line elsewhere."""
+"""Progress on stderr for what takes long: a bar on a terminal, now and then a line elsewhere; and seconds by stage."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from clustering.knn import Progress, T, silent
 
@@ -51,3 +52,27 @@ def _lines(what: str) -> Progress:
                 sys.stderr.write(f"{what}: {done / total:.0%}, about {left / 60:.0f} minutes left\n")
 
     return show
+
+
+class Stopwatch:
+    """Adds up the wall-clock seconds spent in named stages.
+
+    >>> clock = Stopwatch()
+    >>> with clock("search"):
+    ...     pass
+    >>> list(clock.seconds)
+    ['search']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        """Time what happens inside."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent = self.seconds.get(stage, 0.0) + time.perf_counter() - begun
+            self.seconds[stage] = round(spent, 4)

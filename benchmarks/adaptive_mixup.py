@@ -30,8 +30,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 from trainings import KNOWN, Data, Training, Trainings, columns, differences, key, means, options, recalls
 
 import arbo
-from arbo.evaluation import RECALL_AT
-from arbo.retrieval import mention_inputs
+from arbo.data.gold import RECALL_AT
+from arbo.data.inputs import mention_inputs
 
 ONE_AN_ENTITY = arbo.EncoderConfig(entity_view="whole", metric="dot")
 READS = {

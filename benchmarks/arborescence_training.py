@@ -57,8 +57,9 @@ from trainings import (
 )
 
 import arbo
-from arbo.documents import Corpus, Document, Mention
-from arbo.evaluation import RECALL_AT
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
+from arbo.data.gold import RECALL_AT
 from arbo.progress import bars
 from arbo.training.presets import PRESETS
 from clustering import METHODS

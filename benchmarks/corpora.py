@@ -32,11 +32,13 @@ from report import ROOT, record
 from sklearn.cluster import HDBSCAN
 
 import arbo
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
+from arbo.data.inputs import mention_inputs
 from arbo.encoders.encoder import Encoder
+from arbo.linking.description import describe
 from arbo.readers import read_documents, read_knowledge_base
-from arbo.result import Result, describe
-from arbo.retrieval import Retrieval, mention_inputs
+from arbo.results.result import Result
+from arbo.retrieval.retrieval import Retrieval
 from clustering import METHODS, partition
 from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts
 
@@ -127,7 +129,7 @@ def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
 
 def _decide(test: Corpus, kb: arbo.KnowledgeBase, retrieval: Retrieval, config: arbo.LinkerConfig) -> Result:
     """Link from what was retrieved already."""
-    clusters = partition(retrieval.graph(config.k), config.method, config.limits(retrieval.encoder.threshold))
+    clusters = partition(retrieval.graph(config.k), config.method, config.limits(retrieval.threshold))
     return describe(test, kb, retrieval, clusters, config)
 
 

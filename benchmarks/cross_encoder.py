@@ -42,12 +42,15 @@ from report import record
 from trainings import CACHE, KNOWN, Cell, Cells, Data, even, key, means
 
 import arbo
-from arbo.candidates import best_first, gold_rows, is_gold, union, with_gold
-from arbo.config import LinkerConfig
-from arbo.documents import Corpus, Document
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.data.gold import Gold
+from arbo.linking.config import LinkerConfig
+from arbo.linking.description import describe
 from arbo.progress import bars
-from arbo.reranker import margins, rerank, skipping
-from arbo.result import describe
+from arbo.retrieval.candidates import best_first, is_gold, union, with_gold
+from arbo.retrieval.early_exit import margins, skipping
+from arbo.retrieval.reranking import rerank
 from clustering import METHODS, partition
 
 CORPORA = ("NCBI disease", "BC5CDR disease")
@@ -131,8 +134,8 @@ def compared(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
     scores: dict[str, float] = {}
     for corpus, data in jobs.data.items():
         test = data.test[:MOST_DOCUMENTS]
-        gold = gold_rows(test, data.kb)
-        found = {first: arbo.Candidates.of(jobs.stage(first), test, k=CANDIDATES) for first in FIRST}
+        gold = Gold.of(test, data.kb).entities
+        found = {first: jobs.stage(first).candidates(test, k=CANDIDATES) for first in FIRST}
         everything = rerank(model, with_gold(widened(union(*found.values())), gold), test, data.kb, announce=bars)
         among = {OWN: found[whose], SELF: with_gold(widened(found[whose]), gold), UNION: everything}
         for setting, candidates in among.items():
@@ -176,7 +179,7 @@ def retrieved(jobs: Jobs) -> Iterator[dict[str, Any]]:
     for corpus, data in jobs.data.items():
         for first in FIRST:
             test = data.test[:MOST_DOCUMENTS]
-            recall = arbo.Candidates.of(jobs.stage(first), test, k=CANDIDATES).evaluate(test, data.kb).recall
+            recall = jobs.stage(first).candidates(test, k=CANDIDATES).evaluate(test, data.kb).recall
             yield {"corpus": corpus, "first stage": first, **{f"recall@{k}": value for k, value in recall.items()}}
 
 
@@ -185,7 +188,7 @@ def retrieved(jobs: Jobs) -> Iterator[dict[str, Any]]:
 
 def unsure(first: arbo.Linker, documents: Corpus) -> Corpus:
     """Leave out the mentions that a first stage is sure of."""
-    margin = iter(margins(arbo.Candidates.of(first, documents, k=2).scores).tolist())
+    margin = iter(margins(first.candidates(documents, k=2).scores).tolist())
     return Corpus(
         replace(document, mentions=tuple(m for m in document.mentions if next(margin) < UNSURE))
         for document in documents
@@ -200,7 +203,7 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
     learnt, held = (Corpus(joined(part)) for part in zip(*parts, strict=True))
     reads, weights = MEDIC[cell["training"]]
     model = train(reads, medic_config(cell), first, unsure(first, learnt), name, dev=unsure(first, held))
-    before = arbo.Candidates.of(first, held, k=CANDIDATES)
+    before = first.candidates(held, k=CANDIDATES)
     tried = {}
     for weight in weights:
         weighted = with_weight(model, weight)
@@ -208,7 +211,7 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
     if tried:
         model = with_weight(model, max(tried, key=lambda weight: tried[weight]))
     after = rerank(model, before, held, base, announce=bars)
-    spared = skipping(before, after, gold_rows(held, base))
+    spared = skipping(before, after, Gold.of(held, base).entities)
     rows = []
     for names in ("training", "training and development"):
         parts_named = joined(data.train for data in jobs.data.values())
@@ -217,7 +220,7 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
         kb = jobs.kb.with_names_of(parts_named)
         stage = jobs.stage("aligned", kb)
         for corpus, data in jobs.data.items():
-            found = arbo.Candidates.of(stage, data.test, k=CANDIDATES)
+            found = stage.candidates(data.test, k=CANDIDATES)
             row = {"corpus": corpus, "names": names, "first stage": found.evaluate(data.test, kb).accuracy}
             read_all = names == "training" and corpus == CORPORA[0]
             ways = {"early exit": spared.margin} | ({"all read": None} if read_all else {})

@@ -28,9 +28,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 import arbo
-from arbo.documents import Document, Mention
-from arbo.encoders import MentionInput
-from arbo.torch_search import torch_scanner
+from arbo.data.documents import Document, Mention
+from arbo.data.inputs import MentionInput
+from arbo.retrieval.gpu import torch_scanner
 from clustering.dissimilarity import offset_of
 from clustering.knn import Neighbors, nearest
 from clustering.vectors import Vectors

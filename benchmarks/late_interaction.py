@@ -28,8 +28,7 @@ from corpora import JOBS
 from report import record
 
 import arbo
-from arbo.encoders import MentionInput
-from arbo.retrieval import mention_inputs
+from arbo.data.inputs import MentionInput, mention_inputs
 from clustering.knn import Neighbors, nearest, share_found
 from clustering.late_interaction import TokenMatrices, late_nearest
 from clustering.vectors import METRICS

@@ -34,8 +34,8 @@ from report import ROOT, record
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import arbo
-from arbo.documents import Corpus
-from arbo.encoders import MentionInput
+from arbo.data.corpus import Corpus
+from arbo.data.inputs import MentionInput
 from arbo.readers import read_documents
 from clustering.vectors import Metric, Vectors
 

@@ -48,12 +48,12 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 import arbo
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
 from arbo.encoders.encoder import Encoder
+from arbo.kb.withholding import NilSplit
 from arbo.readers import read_documents
 from arbo.readers.obo import read_obo_parents
-from arbo.retrieval import Retrieval
-from arbo.withholding import NilSplit
+from arbo.retrieval.retrieval import Retrieval
 from clustering import Method, Partition, partition
 from eval import (
     Line,

@@ -59,9 +59,8 @@ from report import HERE, record
 from trainings import CACHE, KNOWN, Cell, Cells, Data, even, hashed, key, recalls
 
 import arbo
-from arbo.documents import Corpus
-from arbo.encoders import NgramEncoder
-from arbo.names import normalize_name
+from arbo.data.corpus import Corpus
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import Announce, bars, quiet
 from arbo.spans.baselines import Fuzzy, RuleBased
 from arbo.spans.evaluation import Scorer, extraction_scores, found_scores, text_linking_scores
@@ -70,8 +69,9 @@ from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import preselect, preselection_recall
-from arbo.spans.splitting import sentences
-from arbo.spans.words import fold
+from arbo.text.names import normalize_name
+from arbo.text.sentences import sentences
+from arbo.text.words import fold
 from eval import plot_thresholds
 
 Floats = npt.NDArray[np.float32]

@@ -11,10 +11,11 @@ from corpora import DATA
 from trainings import KNOWN, Data
 
 import arbo
-from arbo.documents import Corpus, Document
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
 from arbo.readers import read_documents, read_knowledge_base
 from arbo.spans.pieces import Pairs, entity_split, pieces
-from arbo.spans.splitting import sentences
+from arbo.text.sentences import sentences
 
 Ids = npt.NDArray[np.signedinteger[Any]]
 

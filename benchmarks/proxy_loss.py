@@ -37,7 +37,7 @@ from report import HERE, record
 from trainings import Cell, Data, Training, Trainings, columns, differences, key, means, options, recalls
 
 import arbo
-from arbo.evaluation import RECALL_AT
+from arbo.data.gold import RECALL_AT
 from eval import nil_curve, plot_precision_recall, plot_thresholds
 
 Floats = npt.NDArray[np.float64]

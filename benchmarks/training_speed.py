@@ -36,11 +36,12 @@ from corpora import DATA, MEDIC
 from report import record
 
 import arbo
+from arbo.data.inputs import mention_inputs
+from arbo.encoders.pooling import pool
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower, pool
+from arbo.encoders.tower import Tower
 from arbo.readers import read_documents, read_knowledge_base
-from arbo.retrieval import mention_inputs
 from clustering.arrays import Floats
 from clustering.dense import spanning_tree
 

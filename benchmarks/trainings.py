@@ -18,9 +18,10 @@ import numpy as np
 from corpora import BC5CDR, CACHE, JOBS, Job
 
 import arbo
-from arbo.documents import Corpus
-from arbo.evaluation import RECALL_AT, Evaluation
+from arbo.data.corpus import Corpus
+from arbo.data.gold import RECALL_AT
 from arbo.progress import bars
+from arbo.results.evaluation import Evaluation
 from eval import LinkingCounts, Resampling, Summed
 from eval.arrays import FloatArray
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import arbo
-from arbo.abbreviations import definitions, expander
+from arbo.text.abbreviations import definitions, expander
 
 
 def found(text: str) -> list[tuple[str, str]]:

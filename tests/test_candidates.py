@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arbo
-from arbo.candidates import Candidates, best_first, gold_rows, is_gold, repeated, union, with_gold
+from arbo.data.gold import Gold
 from arbo.errors import DataError, UsageError
+from arbo.retrieval.candidates import Candidates, best_first, is_gold, repeated, union, with_gold
 
 NONE = -np.inf
 
@@ -40,7 +41,7 @@ lists = st.lists(st.lists(st.integers(0, 9), unique=True, max_size=5), max_size=
 
 def test_those_of_a_linker_are_the_nearest_entities() -> None:
     documents, kb = arbo.load_sample()
-    found = Candidates.of(arbo.Linker(kb), documents, k=3)
+    found = arbo.Linker(kb).candidates(documents, k=3)
     assert found.entities.shape == (len(documents.mentions), 3)
     links = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=3)).link(documents).links
     for entities, scores, link in zip(found.entities, found.scores, links, strict=True):
@@ -55,7 +56,7 @@ def test_those_of_a_run_are_what_its_linker_found(tmp_path: Path) -> None:
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=5))
     linker.link(documents).save(tmp_path / "run")
     run = arbo.Result.load(tmp_path / "run")
-    assert equal(Candidates.of_result(run, kb), Candidates.of(linker, documents, k=5))
+    assert equal(Candidates.of_result(run, kb), linker.candidates(documents, k=5))
     with pytest.raises(UsageError, match=rf"the run was made with another knowledge base: .*{kb.fingerprint}"):
         Candidates.of_result(run, arbo.KnowledgeBase(kb.entities[1:]))
     with pytest.raises(UsageError, match="discovered without a knowledge base"):
@@ -66,7 +67,7 @@ def test_more_than_there_are_and_other_domains() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("A", "marsh fever", domain="x"), arbo.Entity("B", "fever", domain="y")])
     mention = arbo.Mention("m", "d", ((0, 5),), "fever")
     documents = arbo.Corpus([arbo.Document("d", "fever", (mention,), "x"), arbo.Document("e", "", (), "y")])
-    found = Candidates.of(arbo.Linker(kb), documents, k=64)
+    found = arbo.Linker(kb).candidates(documents, k=64)
     assert found.entities.tolist() == [[0, -1]]
     assert found.scores[0, 1] == NONE
     assert equal(Candidates.of_result(arbo.Linker(kb).link(documents), kb), found)  # as many places as were asked for
@@ -74,7 +75,7 @@ def test_more_than_there_are_and_other_domains() -> None:
 
 def test_the_first_of_more_and_their_fingerprint() -> None:
     documents, kb = arbo.load_sample()
-    many, few = (Candidates.of(arbo.Linker(kb), documents[:9], k=k) for k in (5, 2))
+    many, few = (arbo.Linker(kb).candidates(documents[:9], k=k) for k in (5, 2))
     assert equal(many.first(2), few)
     assert equal(many.first(9), many)
     assert many.first(2).fingerprint == few.fingerprint != many.fingerprint
@@ -86,12 +87,12 @@ def test_the_first_of_more_and_their_fingerprint() -> None:
 
 def test_nothing() -> None:
     documents, kb = arbo.Corpus([arbo.Document("d", "nothing")]), arbo.load_sample()[1]
-    assert len(Candidates.of(arbo.Linker(kb), documents)) == 0
-    assert gold_rows(documents, kb).shape == (0, 0)
+    assert len(arbo.Linker(kb).candidates(documents)) == 0
+    assert Gold.of(documents, kb).entities.shape == (0, 0)
     with pytest.raises(UsageError, match="this linker has none"):
-        Candidates.of(arbo.Linker(), documents)
+        arbo.Linker().candidates(documents)
     with pytest.raises(UsageError, match="candidates must be an integer of at least 1"):
-        Candidates.of(arbo.Linker(kb), documents, k=0)
+        arbo.Linker(kb).candidates(documents, k=0)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_there_and_back(tmp_path_factory: pytest.TempPathFactory, rows: list[lis
 
 def test_another_fingerprint_is_refused() -> None:
     documents, kb = arbo.load_sample()
-    found = Candidates.of(arbo.Linker(kb), documents, k=2)
+    found = arbo.Linker(kb).candidates(documents, k=2)
     fewer = documents[1:]
     with pytest.raises(DataError, match=f"other documents: .*{documents.fingerprint}.*{fewer.fingerprint}"):
         found.check(fewer, kb)
@@ -200,7 +201,7 @@ def test_gold_rows() -> None:
     )
     golds = [("X",), ("C", "X"), ("elsewhere",), (), None]
     mentions = tuple(arbo.Mention(f"m{i}", "d", ((0, 1),), "a", gold=gold) for i, gold in enumerate(golds))
-    found = gold_rows(arbo.Corpus([arbo.Document("d", "a", mentions, "two")]), kb)
+    found = Gold.of(arbo.Corpus([arbo.Document("d", "a", mentions, "two")]), kb).entities
     assert found.tolist() == [[1, -1], [2, 1], [-1, -1], [-1, -1], [-1, -1]]
 
 
@@ -269,7 +270,7 @@ def test_scores_are_those_of_the_links(train: slice | None) -> None:
     config = arbo.LinkerConfig(method="independent", entity_threshold=None)
     linker = arbo.Linker(kb, config=config)
     expected = linker.link(documents).evaluate(train=trained).linking
-    scores = Candidates.of(linker, documents, k=16).evaluate(documents, kb, train=trained)
+    scores = linker.candidates(documents, k=16).evaluate(documents, kb, train=trained)
     assert expected is not None
     assert scores.as_dict() == expected.as_dict()
     assert (scores.seen is None) == (train is None)
@@ -278,4 +279,4 @@ def test_scores_are_those_of_the_links(train: slice | None) -> None:
 def test_scores_of_nothing() -> None:
     documents = arbo.Corpus([arbo.Document("d", "nothing")])
     kb = arbo.load_sample()[1]
-    assert Candidates.of(arbo.Linker(kb), documents).evaluate(documents, kb, train=[]).accuracy == 0
+    assert arbo.Linker(kb).candidates(documents).evaluate(documents, kb, train=[]).accuracy == 0

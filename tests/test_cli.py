@@ -17,7 +17,7 @@ from conftest import Run
 
 import arbo
 from arbo.cli import app
-from arbo.readers.jsonl import write_jsonl
+from arbo.data.corpus import Corpus
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +25,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sample as files: all documents, and the halves `train` and `test`."""
     folder = tmp_path_factory.mktemp("files")
     documents, kb = arbo.load_sample()
-    write_jsonl(documents, folder / "all.jsonl")
-    write_jsonl(documents[:45], folder / "train.jsonl")
-    write_jsonl(documents[45:], folder / "test.jsonl")
+    Corpus.of(documents).to_jsonl(folder / "all.jsonl")
+    Corpus.of(documents[:45]).to_jsonl(folder / "train.jsonl")
+    Corpus.of(documents[45:]).to_jsonl(folder / "test.jsonl")
     kb.to_jsonl(folder / "kb.jsonl")
     return folder
 
@@ -190,7 +190,7 @@ def test_outputs_are_checked_before_the_work(
 
 def test_a_curve_of_nothing_comes_after_the_table(run: Run, folder: Path, tmp_path: Path) -> None:
     mention = arbo.Mention("m", "d", ((0, 9),), "RV Petrel", gold=("DS:0001",))
-    write_jsonl([arbo.Document("d", "RV Petrel", (mention,))], tmp_path / "docs.jsonl")
+    Corpus.of([arbo.Document("d", "RV Petrel", (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
     run("link", tmp_path / "docs.jsonl", *linking(folder)[1:], "--out", tmp_path / "run")
     outcome = run("evaluate", tmp_path / "run", "--plot", tmp_path / "nil.png")
     assert outcome.code == 2
@@ -228,7 +228,7 @@ def test_names_that_look_like_markup_are_shown_as_they_are(run: Run, tmp_path: P
     for i, name in enumerate(names):
         mention = arbo.Mention(f"m{i}", f"[d{i}]", ((0, len(name)),), name)
         documents.append(arbo.Document(f"[d{i}]", name, (mention,)))
-    write_jsonl(documents, tmp_path / "docs.jsonl")
+    Corpus.of(documents).to_jsonl(tmp_path / "docs.jsonl")
     found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
     assert found.code == 0
     shown = " ".join(found.out.split())
@@ -240,7 +240,7 @@ def test_names_that_look_like_markup_are_shown_as_they_are(run: Run, tmp_path: P
 def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
     name = "ghost\x1b[2J\x9b31m\x07"
     mention = arbo.Mention("m", "d", ((0, len(name)),), name)
-    write_jsonl([arbo.Document("d", name, (mention,))], tmp_path / "docs.jsonl")
+    Corpus.of([arbo.Document("d", name, (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
     found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
     explained = run("explain", tmp_path / "run", "m")
     for shown in (found.out, explained.out):
@@ -650,7 +650,7 @@ def test_ids_that_do_not_match_are_told_and_xrefs_mend_it(run: Run, tmp_path: Pa
     kb = arbo.KnowledgeBase([arbo.Entity("DOID:8", "marsh fever", xrefs=("MSH:D1",))])
     kb.to_jsonl(tmp_path / "kb.jsonl")
     mention = arbo.Mention("m", "d", ((0, 11),), "marsh fever", gold=("D1",))
-    write_jsonl([arbo.Document("d", "marsh fever", (mention,))], tmp_path / "docs.jsonl")
+    Corpus.of([arbo.Document("d", "marsh fever", (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
     command = ["link", tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl"]
     command += ["--kb-format", "jsonl", "--out", tmp_path / "run"]
     assert "--kb-xrefs" in run(*command).err

@@ -16,11 +16,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arbo
-from arbo.encoders import CROSS_PRESETS, CrossEncoder, CrossEncoderConfig, MentionInput
+from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.encoders.cross import CrossEncoder
+from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.encoders.templates import Speller
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.retrieval import mention_inputs
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 

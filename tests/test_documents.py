@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arbo.documents import Corpus, Document, Mention, mention_ids, text_of
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.errors import ArboError, DataError, UsageError
 
 TEXT = "Left and right kidney."

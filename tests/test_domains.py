@@ -15,15 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arbo
-from arbo import domains as domains_module
-from arbo.documents import Corpus, Document, Mention
-from arbo.domains import entity_parts, mention_parts, nearest_within, recall_within
-from arbo.encoders import VectorEncoder
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.vectors import VectorEncoder
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.readers.jsonl import read_jsonl, write_jsonl
-from arbo.result import Link, Result
-from arbo.retrieval import Retrieval
+from arbo.readers.jsonl import read_jsonl
+from arbo.results.result import Result
+from arbo.results.run import Link
+from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, recall_within
+from arbo.retrieval.retrieval import Retrieval
+from arbo.retrieval.retrieval import domains as domains_module
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
 
@@ -309,7 +312,7 @@ def test_subsets_keep_domains() -> None:
 
 def test_json_lines_hold_domains(tmp_path: Any) -> None:
     corpus = corpus_of(["lego", None, "yugioh"])
-    write_jsonl(corpus, tmp_path / "docs.jsonl")
+    Corpus.of(corpus).to_jsonl(tmp_path / "docs.jsonl")
     assert read_jsonl(tmp_path / "docs.jsonl") == corpus
     lines = (tmp_path / "docs.jsonl").read_text().splitlines()
     assert [json.loads(line).get("domain", "absent") for line in lines] == ["lego", "absent", "yugioh"]

@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arbo
-from arbo.encoders import MentionInput
+from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.encoders.dual import _entity_field
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.retrieval import mention_inputs
 from clustering.knn import nearest
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import arbo
-from arbo import estimate
-from arbo.estimate import entity_cost
+from arbo.linking import estimate
+from arbo.linking.estimate import entity_cost
 from clustering import comparison, late_interaction
 from clustering.arrays import Floats, Ids
 from clustering.late_interaction import TokenMatrices

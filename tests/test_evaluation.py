@@ -9,7 +9,7 @@ import pytest
 
 import arbo
 from arbo import compare
-from arbo.evaluation import Evaluation
+from arbo.results.evaluation import Evaluation
 from eval import Line, Resampling, nil_scores
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)), arbo.Entity("E2", "kelp blight")])
@@ -243,7 +243,7 @@ def test_results_of_other_documents_are_not_compared() -> None:
 
 
 def test_clusters_of_very_many_mentions_have_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arbo.evaluation.MOST_WITH_INTERVALS", 4)
+    monkeypatch.setattr("arbo.results.evaluation.MOST_WITH_INTERVALS", 4)
     sample, kb = arbo.load_sample()
     lines = by_name(arbo.Linker(kb).link(sample[:5]).evaluate())
     assert lines["ARI"].score.interval(Resampling()) is None

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 import arbo
-from arbo.guard import Bridge, Giant, describe_giants
+from arbo.linking.chaining import describe_giants
+from arbo.results.giants import Bridge, Giant
 from clustering import Graph, MergeTree, Partition, merge_tree, partition
 
 

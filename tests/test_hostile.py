@@ -17,19 +17,20 @@ import numpy as np
 import pytest
 
 import arbo
-from arbo.abbreviations import expander
+from arbo.data.corpus import Corpus
 from arbo.encoders import dual
 from arbo.encoders.embedding_store import EmbeddingStore
 from arbo.encoders.tower import Tower
-from arbo.names import normalize_name
 from arbo.readers.brat import read_brat
 from arbo.readers.conll import read_conll
 from arbo.readers.ecbplus import read_ecbplus
 from arbo.readers.gsc import read_gsc
 from arbo.readers.hipe import read_hipe
-from arbo.readers.jsonl import read_jsonl, write_jsonl
+from arbo.readers.jsonl import read_jsonl
 from arbo.readers.obo import read_obo
 from arbo.readers.pubtator import read_pubtator
+from arbo.text.abbreviations import expander
+from arbo.text.names import normalize_name
 from clustering.vectors import Vectors
 
 SECRET = "Zebulon"
@@ -97,7 +98,7 @@ def test_identical_spans_with_two_entities_are_linked_alike_and_scored_apart() -
 
 def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:
     text = "\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301\u0300 \U0001f98a\r\nmarsh fever \u0e01\u0e34 kelp blight"
-    write_jsonl([document("d", text, "kelp blight", "marsh fever")], tmp_path / "documents.jsonl")
+    Corpus.of([document("d", text, "kelp blight", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
     result = arbo.Linker(KB).link(read_jsonl(tmp_path / "documents.jsonl"))
     assert [(link.mention.text, link.entity) for link in result.links] == [("kelp blight", "E2"), ("marsh fever", "E1")]
 
@@ -182,7 +183,7 @@ def test_documents_in_a_folder_with_blanks_and_unicode(tmp_path: Path) -> None:
     place = tmp_path / "with blank \u75c5\u6c17 \U0001f98a [b] 100%"
     place.mkdir()
     corpus = arbo.Corpus([document("d", "marsh fever", "marsh fever")])
-    write_jsonl(corpus, place / "a b.jsonl.gz")
+    Corpus.of(corpus).to_jsonl(place / "a b.jsonl.gz")
     assert read_jsonl(place) == corpus
 
 
@@ -204,7 +205,7 @@ def test_documents_written_to_a_full_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(arbo.ArboError, match=r"documents\.jsonl.*No space left on device"):
-        write_jsonl([document("d", "marsh fever")], tmp_path / "documents.jsonl")
+        Corpus.of([document("d", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
 
 
 # Regular expressions

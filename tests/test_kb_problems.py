@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import arbo
-from arbo.kb_problems import _NOTES, Problem
-from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.kb.problems import _NOTES, Problem
 from arbo.readers import KNOWLEDGE_BASE_FORMATS, read_knowledge_base
 
 FLU = Entity("D1", "flu", ("grippe",))

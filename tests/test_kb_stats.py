@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arbo
-from arbo.holders import Holders
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.names import normalize_name
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.kb.homonyms import Holders
 from arbo.readers import read_knowledge_base
+from arbo.text.names import normalize_name
 
 KB = KnowledgeBase(
     [

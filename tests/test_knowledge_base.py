@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import Entity, KnowledgeBase
 
 FLU = Entity("D1", "flu", ("influenza", "grippe"), alternative_ids=("X1",))
 COLD = Entity("D2", "cold", ("common cold",), alternative_ids=("X2", "X3"))

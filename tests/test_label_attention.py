@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arbo
-from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
+from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.extraction import spans_of, word_weights
 
 torch = pytest.importorskip("torch")

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arbo
+from arbo.data.inputs import mention_inputs
 from arbo.encoders import late
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError
-from arbo.retrieval import mention_inputs
 from clustering import comparison, late_interaction
 from clustering.knn import Neighbors, nearest
 from clustering.late_interaction import TokenMatrices, late_nearest, late_recall, sum_of_max

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import arbo
-from arbo.retrieval import mention_inputs
+from arbo.data.inputs import mention_inputs
 from clustering import METHODS, Method
 
 KB = arbo.KnowledgeBase(

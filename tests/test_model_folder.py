@@ -20,11 +20,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import arbo
-from arbo.encoders.model_folder import check_replaceable
+from arbo.data.corpus import Corpus
+from arbo.data.inputs import mention_inputs
+from arbo.encoders.model_folder import check_model_replaceable
 from arbo.encoders.tower import PRECISIONS, Precision, Tower
 from arbo.errors import DataError, UsageError
-from arbo.readers.jsonl import write_jsonl
-from arbo.retrieval import mention_inputs
 
 CONFIG = arbo.EncoderConfig.in_context(max_length=40, entity_threshold=-0.25, mention_threshold=1, context=7)
 
@@ -246,10 +246,10 @@ def test_a_file_is_refused(bert: Tower, tmp_path: Path, place: str) -> None:
 
 
 def test_whether_a_place_will_do_is_known_before_the_work(folder: Path, tmp_path: Path) -> None:
-    check_replaceable(folder)
-    check_replaceable(tmp_path / "new")
+    check_model_replaceable(folder)
+    check_model_replaceable(tmp_path / "new")
     with pytest.raises(UsageError):
-        check_replaceable(tmp_path)
+        check_model_replaceable(tmp_path)
 
 
 @pytest.mark.parametrize("earlier", [True, False])
@@ -526,7 +526,7 @@ def test_two_processes_write_one_folder(bert: Tower, tmp_path: Path, monkeypatch
 def test_link_and_discover_with_a_model_folder(bert: Tower, tmp_path: Path) -> None:
     apart(bert).save_pretrained(tmp_path / "model")
     documents, kb = arbo.load_sample()
-    write_jsonl(documents[:9], tmp_path / "docs.jsonl")
+    Corpus.of(documents[:9]).to_jsonl(tmp_path / "docs.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
     docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
     model = ("--encoder", tmp_path / "model", "--cache", tmp_path / "cache")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arbo.names import normalize_name
+from arbo.text.names import normalize_name
 
 
 @pytest.mark.parametrize(

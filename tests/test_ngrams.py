@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import arbo
-from arbo.encoders import MentionInput
+from arbo.data.inputs import MentionInput
 
 KB = arbo.KnowledgeBase(
     [

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import arbo
 from arbo import Document, Entity, KnowledgeBase, Mention, UsageError, nil_split
-from arbo.readers.jsonl import write_jsonl
+from arbo.data.corpus import Corpus
+from arbo.kb.withholding import Check
 from arbo.readers.obo import read_obo_parents
-from arbo.withholding import Check
 
 KB = KnowledgeBase(
     [
@@ -211,8 +211,8 @@ def test_parents_are_read_from_obo(tmp_path: Path) -> None:
 def test_the_verb(run: Run, tmp_path: Path) -> None:
     kb, out = tmp_path / "kb.obo", tmp_path / "new" / "smaller.jsonl"
     kb.write_text(OBO, "utf-8")
-    write_jsonl([document("t", ("kidney", ("U:2",)), ("fever", ("U:5",)))], tmp_path / "train.jsonl")
-    write_jsonl([document("d", ("Kidney", ("U:2",)))], tmp_path / "dev.jsonl")
+    Corpus.of([document("t", ("kidney", ("U:2",)), ("fever", ("U:5",)))]).to_jsonl(tmp_path / "train.jsonl")
+    Corpus.of([document("d", ("Kidney", ("U:2",)))]).to_jsonl(tmp_path / "dev.jsonl")
     docs = [tmp_path / "train.jsonl", tmp_path / "dev.jsonl", "--format", "jsonl"]
     base = ["--kb", kb, "--kb-format", "obo"]
     done = run("nil-split", *docs, *base, "--withhold-branch", "U:10", "--out", out, "--json")

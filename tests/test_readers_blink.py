@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.readers.blink import read_blink, read_blink_entities
 from arbo.readers.zeshel import read_zeshel_entities
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from arbo.documents import Corpus, Mention
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Mention
 from arbo.errors import DataError
 from arbo.readers.conll import read_conll
 

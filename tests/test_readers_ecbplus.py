@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
 from arbo.errors import DataError
 from arbo.readers import read_documents
 from arbo.readers.ecbplus import read_ecbplus, read_ecbplus_events

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from arbo.errors import DataError
-from arbo.readers.files import data_files, read_lines, write_lines
+from arbo.files import write_lines
+from arbo.readers.files import data_files, read_lines
 
 
 def lines(path: Path, content: bytes) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
 from arbo.errors import DataError
 from arbo.readers.gsc import read_gsc
 from arbo.readers.obo import read_obo

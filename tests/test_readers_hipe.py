@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
 from arbo.errors import DataError
 from arbo.readers.hipe import read_hipe
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arbo.documents import Corpus, Document, Mention, text_of
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, text_of
 from arbo.errors import DataError, UsageError
-from arbo.readers.jsonl import read_entities, read_jsonl, write_entities, write_jsonl
+from arbo.readers.jsonl import read_entities, read_jsonl
 
 DOCUMENT = {
     "id": "d1",
@@ -148,7 +149,7 @@ def test_a_large_document_is_read_and_written(write: Callable[..., Path], tmp_pa
     mentions = [{"spans": [[i, i + 5]]} for i in range(0, 60_000, 6)]
     corpus = read_jsonl(write({"id": "d", "text": "grand " * 1_700_000, "mentions": mentions}))
     assert len(corpus.mentions) == 10_000
-    write_jsonl(corpus, tmp_path / "again.jsonl.gz")
+    Corpus.of(corpus).to_jsonl(tmp_path / "again.jsonl.gz")
     assert read_jsonl(tmp_path / "again.jsonl.gz") == corpus
 
 
@@ -181,7 +182,7 @@ def test_documents_come_back_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, written: tuple[Document, ...]
 ) -> None:
     path = tmp_path_factory.mktemp("docs") / "docs.jsonl"
-    write_jsonl(written, path)
+    Corpus.of(written).to_jsonl(path)
     assert read_jsonl(path) == Corpus(written)
 
 
@@ -199,7 +200,7 @@ def test_an_entity_with_all_its_fields(write: Callable[..., Path], tmp_path: Pat
     assert kb["MESH:D1"].aliases == ("grippe",)
     assert kb["D1"].domain == "medicine"
     assert kb.notes == {"empty aliases dropped": 1}
-    write_entities(kb, tmp_path / "kb.jsonl.gz")
+    kb.to_jsonl(tmp_path / "kb.jsonl.gz")
     assert read_entities(tmp_path / "kb.jsonl.gz") == kb
 
 

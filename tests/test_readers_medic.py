@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.readers.medic import read_medic
 from arbo.readers.pubtator import read_pubtator
 

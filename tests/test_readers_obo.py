@@ -7,8 +7,8 @@ from pathlib import Path
 import obonet
 import pytest
 
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.readers.obo import read_obo
 
 HEADER = "format-version: 1.2\ndefault-namespace: organs\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
 from arbo.errors import DataError
 from arbo.readers.pubtator import read_pubtator
 

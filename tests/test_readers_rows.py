@@ -15,9 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arbo
-from arbo.documents import Corpus, Document, Mention, text_of
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, text_of
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import Entity, KnowledgeBase
 
 TEXT = "Left and right kidney."
 DOCUMENTS, KB = arbo.load_sample()

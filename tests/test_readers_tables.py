@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import arbo
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, read_documents, read_knowledge_base
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.readers import read_knowledge_base
 
 

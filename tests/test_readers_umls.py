@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import arbo
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.readers import read_documents, read_knowledge_base, umls
 from arbo.readers.files import read_lines
 from arbo.readers.umls import ST21PV, read_umls

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import arbo
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.readers.zeshel import read_zeshel, read_zeshel_entities
 
 Write = Callable[..., Path]

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 import arbo
-from arbo.result import describe
-from arbo.retrieval import Retrieval
+from arbo.linking.description import describe
+from arbo.retrieval.retrieval import Retrieval
 from clustering import METHODS, Method, partition
 
 pytestmark = pytest.mark.slow
@@ -25,9 +25,7 @@ class Searched(NamedTuple):
 
     def link(self, config: arbo.LinkerConfig) -> arbo.Result:
         """Decide as `Linker.link` does, without searching again."""
-        clusters = partition(
-            self.retrieval.graph(config.k), config.method, config.limits(self.retrieval.encoder.threshold)
-        )
+        clusters = partition(self.retrieval.graph(config.k), config.method, config.limits(self.retrieval.threshold))
         return describe(self.corpus, self.linker.kb, self.retrieval, clusters, config)
 
 

@@ -16,14 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arbo
-from arbo.candidates import Candidates, gold_rows, is_gold, with_gold
-from arbo.encoders import CrossEncoder, CrossEncoderConfig, MentionInput
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.encoders.cross import CrossEncoder
+from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
 from arbo.progress import quiet
-from arbo.readers.jsonl import write_jsonl
-from arbo.reranker import TwoStages, margins, rerank, reranked, skipping
-from arbo.retrieval import mention_inputs
+from arbo.retrieval.candidates import Candidates, is_gold, with_gold
+from arbo.retrieval.early_exit import margins, skipping
+from arbo.retrieval.reranking import TwoStages, rerank, reranked
 
 NONE = -np.inf
 
@@ -61,7 +64,7 @@ def indifferent() -> Oracle:
 @pytest.fixture(scope="module")
 def sample() -> tuple[arbo.Corpus, arbo.KnowledgeBase, Candidates]:
     documents, kb = arbo.load_sample()
-    return documents, kb, Candidates.of(arbo.Linker(kb), documents, k=5)
+    return documents, kb, arbo.Linker(kb).candidates(documents, k=5)
 
 
 def small(scores: list[list[float]]) -> tuple[arbo.Corpus, arbo.KnowledgeBase, Candidates]:
@@ -272,7 +275,7 @@ def test_stale_candidates_are_refused(sample: tuple[arbo.Corpus, arbo.KnowledgeB
 
 def test_no_mentions() -> None:
     documents, kb = arbo.Corpus([arbo.Document("d", "nothing")]), arbo.load_sample()[1]
-    found = Candidates.of(arbo.Linker(kb), documents)
+    found = arbo.Linker(kb).candidates(documents)
     assert len(rerank(indifferent(), found, documents, kb)) == 0
     assert len(arbo.Linker(kb, reranker=indifferent()).link(documents).links) == 0
     empty = arbo.Linker(arbo.KnowledgeBase(), reranker=indifferent())
@@ -281,7 +284,7 @@ def test_no_mentions() -> None:
 
 def test_an_oracle_that_sees_gold_is_always_right(sample: tuple[arbo.Corpus, arbo.KnowledgeBase, Candidates]) -> None:
     documents, kb, found = sample
-    gold = gold_rows(documents, kb)
+    gold = Gold.of(documents, kb).entities
     after = rerank(knows_gold(), with_gold(found, gold), documents, kb)
     assert is_gold(after.entities[:, :1], gold)[:, 0].tolist() == (gold >= 0).any(axis=1).tolist()
     assert after.made_by["gold"] == "injected"
@@ -346,8 +349,8 @@ def test_links_are_the_rerankers(method: Any) -> None:
     documents, kb = arbo.load_sample()
     config = arbo.LinkerConfig(method=method, k=0)
     result = arbo.Linker(kb, config=config, reranker=knows_gold()).link(documents)
-    accepted = Candidates.of(arbo.Linker(kb), documents, k=16)
-    hits = is_gold(accepted.entities, gold_rows(documents, kb)).any(axis=1)
+    accepted = arbo.Linker(kb).candidates(documents, k=16)
+    hits = is_gold(accepted.entities, Gold.of(documents, kb).entities).any(axis=1)
     assert hits.mean() > 0.5
     for link, hit in zip(result.links, hits, strict=True):
         if hit:
@@ -365,19 +368,19 @@ def test_links_are_the_rerankers(method: Any) -> None:
 def test_the_second_stage_is_one_function() -> None:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, reranker=Oracle(lambda item, entity: len(entity.name) / 3.0))
-    found = rerank(linker.reranker, Candidates.of(replace(linker, reranker=None), documents, k=7), documents, kb)  # type: ignore[arg-type]
-    again = Candidates.of(linker, documents, k=7)
+    found = rerank(linker.reranker, replace(linker, reranker=None).candidates(documents, k=7), documents, kb)  # type: ignore[arg-type]
+    again = linker.candidates(documents, k=7)
     assert np.array_equal(found.entities, again.entities)
     np.testing.assert_allclose(found.scores, again.scores, atol=1e-7)
     sparing = linker.configured(config=arbo.LinkerConfig(skip_margin=0.25, candidates=7))
     skipped = rerank(
         linker.reranker,  # type: ignore[arg-type]
-        Candidates.of(replace(linker, reranker=None), documents, k=7),
+        replace(linker, reranker=None).candidates(documents, k=7),
         documents,
         kb,
         skip_margin=0.25,
     )
-    for one in (Candidates.of(sparing, documents, k=7), Candidates.of_result(sparing.link(documents), kb)):
+    for one in (sparing.candidates(documents, k=7), Candidates.of_result(sparing.link(documents), kb)):
         assert one.made_by == skipped.made_by != again.made_by == found.made_by
         assert np.array_equal(one.entities, skipped.entities)
     corpus = arbo.Corpus.of(documents)
@@ -448,7 +451,7 @@ def test_two_stages_encode_as_the_first() -> None:
 def files(bert: Tower, tmp_path: Path) -> Path:
     """A few documents, a knowledge base, and a cross-encoder whose scores mean nothing."""
     documents, kb = arbo.load_sample()
-    write_jsonl(documents[:6], tmp_path / "docs.jsonl")
+    Corpus.of(documents[:6]).to_jsonl(tmp_path / "docs.jsonl")
     arbo.KnowledgeBase(kb.entities[:9]).to_jsonl(tmp_path / "kb.jsonl")
     config = CrossEncoderConfig(max_length=40, candidates=3)
     CrossEncoder.of(bert, config).with_markers().save_pretrained(tmp_path / "cross")

@@ -241,7 +241,7 @@ def test_a_saved_result_without_limits_is_the_same_again(tmp_path: Path, limit: 
 
 
 def test_the_columns_are_the_documented_ones(result: arbo.Result) -> None:
-    from arbo import tables
+    from arbo.linking import tables
 
     assert tables.__doc__ is not None
     for name, table in (

@@ -14,8 +14,8 @@ from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, MissingDepend
 from arbo.spans.baselines import Fuzzy, RuleBased
 from arbo.spans.evaluation import extraction_scores, text_linking_scores
 from arbo.spans.pieces import EntitySplit, Pairs, entity_split, pieces
-from arbo.spans.splitting import lines, sentences
-from arbo.spans.words import content_words, fold, windows, words
+from arbo.text.sentences import lines, sentences
+from arbo.text.words import content_words, fold, windows, words
 
 KB = KnowledgeBase(
     [

@@ -12,14 +12,15 @@ import pytest
 
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
-from arbo.encoders import NgramEncoder
+from arbo.data.corpus import Corpus
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import Announce, quiet
 from arbo.readers import read_documents
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
 from arbo.spans.preselection import MOST_WORDS, preselect, preselection_recall
-from arbo.spans.splitting import lines, sentences
-from arbo.spans.words import windows
+from arbo.text.sentences import lines, sentences
+from arbo.text.words import windows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -212,7 +213,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "notes" / "a b.txt").write_bytes("\ufeffThe RV Petrel\r\nmet a dusk\x1b[31m petrel.".encode())
     (tmp_path / "notes" / "é.TXT.gz").write_bytes(gzip.compress(b"Brown blade disease (BBD); BBD"))
     (tmp_path / "notes" / "empty.txt").write_bytes(b"")
-    arbo.readers.jsonl.write_jsonl(documents, tmp_path / "all.jsonl")
+    Corpus.of(documents).to_jsonl(tmp_path / "all.jsonl")
     return tmp_path
 
 

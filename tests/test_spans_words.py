@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from arbo import Entity, KnowledgeBase
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import without_overlaps
-from arbo.spans.splitting import lines, passages, sentences, whole
-from arbo.spans.words import content_words, fold, is_stop_word, windows, words
+from arbo.text.sentences import lines, passages, sentences, whole
+from arbo.text.words import content_words, fold, is_stop_word, windows, words
 
 
 def cut(text: str, spans: object) -> list[str]:

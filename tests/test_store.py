@@ -17,7 +17,7 @@ import pytest
 
 import arbo
 from arbo import store
-from arbo.config import Limit
+from arbo.linking.config import Limit
 
 TABLES = ("mentions", "links", "clusters")
 FILES = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}

@@ -11,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 import arbo
-from arbo.encoders import MentionInput
+from arbo.data.inputs import MentionInput
 from arbo.encoders.dual import _mention_fields
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Speller, Template
 from arbo.encoders.tower import Tower
@@ -32,7 +32,7 @@ def spell(tower: Tower, text: str, max_length: int, *fields: str) -> list[str]:
 
 def read(text: str, *spans: tuple[int, int], **changes: object) -> list[str]:
     """Left, mention and right of a mention of this text."""
-    mention = arbo.Mention("m", "d", spans, arbo.documents.text_of(spans, text))
+    mention = arbo.Mention("m", "d", spans, arbo.data.documents.text_of(spans, text))
     item = MentionInput(mention.text, mention, arbo.Document("d", text, (mention,)))
     return _mention_fields(item, MENTION_FIELDS, replace(arbo.EncoderConfig(max_length=16), **changes))
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import arbo.torch_search
-from arbo.torch_search import torch_scanner
+import arbo.retrieval.gpu
+from arbo.retrieval.gpu import torch_scanner
 from clustering.knn import nearest
 from clustering.vectors import Metric, Vectors
 
@@ -35,7 +35,7 @@ def test_equal_to_faiss(seed: int, n: int, dim: int, k: int, metric: Metric, tie
     queries = Vectors.of(rng.normal(size=(7, dim)))
     expected = nearest(queries, corpus, k, metric=metric)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arbo.torch_search, "_PRODUCTS", products)
+        patch.setattr(arbo.retrieval.gpu, "_PRODUCTS", products)
         found = nearest(queries, corpus, k, metric=metric, scanner=torch_scanner("cpu"))
     assert found.ids.tolist() == expected.ids.tolist()
     assert found.dissimilarity.tobytes() == expected.dissimilarity.tobytes()
@@ -46,7 +46,7 @@ def test_faiss_is_not_loaded() -> None:
     code = """
 import sys
 import numpy as np
-from arbo.torch_search import torch_scanner
+from arbo.retrieval.gpu import torch_scanner
 from clustering.knn import nearest
 from clustering.vectors import Vectors
 points = Vectors.of(np.eye(5))

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 
+from arbo.encoders.pooling import POOLINGS, Pooling, n_vectors
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import POOLINGS, PRECISIONS, Pooling, Precision, Tower, n_vectors
+from arbo.encoders.tower import PRECISIONS, Precision, Tower
 from arbo.errors import ArboError, DataError, UsageError
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]

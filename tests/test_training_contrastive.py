@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import arbo
-from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.errors import DataError, UsageError
+from arbo.spans.config import LabelAttentionConfig
 from arbo.training.config import LabelAttentionTraining, SelfAlignmentConfig
 from arbo.training.names import Others, Synonyms
 

@@ -31,9 +31,9 @@ torch = pytest.importorskip("torch")
 from accelerate import Accelerator  # noqa: E402
 from accelerate.utils import InitProcessGroupKwargs  # noqa: E402
 
+from arbo.data.inputs import mention_inputs  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
-from arbo.retrieval import mention_inputs  # noqa: E402
 from arbo.training import dual, loop  # noqa: E402
 from arbo.training.checkpoints import LOCK, checkpoints, locked  # noqa: E402
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig  # noqa: E402

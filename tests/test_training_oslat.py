@@ -15,9 +15,9 @@ import pytest
 from conftest import Run
 
 import arbo
-from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.errors import DataError, UsageError
 from arbo.progress import quiet
+from arbo.spans.config import LabelAttentionConfig
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig, SelfAlignmentConfig
 from arbo.training.presets import OSLAT, SELF_ALIGNMENT
 
@@ -32,7 +32,7 @@ from arbo.spans.label_attention import name_scores  # noqa: E402
 from arbo.spans.model import LabelAttention  # noqa: E402
 from arbo.spans.pieces import Pairs  # noqa: E402
 from arbo.spans.preselection import preselect  # noqa: E402
-from arbo.spans.splitting import passages, whole  # noqa: E402
+from arbo.text.sentences import passages, whole  # noqa: E402
 from arbo.training.annotated_texts import AnnotatedTexts  # noqa: E402
 from arbo.training.encoded_texts import Encoded  # noqa: E402
 from arbo.training.linking_head import (  # noqa: E402

@@ -13,7 +13,7 @@ from conftest import Run
 import arbo
 from arbo.cli import training
 from arbo.cli.inputs import load_encoder
-from arbo.readers.jsonl import write_jsonl
+from arbo.data.corpus import Corpus
 from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy
 from arbo.training.presets import PRESETS, PresetName
 
@@ -78,7 +78,7 @@ def test_the_command_line_knows_all_names() -> None:
 def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path, name: PresetName) -> None:
     pytest.importorskip("torch")
     documents, kb = arbo.load_sample()
-    write_jsonl(documents[:2], tmp_path / "docs.jsonl")
+    Corpus.of(documents[:2]).to_jsonl(tmp_path / "docs.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
     (tmp_path / "own.json").write_text('{"batch_size": 4, "epochs": 3, "n_negatives": 2}', "utf-8")
     (tmp_path / "reads.json").write_text('{"max_length": 48}', "utf-8")

@@ -14,11 +14,12 @@ import pytest
 from conftest import Run
 
 import arbo
-from arbo.candidates import Candidates
-from arbo.encoders import CROSS_PRESETS, CrossEncoder, CrossEncoderConfig
+from arbo.data.corpus import Corpus
+from arbo.encoders.cross import CrossEncoder
+from arbo.encoders.cross_config import CROSS_PRESETS, CrossEncoderConfig
 from arbo.errors import DataError, UsageError
-from arbo.readers.jsonl import write_jsonl
-from arbo.reranker import rerank
+from arbo.retrieval.candidates import Candidates
+from arbo.retrieval.reranking import rerank
 
 torch = pytest.importorskip("torch")
 
@@ -53,7 +54,7 @@ def trainer_of(
 ) -> RerankingTrainer:
     """Make a trainer in training mode."""
     corpus = arbo.Corpus.of(documents)
-    candidates = Candidates.of(arbo.Linker(kb), corpus, k=start.config.candidates)
+    candidates = arbo.Linker(kb).candidates(corpus, k=start.config.candidates)
     return trainer_on(start, Retrieved(corpus, kb, candidates, True), folder, **changes)
 
 
@@ -233,7 +234,7 @@ def test_a_tiny_cross_encoder_learns_the_sample(bert: Tower, tmp_path: Path) -> 
     config = replace(QUICK, epochs=2, batch_size=4, micro_batch=4)
     trained = train_reranker(start, linker, documents[:60], dev=dev, out=out, config=config)
     assert all(map(torch.equal, start.module.state_dict().values(), before))
-    candidates = Candidates.of(linker, dev, k=4)
+    candidates = linker.candidates(dev, k=4)
 
     def scores(model: CrossEncoder) -> Any:
         return rerank(model, candidates, dev, kb).evaluate(dev, kb)
@@ -318,7 +319,7 @@ def test_stale_candidates_are_refused(interrupted: Any, tmp_path: Path, sample: 
         (arbo.Linker(kb), documents[1:2], "other documents"),
         (arbo.Linker(other), {"documents": documents, "dev": dev}[name][:1], "another knowledge base"),
     ):
-        Candidates.of(linker, corpus, k=5).save(file)
+        linker.candidates(corpus, k=5).save(file)
         with pytest.raises(DataError, match=f"{file.name}: .*{said}.*: delete the file"):
             interrupted()
     file.write_bytes(whole[: len(whole) // 2])
@@ -347,12 +348,12 @@ def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: A
     linker, other = arbo.Linker(kb), arbo.Linker(kb, arbo.NgramEncoder(alias_weight=0.1))
 
     def of(linker: arbo.Linker, k: int = 5) -> Candidates:
-        return Candidates.of(linker, documents, k=k)
+        return linker.candidates(documents, k=k)
 
     good = of(linker)
     chosen = linker.configured(reranker=cross(bert, candidates=2))
     for given, error, said in (
-        ({"mine": Candidates.of(linker, dev[:1], k=5)}, DataError, "mine: .*made with other documents"),
+        ({"mine": linker.candidates(dev[:1], k=5)}, DataError, "mine: .*made with other documents"),
         ({"mine": replace(good, knowledge_base="other")}, DataError, "mine: .*another knowledge base"),
         ({"mine": of(linker, k=4)}, DataError, "mine: 4 candidates of each mention, and the cross-encoder reads 5"),
         ({"mine": of(other)}, DataError, r"mine: .*of another first stage \(ngram\)"),
@@ -366,7 +367,7 @@ def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: A
 
 def test_what_was_given_is_part_of_the_training(interrupted: Any, sample: Any) -> None:
     documents, _, kb = sample
-    found = Candidates.of(arbo.Linker(kb), documents[:1], k=9)
+    found = arbo.Linker(kb).candidates(documents[:1], k=9)
     with pytest.raises(UsageError, match=r"is of another training, with other candidates of documents \("):
         interrupted(candidates={"mine": found})
 
@@ -374,8 +375,8 @@ def test_what_was_given_is_part_of_the_training(interrupted: Any, sample: Any) -
 def test_the_best_of_more_are_taken(interrupted: Any, tmp_path: Path, sample: Any) -> None:
     documents, dev, kb = sample
     many = {
-        "docs": Candidates.of(arbo.Linker(kb), documents[:1], k=9),
-        "dev": Candidates.of(arbo.Linker(kb), dev[:1], k=9),
+        "docs": arbo.Linker(kb).candidates(documents[:1], k=9),
+        "dev": arbo.Linker(kb).candidates(dev[:1], k=9),
     }
     (folder := tmp_path / "cross.training").rename(tmp_path / "aside")
 
@@ -478,8 +479,8 @@ def test_a_dual_encoders_settings_are_unknown(tmp_path: Path) -> None:
 
 def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
-    write_jsonl(documents[:2], tmp_path / "train.jsonl")
-    write_jsonl(documents[80:82], tmp_path / "dev.jsonl")
+    Corpus.of(documents[:2]).to_jsonl(tmp_path / "train.jsonl")
+    Corpus.of(documents[80:82]).to_jsonl(tmp_path / "dev.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
     (tmp_path / "own.json").write_text('{"learning_rate": 0.001, "epochs": 3}', "utf-8")
     (tmp_path / "reads.json").write_text('{"max_length": 48}', "utf-8")
@@ -513,8 +514,8 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
 def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     documents, kb = arbo.load_sample()
-    write_jsonl(documents[:1], tmp_path / "train.jsonl")
-    write_jsonl(documents[80:81], tmp_path / "dev.jsonl")
+    Corpus.of(documents[:1]).to_jsonl(tmp_path / "train.jsonl")
+    Corpus.of(documents[80:81]).to_jsonl(tmp_path / "dev.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
     (tmp_path / "reads.json").write_text('{"max_length": 32}', "utf-8")
     (tmp_path / "other.json").write_text('{"context": 3}', "utf-8")
@@ -546,7 +547,7 @@ def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, m
 
 def test_the_next_command_is_told(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     documents, kb = arbo.load_sample()
-    write_jsonl(documents[:1], tmp_path / "train.jsonl")
+    Corpus.of(documents[:1]).to_jsonl(tmp_path / "train.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
     (tmp_path / "reads.json").write_text('{"max_length": 32}', "utf-8")
     given = ["--format", "jsonl", "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--encoder", bert_folder]

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import arbo
-from arbo.config import tuned_encoder
-from arbo.retrieval import Retrieval
-from arbo.store import write_json
-from arbo.tuning import Curve, Trial, _Steps
+from arbo.files import write_json
+from arbo.linking.config import tuned_encoder
+from arbo.linking.tuning import Curve, Trial, _Steps
+from arbo.retrieval.retrieval import Retrieval
 from clustering import Graph, Method, merge_tree, partition
 from eval import adjusted_rand_index
 

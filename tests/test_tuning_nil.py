@@ -11,8 +11,8 @@ import pytest
 from conftest import Run
 
 import arbo
-from arbo.readers.jsonl import write_jsonl
-from arbo.tuning import _Gold
+from arbo.data.corpus import Corpus
+from arbo.linking.tuning import _Gold
 from clustering import partition
 from eval import nil_curve, nil_scores
 
@@ -133,7 +133,7 @@ def test_an_objective_that_does_not_fit(
 
 
 def test_the_verb(run: Run, dev: arbo.Corpus, kb: arbo.KnowledgeBase, tuned: arbo.Linker, tmp_path: Path) -> None:
-    write_jsonl(dev, tmp_path / "dev.jsonl")
+    Corpus.of(dev).to_jsonl(tmp_path / "dev.jsonl")
     kb.to_jsonl(tmp_path / "kb.jsonl")
     docs = [tmp_path / "dev.jsonl", "--format", "jsonl"]
     base = ["--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]

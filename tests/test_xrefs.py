@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.knowledge_base import Entity, KnowledgeBase
+from arbo.linking.tables import gold_entities
 from arbo.readers.obo import read_obo
 from arbo.readers.pubtator import read_pubtator
-from arbo.tables import gold_entities
 
 FLU = Entity("DO:1", "flu", xrefs=("MSH:D1", "UMLS_CUI:C1", "no prefix"))
 BIRD_FLU = Entity("DO:2", "bird flu", xrefs=("MSH:D1", "MeSH:D2", "MSH:"))

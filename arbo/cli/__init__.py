@@ -72,7 +72,7 @@ def main() -> None:
 
         if not isinstance(error, ArboError):
             raise
-        from arbo import console
+        from arbo.cli import console
 
         console.complain(str(error))
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)

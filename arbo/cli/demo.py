@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli.options import Json
+from arbo.data.corpus import Corpus
 
 if TYPE_CHECKING:
-    from arbo.result import Link, Result
+    from arbo.results.result import Result
+    from arbo.results.run import Link
 
 
 def demo(
@@ -24,16 +26,16 @@ def demo(
 
     The sample is a small invented collection: bulletins of an island research station. No network, no weights.
     """
-    from arbo import Linker, console, load_sample
+    from arbo import Linker, load_sample
+    from arbo.cli import console
+    from arbo.files import check_writable
     from arbo.progress import bars
-    from arbo.readers.jsonl import write_jsonl
-    from arbo.store import check_writable
 
     documents, kb = load_sample()
     if files is not None:
         check_writable(files / "documents.jsonl")
         files.mkdir(parents=True, exist_ok=True)
-        write_jsonl(documents, files / "documents.jsonl")
+        Corpus.of(documents).to_jsonl(files / "documents.jsonl")
         kb.to_jsonl(files / "entities.jsonl")
         console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
     result = Linker(kb, announce=bars).link(documents)

@@ -24,8 +24,8 @@ from arbo.cli.options import (
 from arbo.cli.reporting import check_jsonl_output
 
 if TYPE_CHECKING:
-    from arbo.documents import Corpus
-    from arbo.knowledge_base import KnowledgeBase
+    from arbo.data.corpus import Corpus
+    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.spans.evaluation import FoundScores
     from arbo.spans.finding import Finder, Found
 
@@ -66,7 +66,7 @@ def spans(
     Mentions that the documents have are not looked at. If there are any, what is found is scored against them, or
     against those of `--types` alone.
     """
-    from arbo import console
+    from arbo.cli import console
 
     if out is not None:
         check_jsonl_output(out, docs, kb)
@@ -76,9 +76,7 @@ def spans(
     found = find_in(documents, base, finder)
     scores = scores_against(documents, found.corpus, base, [base.entities[at.entity].id for at in found.proposals])
     if out is not None:
-        from arbo.readers.jsonl import write_jsonl
-
-        write_jsonl(found.corpus, out)
+        Corpus.of(found.corpus).to_jsonl(out)
     if as_json:
         console.print_json(
             {
@@ -110,7 +108,7 @@ def spans(
 
 def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
     """Find mentions in documents; say how many of their own are not looked at, and what to do if none is found."""
-    from arbo import console
+    from arbo.cli import console
     from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, PairFinder, find
 

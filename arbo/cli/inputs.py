@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, MethodName, OnError, SearchName
 
 if TYPE_CHECKING:
-    from arbo.config import LinkerConfig
-    from arbo.documents import Corpus
-    from arbo.encoders import (
-        CrossEncoder,
-        CrossEncoderConfig,
-        DualEncoder,
-        Encoder,
-        EncoderConfig,
-        LabelAttentionConfig,
-    )
-    from arbo.knowledge_base import KnowledgeBase
+    from arbo.data.corpus import Corpus
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.encoders.cross import CrossEncoder
+    from arbo.encoders.cross_config import CrossEncoderConfig
+    from arbo.encoders.dual import DualEncoder
+    from arbo.encoders.encoder import Encoder
+    from arbo.encoders.encoder_config import EncoderConfig
+    from arbo.linking.config import LinkerConfig
+    from arbo.spans.config import LabelAttentionConfig
     from arbo.spans.finding import Finder
     from arbo.training.config import LoopConfig
 
@@ -43,8 +41,8 @@ def linker_config(
         UsageError: the file was tuned with a reranker that was asked otherwise, so that its thresholds would not fit.
 
     """
-    from arbo.config import LinkerConfig, tuned_reranker
     from arbo.errors import UsageError
+    from arbo.linking.config import LinkerConfig, tuned_reranker
 
     settings = LinkerConfig() if config is None else LinkerConfig.from_json(config)
     asked = {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
@@ -87,9 +85,9 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
         UsageError: the configuration was tuned with another encoder, whose thresholds would not fit.
 
     """
-    from arbo.config import tuned_encoder
+    from arbo.encoders.model_folder import same_model
     from arbo.errors import UsageError
-    from arbo.store import same_model
+    from arbo.linking.config import tuned_encoder
 
     settings = (tuned_encoder(tuned) if tuned else None) or {}
     encoder = encoder_like(settings, tuned, model, encoder_config, cache)
@@ -106,7 +104,9 @@ def encoder_like(
     settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
 ) -> Encoder:
     """Return the encoder that is named, else the one of these settings, which a file has, else that of n-grams."""
-    from arbo.encoders import DualEncoder, EncoderConfig, NgramEncoder
+    from arbo.encoders.dual import DualEncoder
+    from arbo.encoders.encoder_config import EncoderConfig
+    from arbo.encoders.ngrams import NgramEncoder
     from arbo.errors import UsageError
 
     if model is None:
@@ -142,10 +142,10 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
         UsageError: the configuration was tuned with another one, or with none.
 
     """
-    from arbo.config import tuned_reranker
-    from arbo.encoders import CrossEncoder
+    from arbo.encoders.cross import CrossEncoder
+    from arbo.encoders.model_folder import same_model
     from arbo.errors import UsageError
-    from arbo.store import same_model
+    from arbo.linking.config import tuned_reranker
 
     settings = (tuned_reranker(tuned) if tuned else None) or {}
     name = model or settings.get("model")
@@ -203,7 +203,7 @@ def _cache_folder() -> Path:
 
 def read_kb(path: Path, format_: KnowledgeBaseFormat, xrefs: list[str] | None) -> KnowledgeBase:
     """Read a knowledge base, seen through its xrefs of these prefixes if any are named."""
-    from arbo import console
+    from arbo.cli import console
     from arbo.readers import read_knowledge_base
 
     kb = read_knowledge_base(path, format_.value)
@@ -216,7 +216,7 @@ def read_kb(path: Path, format_: KnowledgeBaseFormat, xrefs: list[str] | None) -
 
 def read_documents(path: Path, format_: DocumentFormat, types: list[str] | None, on_error: OnError) -> Corpus:
     """Read documents, with the mentions of these types alone if any are named."""
-    from arbo import console
+    from arbo.cli import console
     from arbo.readers import read_documents
 
     documents = read_documents(path, format_.value, types=types, on_error=on_error.value)
@@ -227,7 +227,7 @@ def read_documents(path: Path, format_: DocumentFormat, types: list[str] | None,
 
 def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     """Say how many mentions of training documents have an entity."""
-    from arbo import console
+    from arbo.cli import console
 
     annotated = [
         (mention.gold, document.domain) for document in documents for mention in document.mentions if mention.gold

@@ -27,7 +27,7 @@ def stats(
     as_json: Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
-    from arbo import console
+    from arbo.cli import console
     from arbo.readers import read_knowledge_base
 
     base = read_knowledge_base(kb, kb_format.value)
@@ -53,7 +53,7 @@ def validate(
     any of them the exit code is 3. Warnings, such as names that several entities share, are for you to judge; with
     warnings alone it is 0.
     """
-    from arbo import console
+    from arbo.cli import console
     from arbo.readers import read_knowledge_base
 
     base = read_knowledge_base(kb, kb_format.value, on_error="skip")
@@ -94,7 +94,7 @@ def add_names(
     A name goes to the entity that it was annotated with most often, and is no alias of any other then. Never take the
     names from the documents that you evaluate on.
     """
-    from arbo import console
+    from arbo.cli import console
 
     check_jsonl_output(out, kb, docs)
     base = read_kb(kb, kb_format, kb_xrefs)

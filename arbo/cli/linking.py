@@ -42,9 +42,9 @@ from arbo.cli.options import (
 from arbo.cli.reporting import check_outputs, drawing
 
 if TYPE_CHECKING:
-    from arbo.documents import Corpus
+    from arbo.data.corpus import Corpus
     from arbo.linker import Linker
-    from arbo.result import Result
+    from arbo.results.result import Result
     from arbo.spans.evaluation import FoundScores
 
 
@@ -81,7 +81,7 @@ def link(
     """
     from arbo import Linker, UsageError
     from arbo.progress import bars
-    from arbo.store import check_replaceable
+    from arbo.results.run_folder import check_replaceable
 
     if find_mentions is None and format_ is DocumentFormat.text:
         raise UsageError("in files of text no mention is marked: find them with --find-mentions dictionary")
@@ -123,9 +123,9 @@ def discover(
 ) -> None:
     """Cluster mentions across documents without a knowledge base: every cluster is an entity."""
     from arbo import Linker, UsageError
-    from arbo.config import tuned_reranker
+    from arbo.linking.config import tuned_reranker
     from arbo.progress import bars
-    from arbo.store import check_replaceable
+    from arbo.results.run_folder import check_replaceable
 
     settings = linker_config(config, None, k, threshold, search)
     if config and tuned_reranker(config):
@@ -169,9 +169,10 @@ def tune(
     With a knowledge base the best accuracy is sought, NIL decisions included, or with `--nil` their F1 alone; without
     one the best ARI.
     """
-    from arbo import Linker, LinkerConfig, UsageError, console
+    from arbo import Linker, LinkerConfig, UsageError
+    from arbo.cli import console
+    from arbo.files import check_writable, write_json
     from arbo.progress import bars
-    from arbo.store import check_writable, write_json
 
     if (kb is None) != (kb_format is None):
         raise UsageError("--kb and --kb-format go together")
@@ -235,7 +236,7 @@ def _run(
 
     Score found mentions against the annotated ones, if these are given.
     """
-    from arbo import console
+    from arbo.cli import console
 
     if not dry_run:
         result = linker.discover(documents) if linker.kb is None else linker.link(documents)
@@ -253,7 +254,7 @@ def _run(
 
 def _finish(result: Result, out: Path, as_json: bool, scores: FoundScores | None) -> None:
     """Save a result and say what came out."""
-    from arbo import console
+    from arbo.cli import console
 
     result.save(out)
     for note, count in result.manifest["notes"]["gold"].items():

@@ -11,10 +11,10 @@ from arbo.cli.inputs import changed, overridden, read_documents, read_kb, readin
 from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, OnError
 
 if TYPE_CHECKING:
-    from arbo.documents import Corpus
-    from arbo.encoders import LabelAttentionConfig
+    from arbo.data.corpus import Corpus
+    from arbo.data.knowledge_base import KnowledgeBase
     from arbo.encoders.tower import Tower
-    from arbo.knowledge_base import KnowledgeBase
+    from arbo.spans.config import LabelAttentionConfig
     from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 
 
@@ -59,7 +59,8 @@ def refuse(preset: str, meaningless: Mapping[str, object]) -> None:
 
 def align(given: Given) -> None:
     """Train by the preset `self-alignment`."""
-    from arbo import DualEncoder, console
+    from arbo import DualEncoder
+    from arbo.cli import console
     from arbo.progress import bars
     from arbo.training.presets import SELF_ALIGNMENT
     from arbo.training.self_alignment import train_self_alignment
@@ -93,7 +94,7 @@ def align(given: Given) -> None:
 
 def attend(given: Given) -> None:
     """Train by the preset `oslat`."""
-    from arbo import console
+    from arbo.cli import console
     from arbo.progress import bars
     from arbo.spans.model import LabelAttention
     from arbo.training.annotated_texts import AnnotatedTexts
@@ -167,7 +168,7 @@ def _settings(given: Given) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
 def _start(given: Given) -> tuple[Tower, LabelAttentionConfig]:
     """Return the transformer to begin with, and what it reads: names pooled as by the encoder it is of, if possible."""
     from arbo import DualEncoder, UsageError
-    from arbo.encoders.label_attention_config import POOLINGS
+    from arbo.spans.config import POOLINGS
     from arbo.training.presets import OSLAT
 
     encoder = DualEncoder.from_pretrained(given.encoder)

@@ -41,7 +41,7 @@ def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]
 def check_outputs(inputs: Iterable[Path], save: Sequence[Path] | None, plot: Path | None = None) -> None:
     """Raise before the work is done where its results could not be written after it, or would replace an input."""
     from arbo import UsageError
-    from arbo.store import check_writable
+    from arbo.files import check_writable
     from eval import plots, report
 
     given = {path.resolve() for path in inputs}
@@ -63,7 +63,7 @@ def check_outputs(inputs: Iterable[Path], save: Sequence[Path] | None, plot: Pat
 def check_jsonl_output(out: Path, *inputs: Path) -> None:
     """Make the folder of JSON lines to be written; raise where it could not be, or would replace an input."""
     from arbo import UsageError
-    from arbo.store import check_writable
+    from arbo.files import check_writable
 
     if not out.name.lower().endswith((".jsonl", ".jsonl.gz")):
         raise UsageError(f"--out {out}: the file's ending must be .jsonl or .jsonl.gz")

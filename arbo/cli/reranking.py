@@ -30,9 +30,9 @@ from arbo.cli.options import (
 from arbo.training.config import RerankingConfig
 
 if TYPE_CHECKING:
-    from arbo.candidates import Candidates
-    from arbo.knowledge_base import KnowledgeBase
-    from arbo.result import Result
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.results.result import Result
+    from arbo.retrieval.candidates import Candidates
 
 
 class RerankerPresets(StrEnum):
@@ -136,8 +136,9 @@ def train_reranker(
     What is under way stands in the folder OUT.training, the candidates too, and log.jsonl with the figures of every
     step: after an interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
     """
-    from arbo import CrossEncoder, DualEncoder, Linker, Result, UsageError, console
-    from arbo.encoders import CROSS_PRESETS
+    from arbo import CrossEncoder, DualEncoder, Linker, Result, UsageError
+    from arbo.cli import console
+    from arbo.encoders.cross_config import CROSS_PRESETS
     from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS, RerankingPresetName
     from arbo.training.reranking import train_reranker as train

@@ -13,7 +13,7 @@ from arbo.cli.options import DocumentFormat, Json, OnError, Run
 from arbo.cli.reporting import Save, Seed, check_outputs, drawing, name_systems, save_report
 
 if TYPE_CHECKING:
-    from arbo.evaluation import Evaluation
+    from arbo.results.evaluation import Evaluation
 
 
 def evaluate(
@@ -51,8 +51,9 @@ def evaluate(
     Intervals come from samples of the documents; with several runs of the same documents, stars mark scores that differ
     from those of the first.
     """
-    from arbo import Result, UsageError, console
-    from arbo.evaluation import evaluate_together
+    from arbo import Result, UsageError
+    from arbo.cli import console
+    from arbo.results.evaluation import evaluate_together
     from eval import Report, Resampling
 
     if (train is None) != (format_ is None):
@@ -93,7 +94,8 @@ def explain(
     """Say why mentions of a run were decided as they were: the path from the entity, or what kept it away."""
     from dataclasses import asdict
 
-    from arbo import Result, UsageError, console
+    from arbo import Result, UsageError
+    from arbo.cli import console
 
     result = Result.load(run)
     unknown = [id_ for id_ in mention if id_ not in result.row_of]

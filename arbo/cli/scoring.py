@@ -62,7 +62,7 @@ def score(
     a mention that is there twice the first counts. Both are told on stderr, and so are files without any mention and
     documents that have another number of words than in KEY.
     """
-    from arbo import console
+    from arbo.cli import console
     from arbo.progress import bars
     from eval import Report, Resampling, coreference_by_document
 
@@ -96,7 +96,8 @@ def score(
 
 
 def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
-    from arbo import DataError, console
+    from arbo import DataError
+    from arbo.cli import console
     from eval import FileFormatError, read_clusters, read_conll
 
     if format_ is None:
@@ -118,7 +119,7 @@ def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
 
 def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> None:
     """Say which documents have another number of words than in the key: a missing line shifts all mentions after it."""
-    from arbo import console
+    from arbo.cli import console
 
     other = [
         f"{document!r:.60} ({n:,}, in the key {key.n_words[document]:,})"
@@ -135,7 +136,7 @@ def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocumen
 
 def _tell_unpaired(name: str, pair: PairedCounts) -> None:
     """Say which documents have no partner, and where the two files hardly are about the same."""
-    from arbo import console
+    from arbo.cli import console
 
     n_missing, n_documents = len(pair.missing), len(pair.documents)
     if pair.missing:

@@ -176,7 +176,8 @@ def train(
     and --seed are for both. Documents are read sentence by sentence, as `arbo spans --encoder model` will read them;
     --dev chooses the score from which on an entity is in one.
     """
-    from arbo import DualEncoder, UsageError, console
+    from arbo import DualEncoder, UsageError
+    from arbo.cli import console
     from arbo.progress import bars
     from arbo.training.dual import train as train_encoder
     from arbo.training.presets import PRESETS, PresetName

@@ -62,7 +62,8 @@ def nil_split(
     the definitions of their entities.
     """
     import arbo
-    from arbo import UsageError, console
+    from arbo import UsageError
+    from arbo.cli import console
     from arbo.readers.obo import read_obo_parents
 
     parts = name_systems(docs, what="part")

@@ -1,7 +1,7 @@
 """The cross-encoder: a transformer that reads a mention and an entity together, and says how well they fit.
 
 It sees what a dual-encoder cannot, which words of the one answer to which of the other, and pays for it: every pair is
-read anew. So it is asked about the candidates of a first stage alone, see `arbo.reranker`.
+read anew. So it is asked about the candidates of a first stage alone, see `arbo.retrieval.reranking`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.dual import DualEncoder
-from arbo.encoders.encoder import MentionInput
 from arbo.encoders.model_folder import load_single, save_model
 from arbo.encoders.templates import FieldTokens, TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
 

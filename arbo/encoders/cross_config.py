@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Literal, Self, get_args
+from typing import ClassVar, Literal, Self, get_args
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.errors import UsageError
@@ -21,6 +21,9 @@ class CrossEncoderConfig:
 
     Both are one sequence, the entity's part behind the mention's. The defaults are those of the ArboEL paper (3.3).
     """
+
+    format: ClassVar[str] = "arbo-cross-encoder"
+    kind: ClassVar[str] = "a cross-encoder"
 
     mention: str = "[CLS] {left} [START] {mention} [END] {right} [SEP]"
     """Template of a mention, with the fields of `EncoderConfig.mention`."""
@@ -40,7 +43,7 @@ class CrossEncoderConfig:
     """What a first stage's similarity is multiplied with before it is added to the score, in training too: the
     cross-encoder then learns where the first stage errs. 0 leaves it out, as the papers do."""
     entity_threshold: float = 0.5
-    """Default threshold on 1 minus the probability of an entity among the candidates, see `arbo.reranker`."""
+    """Default threshold on 1 minus the probability of an entity among the candidates, see `Linker.reranker`."""
 
     def __post_init__(self) -> None:
         if self.pooling not in get_args(PairPooling):

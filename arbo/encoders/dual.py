@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from arbo.data.entities import Entity
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.embedding_store import EmbeddingStore
-from arbo.encoders.encoder import DEFAULT_THRESHOLD, MentionInput
+from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.minilm import MINILM, minilm_folder
 from arbo.encoders.model_folder import load_model, save_model
@@ -22,7 +25,6 @@ from arbo.encoders.templates import Speller
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import UsageError
-from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.arrays import Floats, Ids
 from clustering.comparison import Embeddings

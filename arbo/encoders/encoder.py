@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, Protocol, Self
 
-from arbo.documents import Document, Mention
-from arbo.knowledge_base import KnowledgeBase
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.comparison import Embeddings
 from clustering.vectors import Metric
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
 """Thresholds on (entity, mention) edges for vectors that nothing is known of, see DECISIONS.md, note 13."""
-
-
-class MentionInput(NamedTuple):
-    """A mention as an encoder sees it."""
-
-    name: str
-    """Its text, abbreviations that the document defines written out."""
-    mention: Mention
-    document: Document
 
 
 class Encoder(Protocol):

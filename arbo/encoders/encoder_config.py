@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
+from arbo.encoders.pooling import POOLINGS, Pooling
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Template
-from arbo.encoders.tower import POOLINGS, Pooling
 from arbo.errors import UsageError
 from arbo.settings import read_json, settings_of
 from clustering.vectors import METRICS, Metric
@@ -23,6 +23,9 @@ class EncoderConfig:
     The defaults suit a general sentence encoder that was never trained to link: names without context. What ArboEL
     trains is `EncoderConfig.in_context()`.
     """
+
+    format: ClassVar[str] = "arbo-model"
+    kind: ClassVar[str] = "a dual-encoder"
 
     mention: str = "[CLS] {mention} [SEP]"
     """Template of a mention; fields: left, mention, right."""

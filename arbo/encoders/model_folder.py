@@ -9,38 +9,48 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
-from os import PathLike
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import DataError, UsageError
+from arbo.files import (
+    Format,
+    PathLike,
+    check_hashes,
+    check_manifest,
+    check_replaceable,
+    files_in,
+    json_ready,
+    sha256_of,
+    version_of,
+    whole_folder,
+)
 from arbo.settings import read_json
-from arbo.store import beside, check_writable, move_into_place, sha256_of, version_of
 
-AnyConfig = EncoderConfig | CrossEncoderConfig | LabelAttentionConfig
-Config = TypeVar("Config", bound=AnyConfig)
 
-FORMATS: Mapping[str, type[AnyConfig]] = {
-    "arbo-model": EncoderConfig,
-    "arbo-cross-encoder": CrossEncoderConfig,
-    "arbo-label-attention": LabelAttentionConfig,
-}
-FORMAT_VERSION = 1
-_CALLED: Mapping[type, str] = {
-    EncoderConfig: "a dual-encoder",
-    CrossEncoderConfig: "a cross-encoder",
-    LabelAttentionConfig: "a label-attention model (of arbo train --preset oslat)",
-}
+class ModelConfig(Protocol):
+    """The settings of a kind of model, which say how its folders are told apart."""
+
+    format: ClassVar[str]
+    """What its manifest calls it."""
+    kind: ClassVar[str]
+    """What people call it, with an article."""
+
+    @classmethod
+    def from_dict(cls, values: object, *, file: str | None = None) -> Self:
+        """Make settings of named values."""
+
+
+Config = TypeVar("Config", bound=ModelConfig)
+
+_VERSION = 1
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
-_KEYS = {"format": str, "format_version": int, "versions": dict, "config": dict, "shared": bool, "files": dict}
+_KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
 _MEND = "save the model again, or fetch it again"
 
 
@@ -61,7 +71,7 @@ class _Manifest(NamedTuple, Generic[Config]):
     """SHA-256 of each file, by its name relative to the folder."""
 
 
-def save_model(mention: Tower, entity: Tower, config: AnyConfig, folder: str | PathLike[str]) -> None:
+def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
     """Write towers and configuration beside their place, then move them there in one step.
 
     An earlier model of arbo is replaced, and nothing else ever is.
@@ -71,31 +81,26 @@ def save_model(mention: Tower, entity: Tower, config: AnyConfig, folder: str | P
 
     """
     target = Path(folder).resolve()
-    check_replaceable(target)
-    partial = beside(target, "partial")
+    check_model_replaceable(target)
     shared = mention is entity
     try:
-        for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
-            tower.save(place)
-        manifest = {
-            "format": next(name for name, kind in FORMATS.items() if kind is type(config)),
-            "format_version": FORMAT_VERSION,
-            "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
-            "config": asdict(config),
-            "shared": shared,
-            "files": {name: sha256_of(partial / name) for name in _files(partial)},
-        }
-        (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-        move_into_place(partial, target)
+        with whole_folder(target) as partial:
+            for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
+                tower.save(place)
+            manifest = {
+                "format": config.format,
+                "format_version": _VERSION,
+                "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
+                "config": asdict(config),  # type: ignore[call-overload]  # all of them are dataclasses
+                "shared": shared,
+                "files": {name: sha256_of(partial / name) for name in files_in(partial)},
+            }
+            (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     except Exception as error:  # transformers and safetensors raise whatever their parts raise
         raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
-def load_model(
-    name: str | PathLike[str], *, revision: str | None, device: str | None, precision: Precision
-) -> SavedModel:
+def load_model(name: PathLike, *, revision: str | None, device: str | None, precision: Precision) -> SavedModel:
     """Load a model that arbo saved, or one tower of any other model; see `Tower.load` for arguments and errors.
 
     Raises:
@@ -114,7 +119,7 @@ def load_model(
 
 
 def load_single(
-    name: str | PathLike[str], kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
+    name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
     """Load a model of one tower that arbo saved, such as a cross-encoder, by what configures it; see `load_model`.
 
@@ -125,29 +130,21 @@ def load_single(
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)
     if manifest is None:
-        raise DataError(f"this is a transformer, not {_CALLED[kind]} that arbo saved; name one", file=str(folder))
+        raise DataError(f"this is a transformer, not {kind.kind} that arbo saved; name one", file=str(folder))
     _check_files(folder, manifest.files)
     return Tower.load(folder, device=device, precision=precision), manifest.config
 
 
-def check_replaceable(target: Path) -> None:
+def check_model_replaceable(target: Path) -> None:
     """Raise unless a model may be written here: nothing there, an empty folder, or an earlier model of arbo."""
-    check_writable(target)
-    if target.is_dir():
-        manifest, found = _read_manifest(target), set(_files(target))
-        if manifest is not None:
-            foreign = sorted(found - {MANIFEST, *manifest.files})
-            if foreign:
-                raise UsageError(
-                    f"{target} is a model folder that holds other files too ({', '.join(foreign[:3])}); "
-                    "writing a model would delete them: move them, or name another folder"
-                )
-            return
-        if not found:
-            return
-    elif not target.exists():
-        return
-    raise UsageError(f"{target} exists and is not a model that arbo saved; name another folder, or remove it first")
+
+    def files_of(folder: Path) -> list[str]:
+        values = read_json(folder / MANIFEST, "what arbo knows of the model")
+        if not isinstance(values, dict) or not isinstance(values.get("files"), dict):
+            raise DataError("this is not of a model that arbo saved", file=str(folder / MANIFEST))
+        return list(values["files"])
+
+    check_replaceable(target, "model that arbo saved", MANIFEST, files_of)
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
@@ -155,62 +152,34 @@ def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
     return (folder,) if shared else tuple(folder / tower for tower in TOWERS)
 
 
-def _files(folder: Path) -> list[str]:
-    """Name all that is in a folder and its subfolders."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return sorted(path.relative_to(folder).as_posix() for path in found)
-
-
 def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
-    """Read what arbo wrote beside a model of this kind."""
-    manifest = _read_manifest(folder)
-    if manifest is None:
-        return None
-    if not isinstance(manifest.config, kind):
-        raise DataError(
-            f"this is {_CALLED[type(manifest.config)]}; what is wanted here is {_CALLED[kind]}", file=str(folder)
-        )
-    return _Manifest(manifest.config, manifest.shared, manifest.files)
-
-
-def _read_manifest(folder: Path) -> _Manifest[AnyConfig] | None:
-    """Read what arbo wrote beside a model; None where it did not."""
+    """Read what arbo wrote beside a model of this kind; None where it did not."""
     path = folder / MANIFEST
     if not path.is_file():
         return None
-    values, file = read_json(path, "what arbo knows of the model"), str(path)
-    kind = FORMATS.get(str(values.get("format"))) if isinstance(values, dict) else None
-    if kind is None:
-        raise DataError(f"this is not of a model that arbo saved ({' or '.join(map(repr, FORMATS))})", file=file)
-    written_by = values.get("format_version")
-    if isinstance(written_by, int) and written_by > FORMAT_VERSION:
-        raise DataError(
-            f"the model was saved by a newer arbo (format {written_by}, this one reads up to {FORMAT_VERSION}); "
-            "run: pip install --upgrade arbo",
-            file=file,
-        )
-    unknown = sorted(set(values) - set(_KEYS))
+    values = read_json(path, "what arbo knows of the model")
+    format_ = Format(kind.format, _VERSION, _KEYS, f"{kind.kind} that arbo saved", _MEND)
+    manifest = check_manifest(values, format_, path)
+    unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
     if unknown:
-        raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {', '.join(_KEYS)}", file=file)
-    wrong = [name for name, expected in _KEYS.items() if type(values.get(name)) is not expected]
-    if wrong or written_by != FORMAT_VERSION:
-        raise DataError(f"it is incomplete: {', '.join(wrong or ['format_version'])}; {_MEND}", file=file)
-    config = kind.from_dict(values["config"], file=file)
-    return _Manifest(config, values["shared"], values["files"])
+        known = ", ".join(("format", "format_version", *_KEYS))
+        raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {known}", file=str(path))
+    config = kind.from_dict(manifest["config"], file=str(path))
+    return _Manifest(config, manifest["shared"], manifest["files"])
 
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
     """Raise unless the files are those that were saved; what holds no weights may lie beside them."""
-    found = _files(folder)
-    for name, digest in digests.items():
-        file = str(folder / name)
-        try:
-            if name not in found:  # which also keeps names such as /dev/zero from being opened
-                raise DataError(f"the file is missing; {_MEND}", file=file)
-            if sha256_of(folder / name) != digest:
-                raise DataError(f"the file is not the one that was saved; {_MEND}", file=file)
-        except OSError as error:
-            raise DataError(f"the file cannot be read ({error.strerror}); {_MEND}", file=file) from None
-    for name in found:
+    check_hashes(folder, digests, _MEND)
+    for name in files_in(folder):
         if name.endswith(".safetensors") and name not in digests:
             raise DataError(f"the file was not saved with the model; remove it, or {_MEND}", file=str(folder / name))
+
+
+def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Compare settings of two models, wherever they were loaded from: the weights say what a model is."""
+    return _without_place(one) == _without_place(other)
+
+
+def _without_place(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: json_ready(value) for name, value in settings.items() if name != "model"}

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.encoders.encoder import MentionInput
-from arbo.knowledge_base import KnowledgeBase
-from arbo.names import normalize_name
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
+from arbo.text.names import normalize_name
 from clustering.vectors import Metric, Vectors
 
 Floats = npt.NDArray[np.float64]

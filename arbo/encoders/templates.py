@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.errors import DataError, UsageError
-from arbo.text import check_text
+from arbo.text.checks import check_text
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

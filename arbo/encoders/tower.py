@@ -14,11 +14,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from arbo.encoders.batching import batch_end, packs
+from arbo.encoders.pooling import Pooling, TokenVectors, n_vectors, pool
 from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_pretrained, save_pretrained
+from arbo.encoders.projection import linear_of, load_projection
 from arbo.encoders.templates import TokenRow
 from arbo.errors import ArboError, DataError, UsageError
 from clustering.arrays import Floats, Ids, ranges
@@ -28,26 +31,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Pooling = Literal["cls", "mean", "mention", "tokens"]
 Precision = Literal["float32", "bfloat16", "float16"]
 
-POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 # A batch this large fills the device; a larger one only pads more (measured on two cores for the processor).
 _TOKENS_A_BATCH = {"cpu": 2048}
 _TOKENS_A_BATCH_ELSEWHERE = 65536
-
-
-class TokenVectors(NamedTuple):
-    """Vectors of the tokens of several rows, padded to the longest; float32 or coarser."""
-
-    hidden: torch.Tensor
-    """(rows, tokens, hidden size)."""
-    mask: torch.Tensor
-    """(rows, tokens): 1 where a row has a token, and 0 behind its end."""
-    focus: torch.Tensor
-    """(rows, tokens): 1 where the token is of the mention, or of the name."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -99,7 +89,7 @@ class Tower:
         import torch
 
         model, tokenizer = load_pretrained(folder, precision=precision)
-        projection = _load_projection(folder / PROJECTION, model.config.hidden_size)
+        projection = load_projection(folder / PROJECTION, model.config.hidden_size)
         place = device or _best_device()
         try:
             model = model.to(torch.device(place))
@@ -139,7 +129,7 @@ class Tower:
         weight = torch.empty(dim, model.config.hidden_size)
         torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
         weights = {"weight": weight, "bias": torch.zeros(dim)} if bias else {"weight": weight}
-        return Tower.of(model, tokenizer, _linear(weights).to(model.device))
+        return Tower.of(model, tokenizer, linear_of(weights).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
         """Return a copy with further special tokens, each beginning as the mean of the tokens that spelt it."""
@@ -327,54 +317,6 @@ class Tower:
             raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {n:,} texts{hint}")
 
 
-def n_vectors(row: TokenRow, pooling: Pooling) -> int:
-    """Return of how many vectors a row of tokens is made: one, or one for each token, special ones too."""
-    return len(row.ids) if pooling == "tokens" else 1
-
-
-def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
-    """Return where a batch ends that begins at a place of ascending lengths: within a budget of tokens, one at least.
-
-    >>> batch_end([2, 3, 3, 9], 0, 9), batch_end([2, 3, 3, 9], 3, 1)
-    (3, 4)
-    """
-    end = begin + 1
-    while end < len(lengths) and (end + 1 - begin) * lengths[end] <= budget:
-        end += 1
-    return end
-
-
-def packs(lengths: Sequence[int], budget: int) -> Iterator[slice]:
-    """Divide ascending lengths into batches, see `batch_end`.
-
-    >>> list(packs([2, 3, 3, 9], 9))
-    [slice(0, 3, None), slice(3, 4, None)]
-    """
-    begin = 0
-    while begin < len(lengths):
-        end = batch_end(lengths, begin, budget)
-        yield slice(begin, end)
-        begin = end
-
-
-def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling: Pooling) -> torch.Tensor:
-    """Make one vector of a row's token vectors: (rows, tokens, dim) to (rows, 1, dim), in float32.
-
-    ``"cls"`` takes the first, ``"mean"`` the mean over all tokens in ``mask``, ``"mention"`` that over those in
-    ``focus``, or over all where a mention has no token of its own; ``"tokens"`` leaves all of them as they are. What
-    ``mask`` leaves out is zeros in the means alone.
-    """
-    hidden = hidden.float()
-    if pooling == "tokens":
-        return hidden
-    if pooling == "cls":
-        return hidden[:, :1]
-    if pooling == "mention":
-        mask = focus + mask * (focus.sum(dim=1, keepdim=True) == 0)
-    weight = mask.unsqueeze(-1).float()
-    return (hidden * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp(min=1)
-
-
 @contextmanager
 def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
     """Put modules into evaluation mode; each part of them is left in the mode that it was in."""
@@ -386,44 +328,6 @@ def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
-
-
-def load_linear(file: Path) -> torch.nn.Linear:
-    """Read a linear layer, such as a projection.
-
-    Raises:
-        DataError: it is none.
-
-    """
-    from safetensors.torch import load_file
-
-    try:
-        weights = load_file(file)
-        if "weight" not in weights or weights["weight"].ndim != 2:
-            raise ValueError("it has no matrix `weight`")
-        return _linear(weights)
-    except Exception as error:  # of the file, of safetensors, of torch
-        raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
-
-
-def _load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read a projection of vectors of this length, if there is one."""
-    if not file.is_file():
-        return None
-    linear = load_linear(file)
-    if linear.in_features != hidden:
-        raise DataError(f"it projects {linear.in_features} numbers, the model makes {hidden}", file=str(file))
-    return linear
-
-
-def _linear(weights: Mapping[str, torch.Tensor]) -> torch.nn.Linear:
-    """Make a linear layer of its weights, in float32."""
-    import torch
-
-    out, into = weights["weight"].shape
-    linear = torch.nn.Linear(into, out, bias="bias" in weights, device="meta")
-    linear.load_state_dict(weights, assign=True)
-    return linear.float().eval()
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:

@@ -13,9 +13,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.encoders.encoder import DEFAULT_THRESHOLD, MentionInput
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.encoder import DEFAULT_THRESHOLD
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from clustering.vectors import Metric, Vectors
 

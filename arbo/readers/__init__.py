@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import KnowledgeBase
-from arbo.readers.files import PathLike
-from arbo.readers.records import OnError
+from arbo.files import PathLike
 
 DOCUMENT_FORMATS = {
     "blink": "arbo.readers.blink:read_blink",

@@ -21,18 +21,20 @@ as a `label_id` would be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from arbo.documents import Corpus, Document, Mention, mention_ids
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.entities import Entity
+from arbo.data.fields import Convert, fields, string, string_or_null
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.objects import parse
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.readers.fields import Convert, fields, string, string_or_null
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.jsonl import parse
-from arbo.readers.records import Item, OnError, Records
-from arbo.readers.zeshel import numbered
+from arbo.files import PathLike
+from arbo.readers.files import read_records
 
 SUFFIXES = (".jsonl",)
 
@@ -44,23 +46,15 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read the mentions of a file, or of all `.jsonl` files of a folder, each as a document of its own."""
     records: Records[Document] = Records("documents", on_error)
-    _read(path, _document, records)
+    read_records(path, SUFFIXES, _document, records)
     return Corpus(records, records.notes)
 
 
 def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a file, or of all `.jsonl` files of a folder."""
     records: Records[Entity] = Records("entities", on_error)
-    _read(path, _entity, records)
+    read_records(path, SUFFIXES, _entity, records)
     return KnowledgeBase(records, records.notes)
-
-
-def _read(path: PathLike, build: Callable[[str, Path, int], Item], records: Records[Item]) -> None:
-    for file in data_files(path, SUFFIXES):
-        for number, line in read_lines(file):
-            if line.strip():
-                with records.record(file, number):
-                    records.add(build(line, file, number), file, number)
 
 
 def _document(line: str, file: Path, number: int) -> Document:
@@ -86,14 +80,14 @@ def _blank(left: str, right: str) -> str:
 def _gold(label: str | int | None, world: str | None) -> tuple[str, ...] | None:
     if label is None or label in ("", "-1") or (isinstance(label, int) and label < 0):
         return None
-    return (numbered(world, label) if world is not None and isinstance(label, int) else str(label),)
+    return (f"{world}/{label}" if world is not None and isinstance(label, int) else str(label),)
 
 
 def _entity(line: str, file: Path, number: int) -> Entity:
     values = _values(line, "an entity", _ENTITY, ("title",))
     world = values.get("world")
     names = [str(values[key]).rpartition("curid=")[2].strip() for key in _ENTITY_IDS if values.get(key) is not None]
-    first, *others = names or [numbered(world, number - 1) if world is not None else str(number - 1)]
+    first, *others = names or [f"{world}/{number - 1}" if world is not None else str(number - 1)]
     definition = (values.get("text") or "").strip() or None
     return Entity(first, values["title"], definition=definition, alternative_ids=tuple(others), domain=world)
 

@@ -33,10 +33,13 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, cast
 
-from arbo.documents import Corpus, Document, Mention, Span, text_of
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, text_of
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.readers.files import PathLike, data_files, decode, read_text, sound
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import data_files, decode, read_text, sound
+from arbo.text.checks import Span
 
 TEXT, ANNOTATIONS = SUFFIXES = (".txt", ".ann")
 ARCHIVES = (".tar.gz", ".tgz")

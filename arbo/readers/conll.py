@@ -23,18 +23,19 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.documents import Corpus, Document, Mention, Span, mention_ids
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import Block, read_blocks, read_lines
+from arbo.text.sentences import lay_out
 from eval.conll import BracketError, Chains, columns_of, is_comment
 
 SUFFIXES = (".conll", "_conll")
 
 _BEGIN, _END = "#begin document", "#end document"
 _NAME = re.compile(r"\((.*)\);(?: *part +(\S+))?")
-
-Lines = list[tuple[int, str]]
 
 
 class _Word(NamedTuple):
@@ -46,34 +47,13 @@ class _Word(NamedTuple):
 def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
     records: Records[Document] = Records("documents", on_error)
-    for file in data_files(path, SUFFIXES):
-        for lines in _parts(file, records):
-            first_line = lines[0][0]
-            with records.record(file, first_line):
-                records.add(_document(lines, file, records), file, first_line)
+    read_blocks(path, SUFFIXES, _parts, _document, records)
     return Corpus(records, records.notes)
 
 
-def lay_out(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[Span]]]:
-    r"""Return sentences of words as a text, and where each word is in it.
-
-    >>> lay_out([["A", "cat", "."], ["It", "sat"]])
-    ('A cat .\nIt sat', [[(0, 1), (2, 5), (6, 7)], [(8, 10), (11, 14)]])
-    """
-    places: list[list[Span]] = []
-    offset = 0
-    for words in sentences:
-        places.append([])
-        for word in words:
-            places[-1].append((offset, offset + len(word)))
-            offset += len(word) + 1
-        offset += not words
-    return "\n".join(" ".join(words) for words in sentences), places
-
-
-def _parts(file: Path, records: Records[Document]) -> Iterator[Lines]:
+def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
     """Yield the lines of each document, its first line included, its last not."""
-    part: Lines = []
+    part: Block = []
     for number, line in read_lines(file):
         if line.startswith(_BEGIN):
             if part:
@@ -91,7 +71,7 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Lines]:
         yield part
 
 
-def _document(lines: Lines, file: Path, records: Records[Document]) -> Document:
+def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
     document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
     if not lines[-1][1].startswith(_END):
         raise DataError(f"the document has no `{_END}`: the file breaks off, or the line is missing", id=document_id)

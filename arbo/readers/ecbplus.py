@@ -25,11 +25,14 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from arbo.documents import Corpus, Document, Mention, Span, mention_ids, text_of
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.readers.conll import lay_out
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import data_files, read_lines
+from arbo.text.checks import Span
+from arbo.text.sentences import lay_out
 
 SUFFIXES = ("_corpus.txt",)
 

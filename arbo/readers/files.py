@@ -8,17 +8,19 @@ and a carriage return before it is not part of the line: Unicode has further lin
 from __future__ import annotations
 
 import gzip
-import os
 import tarfile
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from arbo.errors import DataError, UsageError
+from arbo.data.records import Item, Records
+from arbo.errors import DataError
+from arbo.files import PathLike
 
-PathLike = str | os.PathLike[str]
+Block = list[tuple[int, str]]
+"""Numbered lines that belong together, one or more."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -68,6 +70,32 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
         raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
 
 
+def read_records(
+    path: PathLike, suffixes: tuple[str, ...], build: Callable[[str, Path, int], Item], records: Records[Item]
+) -> None:
+    """Add what each line holds of a file, or of the files of a folder, see `data_files`; blank lines hold nothing."""
+    for file in data_files(path, suffixes):
+        for number, line in read_lines(file):
+            if line.strip():
+                with records.record(file, number):
+                    records.add(build(line, file, number), file, number)
+
+
+def read_blocks(
+    path: PathLike,
+    suffixes: tuple[str, ...],
+    blocks: Callable[[Path, Records[Item]], Iterator[Block]],
+    build: Callable[[Block, Path, Records[Item]], Item],
+    records: Records[Item],
+) -> None:
+    """Add what each block of lines holds of a file, or of the files of a folder, see `data_files`."""
+    for file in data_files(path, suffixes):
+        for block in blocks(file, records):
+            first_line = block[0][0]
+            with records.record(file, first_line):
+                records.add(build(block, file, records), file, first_line)
+
+
 def read_text(file: Path) -> str:
     """Return the whole of a text file as it is, line ends of two characters included, without a byte order mark."""
     with sound(file):
@@ -101,33 +129,6 @@ def decode(raw: bytes, file: Path) -> str:
             file=str(file),
             line=raw.count(b"\n", 0, error.start) + 1,
         ) from None
-
-
-def write_lines(lines: Iterable[str], path: PathLike) -> None:
-    """Write lines as UTF-8, gzipped if `path` ends in `.gz`; the file appears when it is complete.
-
-    Raises:
-        UsageError: the file cannot be written, or the disk is full.
-
-    """
-    path = Path(path)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("wb") as stream:
-            if path.name.endswith(".gz"):
-                # No name and no time in the header: equal content gives equal bytes.
-                with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
-                    packed.writelines(f"{line}\n".encode() for line in lines)
-            else:
-                stream.writelines(f"{line}\n".encode() for line in lines)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
 
 
 def _open(file: Path) -> BinaryIO:

@@ -15,30 +15,27 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from arbo.documents import Corpus, Document, Mention, Span, mention_ids
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import Block, read_blocks, read_lines
+from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)
 
 _INTEGER = re.compile(r"[0-9]{1,18}")
 
-Block = list[tuple[int, str]]
-
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
     records: Records[Document] = Records("documents", on_error)
-    for file in data_files(path, SUFFIXES):
-        for block in _blocks(file):
-            first_line = block[0][0]
-            with records.record(file, first_line):
-                records.add(_document(block, file, records), file, first_line)
+    read_blocks(path, SUFFIXES, _blocks, _document, records)
     return Corpus(records, records.notes)
 
 
-def _blocks(file: Path) -> Iterator[Block]:
+def _blocks(file: Path, records: Records[Document]) -> Iterator[Block]:
     block: Block = []
     for number, line in read_lines(file):
         if line.strip():

@@ -23,10 +23,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from arbo.documents import Corpus, Document, Mention, Span, mention_ids
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import data_files, read_lines
+from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)
 

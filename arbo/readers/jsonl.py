@@ -22,17 +22,14 @@ content is dropped and counted; with different content it is an error. Files end
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
-
-from arbo.documents import Corpus, Document, Mention, check_spans, mention_ids, text_of
-from arbo.errors import DataError
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.readers.fields import Convert, any_list, fields, spans, string, string_or_null, strings, strings_or_null
-from arbo.readers.files import PathLike, data_files, read_lines, write_lines
-from arbo.readers.records import Item, OnError, Records
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.objects import parse, to_document, to_entity
+from arbo.data.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import read_records
 
 SUFFIXES = (".jsonl",)
 
@@ -40,116 +37,12 @@ SUFFIXES = (".jsonl",)
 def read_jsonl(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, or from all `.jsonl` files of a folder."""
     records: Records[Document] = Records("documents", on_error)
-    _read(path, to_document, records)
+    read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), records)
     return Corpus(records, records.notes)
 
 
 def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a file, or from all `.jsonl` files of a folder."""
     records: Records[Entity] = Records("entities", on_error)
-    _read(path, to_entity, records)
+    read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), records)
     return KnowledgeBase(records, records.notes)
-
-
-def write_jsonl(documents: Iterable[Document], path: PathLike) -> None:
-    """Write documents; `read_jsonl` reads equal ones back."""
-    write_lines((_line(_document_object(document)) for document in documents), path)
-
-
-def write_entities(entities: Iterable[Entity], path: PathLike) -> None:
-    """Write entities; `read_entities` reads equal ones back."""
-    write_lines((_line({key: getattr(entity, key) for key in _ENTITY}) for entity in entities), path)
-
-
-def _read(path: PathLike, build: Callable[[object], Item], records: Records[Item]) -> None:
-    for file in data_files(path, SUFFIXES):
-        for number, line in read_lines(file):
-            if not line.strip():
-                continue
-            with records.record(file, number):
-                records.add(build(parse(line)), file, number)
-
-
-def parse(line: str) -> object:
-    """Return what a line of JSON holds; anything else, or a key that one object has twice, is a DataError."""
-    try:
-        return json.loads(line, object_pairs_hook=_object)
-    except DataError:
-        raise
-    except json.JSONDecodeError as error:
-        problem = f"{error.msg} at character {error.colno}; each line is one complete object"
-        raise DataError(f"not JSON: {problem}") from None
-    except (RecursionError, ValueError):
-        raise DataError("not a record: nested too deeply, or a number of thousands of digits") from None
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise DataError(f"the key {key!r:.60} occurs twice in one object")
-    return record
-
-
-def to_document(record: object) -> Document:
-    """Return the document that a JSON object describes."""
-    values = fields(record, "a document", _DOCUMENT, required=("id", "text"))
-    document_id, text = values["id"], values["text"]
-    drafts = [_draft(mention, document_id) for mention in values.get("mentions", ())]
-    made = iter(mention_ids(document_id, (draft["spans"] for draft in drafts if draft.get("id") is None)))
-    mentions = []
-    for draft in drafts:
-        mention_id = next(made) if draft.get("id") is None else draft["id"]
-        surface = text_of(draft["spans"], text)
-        mentions.append(
-            Mention(mention_id, document_id, draft["spans"], surface, draft.get("type"), draft.get("entities"))
-        )
-    return Document(document_id, text, tuple(mentions), values.get("domain"))
-
-
-def _draft(record: object, document_id: str) -> dict[str, Any]:
-    """Return the fields of a mention with sound spans, which its id and its text are made of."""
-    values = fields(record, "a mention", _MENTION, required=("spans",), of=document_id)
-    check_spans(values["spans"], of=values.get("id") or document_id)
-    return values
-
-
-def to_entity(record: object) -> Entity:
-    """Return the entity that a JSON object describes."""
-    return Entity(**fields(record, "an entity", _ENTITY, required=("id", "name")))
-
-
-_DOCUMENT: Mapping[str, Convert] = {
-    "id": string,
-    "text": string,
-    "mentions": any_list,
-    "domain": string_or_null,
-}
-
-_MENTION: Mapping[str, Convert] = {
-    "id": string_or_null,
-    "spans": spans,
-    "type": string_or_null,
-    "entities": strings_or_null,
-}
-
-_ENTITY: Mapping[str, Convert] = {
-    "id": string,
-    "name": string,
-    "aliases": strings,
-    "definition": string_or_null,
-    "types": strings,
-    "alternative_ids": strings,
-    "xrefs": strings,
-    "domain": string_or_null,
-}
-
-
-def _document_object(document: Document) -> dict[str, object]:
-    mentions = [{"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold} for m in document.mentions]
-    domain = {} if document.domain is None else {"domain": document.domain}
-    return {"id": document.id, "text": document.text, "mentions": mentions, **domain}
-
-
-def _line(record: object) -> str:
-    return json.dumps(record, ensure_ascii=False)

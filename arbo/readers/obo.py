@@ -20,10 +20,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import data_files, read_lines
 
 SUFFIXES = (".obo",)
 

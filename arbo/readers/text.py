@@ -6,9 +6,11 @@ two characters included.
 
 from __future__ import annotations
 
-from arbo.documents import Corpus, Document
-from arbo.readers.files import PathLike, data_files, read_text
-from arbo.readers.records import OnError, Records
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.data.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import data_files, read_text
 
 SUFFIXES = (".txt",)
 

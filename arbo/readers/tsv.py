@@ -10,10 +10,12 @@ equal content is kept once; with different content it is an error.
 
 from __future__ import annotations
 
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import data_files, read_lines
 
 SUFFIXES = (".tsv",)
 

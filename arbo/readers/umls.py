@@ -30,10 +30,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.readers.files import PathLike, read_lines
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import read_lines
 
 ST21PV = frozenset({
     "T005", "T007", "T017", "T022", "T031", "T033", "T037", "T038", "T058", "T062", "T074", "T082", "T091", "T092",

@@ -4,7 +4,7 @@
     mentions/test.json     {"mention_id": "7C2D", "context_document_id": "0A1B", "corpus": "lego", "start_index": 6,
                             "end_index": 6, "text": "robot", "label_document_id": "3E4F", "category": "LOW_OVERLAP"}
 
-One object a line; no other keys. A world is the domain of its documents and entities (see `arbo.domains`).
+One object a line; no other keys. A world is the domain of its documents and entities (see `arbo.retrieval.domains`).
 
 The entities are the pages of a world's file, or of all files of the folder `documents`: the file's name is the domain,
 the text without the title that it begins with the definition. An entity also answers to `world/line`, lines counted
@@ -26,13 +26,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arbo.documents import Corpus, Document, Mention
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
+from arbo.data.entities import Entity
+from arbo.data.fields import Convert, fields, string, string_or_null
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.objects import parse
+from arbo.data.records import OnError, Records
 from arbo.errors import DataError
-from arbo.knowledge_base import Entity, KnowledgeBase
-from arbo.readers.fields import Convert, fields, string, string_or_null
-from arbo.readers.files import PathLike, data_files, read_lines
-from arbo.readers.jsonl import parse
-from arbo.readers.records import OnError, Records
+from arbo.files import PathLike
+from arbo.readers.files import data_files, read_lines, read_records
 
 SUFFIXES = (".json",)
 
@@ -96,17 +99,8 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 def read_zeshel_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a world, or of all `.json` files of a folder."""
     records: Records[Entity] = Records("entities", on_error)
-    for file in data_files(path, SUFFIXES):
-        for number, line in read_lines(file):
-            if line.strip():
-                with records.record(file, number):
-                    records.add(_entity(_page(line), _world(file), number - 1), file, number)
+    read_records(path, SUFFIXES, lambda line, file, number: _entity(_page(line), _world(file), number - 1), records)
     return KnowledgeBase(records, records.notes)
-
-
-def numbered(world: str, place: int) -> str:
-    """Name an entity by its place in the file of its world, counted from 0."""
-    return f"{world}/{place}"
 
 
 def _world(file: Path) -> str:
@@ -163,7 +157,7 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
 
 def _entity(page: _Page, world: str, place: int) -> Entity:
     definition = _without_title(page.text, page.title)
-    alternative = numbered(world, place)
+    alternative = f"{world}/{place}"
     return Entity(page.id, page.title, definition=definition, alternative_ids=(alternative,), domain=world)
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import MissingDependency
-from arbo.knowledge_base import Entity, KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import Spans, without_overlaps
-from arbo.spans.words import Offsets, fold, windows, words
+from arbo.text.words import Offsets, fold, windows, words
 from clustering.arrays import Floats, Ids
 
 _AT_ONCE = 256
@@ -36,7 +37,7 @@ class RuleBased:
     """
 
     normalize: Callable[[str], str] = fold
-    """What two words have in common that are one, letter case left out; `arbo.names.normalize_name` folds more."""
+    """What two words have in common that are one, letter case left out; `arbo.text.names.normalize_name` folds more."""
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
-from arbo.abbreviations import singular_form
-from arbo.documents import Span
-from arbo.knowledge_base import KnowledgeBase
-from arbo.spans.splitting import sentences
-from arbo.spans.words import content_words, fold
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.text.abbreviations import singular_form
+from arbo.text.checks import Span
+from arbo.text.sentences import sentences
+from arbo.text.words import content_words, fold
 
 _ROOT = 0
 _NOWHERE = -1

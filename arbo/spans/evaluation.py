@@ -8,13 +8,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from arbo.documents import Corpus, Document, Mention
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
-from arbo.spans.words import Offsets, content_words, offsets_of, words
+from arbo.text.words import Offsets, content_words, offsets_of, words
 from clustering.arrays import Bools, Floats, Ids
 from eval import LinkingScores, SpanScores, linking_scores, span_scores
 from eval.table import Cell, Table

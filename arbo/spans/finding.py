@@ -14,20 +14,22 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from arbo.abbreviations import add_other_number, definitions
-from arbo.documents import Corpus, Document, Mention, mention_ids, text_of
-from arbo.encoders import Encoder, NgramEncoder
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
-from arbo.names import normalize_name
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.evaluation import Scorer
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, preselect
-from arbo.spans.splitting import Splitter, passages
-from arbo.spans.words import fold, words
+from arbo.text.abbreviations import add_other_number, definitions
+from arbo.text.names import normalize_name
+from arbo.text.sentences import Splitter, passages
+from arbo.text.words import fold, words
 from clustering.arrays import Floats, Ids
 from eval import nil_curve
 

@@ -19,19 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from arbo.documents import Span
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
-from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.encoders.model_folder import load_single, save_model
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
+from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.extraction import Attention
 from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
 from arbo.spans.windows import TextReader
-from arbo.text import check_text
+from arbo.text.checks import Span, check_text
 from clustering.arrays import Floats, Ids, pairs_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect, insort
 from collections.abc import Sequence
 
-from arbo.documents import Span
+from arbo.text.checks import Span
 
 Spans = tuple[Span, ...]
 """One mention's, or all that name one entity in a text."""

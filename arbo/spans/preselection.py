@@ -8,15 +8,18 @@ from itertools import islice
 
 import numpy as np
 
-from arbo.abbreviations import expander
-from arbo.documents import Corpus, Mention
-from arbo.domains import entity_parts, nearest_within
-from arbo.encoders import Encoder, MentionInput, NgramEncoder
-from arbo.knowledge_base import KnowledgeBase
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Mention
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import Announce, quiet
+from arbo.retrieval.domains import entity_parts, nearest_within
 from arbo.spans.pieces import Pairs, Pieces, pieces
-from arbo.spans.splitting import Splitter, passages
-from arbo.spans.words import windows
+from arbo.text.abbreviations import expander
+from arbo.text.sentences import Splitter, passages
+from arbo.text.words import windows
 from clustering.arrays import Ids, Weights
 from eval.ratio import ratio
 

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.spans.model import LabelAttention
 from arbo.training.config import LoopConfig
 from arbo.training.contrastive import check_contrasts

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arbo.encoders.pooling import Pooling
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Pooling, Tower
+from arbo.encoders.tower import Tower
 from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
 from arbo.training.loop import Examples, Trainable, Trainer

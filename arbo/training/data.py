@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from arbo.documents import Corpus
-from arbo.encoders import DualEncoder, MentionInput
+from arbo.data.corpus import Corpus
+from arbo.data.inputs import MentionInput, mention_inputs
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import DualEncoder
 from arbo.errors import DataError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
-from arbo.retrieval import mention_inputs
 from arbo.training.negatives import Gold
 from arbo.training.positives import Snapshot
 from clustering.arrays import Ids

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from arbo.domains import entity_parts, mention_parts, nearest_within
-from arbo.evaluation import RECALL_AT
+from arbo.data.gold import RECALL_AT
+from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within
 from arbo.training.data import TrainingSet
 from arbo.training.positives import Snapshot
 from clustering import Graph, merge_tree

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.config import LinkerConfig
-from arbo.documents import Corpus
-from arbo.encoders import DualEncoder
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import DualEncoder
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
+from arbo.linking.config import LinkerConfig
 from arbo.progress import Announce, quiet
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import TrainingConfig

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from arbo.encoders.late import sum_of_max
+from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import Pooling, Tower
+from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
 from arbo.training.objective import Pairs, comparable
 from arbo.training.scores import Batch, Reader

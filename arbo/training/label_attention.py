@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.encoders.label_attention_config import LabelAttentionConfig
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.texts import Texts
-from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
+from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens

@@ -20,15 +20,15 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.pretrained import PROJECTION
-from arbo.encoders.tower import load_linear
-from arbo.knowledge_base import KnowledgeBase
+from arbo.encoders.projection import load_linear
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import PairFinder
 from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
-from arbo.spans.splitting import Splitter, whole
+from arbo.text.sentences import Splitter, whole
 from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, job_of
 from arbo.training.config import HeadKind, LinkingHeadConfig
 from arbo.training.contrastive import NEGATIVES

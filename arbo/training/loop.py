@@ -32,10 +32,10 @@ from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor
 
-from arbo.encoders.model_folder import check_replaceable
+from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import ArboError, UsageError
+from arbo.files import beside, json_ready, write_json
 from arbo.progress import Announce
-from arbo.store import beside, json_ready, write_json
 from arbo.training.checkpoints import (
     LOCK,
     Saveable,
@@ -277,7 +277,7 @@ def target_of(out: str | PathLike[str], checkpoint_every: int) -> Path:
 
     """
     target = Path(out).resolve()
-    check_replaceable(target)
+    check_model_replaceable(target)
     if checkpoint_every < 1:
         raise UsageError(f"checkpoint_every must be at least 1 step, not {checkpoint_every}")
     return target

@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from arbo.knowledge_base import KnowledgeBase
+from arbo.data.knowledge_base import KnowledgeBase
 from clustering.arrays import Floats, Ids, ranges
 
 

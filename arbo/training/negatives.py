@@ -1,6 +1,6 @@
 """Negatives: what each mention is pushed away from; never one of its gold entities, nor another mention of them.
 
-All are of the mention's own domain (see `arbo.domains`), as are the things that it will be compared with.
+All are of the mention's own domain (see `arbo.retrieval.domains`), as are the things that it will be compared with.
 
 Papers call different things by one name; the last column has it: ArboEL, the proxy paper (PEL), adaptive mixup (AMH).
 
@@ -30,7 +30,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from arbo.torch_search import best_scanner
+from arbo.retrieval.gpu import best_scanner
 from arbo.training.positives import Snapshot, nearest_text
 from clustering.arrays import Bools, Ids, ranges
 from clustering.comparison import Embeddings, nearest

@@ -8,11 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from arbo.knowledge_base import KnowledgeBase
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import pieces
-from arbo.spans.splitting import Splitter, passages
+from arbo.text.sentences import Splitter, passages
 from arbo.training.annotated_texts import annotated_texts, job_of
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 from arbo.training.data import corpora_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
-from arbo.encoders.label_attention_config import LabelAttentionConfig
+from arbo.spans.config import LabelAttentionConfig
 from arbo.training.config import (
     LabelAttentionTraining,
     LinkingHeadConfig,

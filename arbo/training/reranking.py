@@ -22,18 +22,19 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from arbo.candidates import Candidates, gaps_filled, gold_rows, is_gold, with_gold
-from arbo.documents import Corpus
-from arbo.encoders import CrossEncoder, MentionInput
-from arbo.encoders.cross import Pairs
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.batching import packs
+from arbo.encoders.cross import CrossEncoder, Pairs
+from arbo.encoders.model_folder import same_model
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import packs
 from arbo.errors import DataError, UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
 from arbo.progress import quiet
-from arbo.reranker import rerank
-from arbo.store import same_model
+from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gold
+from arbo.retrieval.reranking import rerank
 from arbo.training.config import RerankingConfig
 from arbo.training.data import TrainingSet, corpora_of
 from arbo.training.fgsm import check_perturbable, in_worst_direction
@@ -62,7 +63,7 @@ class RerankingSet:
     """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
     entity in its domain is not trained on."""
     retrieval: Floats
-    """(mentions, 1 + k) the first stage's score of each, see `arbo.candidates.gaps_filled`."""
+    """(mentions, 1 + k) the first stage's score of each, see `arbo.retrieval.candidates.gaps_filled`."""
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:
@@ -78,7 +79,7 @@ class RerankingSet:
         positive = np.full((len(corpus.mentions), 1), -1)
         positive[annotated, 0] = data.entity
         compared = with_gold(retrieved.candidates, positive)
-        negatives = np.where(is_gold(compared.entities, gold_rows(corpus, kb)), -1, compared.entities)
+        negatives = np.where(is_gold(compared.entities, Gold.of(corpus, kb).entities), -1, compared.entities)
         scores = gaps_filled(compared.scores)
         own = np.where(compared.entities == positive, scores, -np.inf).max(axis=1, initial=-np.inf, keepdims=True)
         nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, own, 0), scores])
@@ -364,7 +365,7 @@ def _kept(
     if accelerator.is_main_process:
         for name, file in files.items():
             if not file.is_file():
-                own = found[name] if name in found else Candidates.of(linker, corpora[name], k=k)
+                own = found[name] if name in found else linker.candidates(corpora[name], k=k)
                 own.save(file)
     accelerator.wait_for_everyone()
     return [_checked(file, corpora[name], linker.kb) for name, file in files.items()]

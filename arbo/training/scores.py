@@ -11,10 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from arbo.encoders import DualEncoder
+from arbo.encoders.batching import packs
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower, n_vectors, packs
+from arbo.encoders.tower import Tower
 from arbo.training.data import TrainingSet
 from arbo.training.objective import Pairs, comparable
 from clustering.arrays import Bools, Ids

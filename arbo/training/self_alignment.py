@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.documents import Corpus
-from arbo.encoders import DualEncoder, EncoderConfig
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.encoder_config import EncoderConfig
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.training.annotated_texts import AnnotatedTexts
 from arbo.training.config import SelfAlignmentConfig

@@ -1,0 +1,168 @@
+"""What the command line prints: tables and texts on stdout for people, JSON for machines, the rest on stderr."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from arbo.files import json_ready
+
+if TYPE_CHECKING:
+    from arbo.data.documents import Mention
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.kb.homonyms import Holders
+    from arbo.kb.problems import Problem
+    from arbo.kb.stats import KnowledgeBaseStats
+    from arbo.results.result import Result
+    from arbo.results.run import Cluster, Link
+    from arbo.spans.finding import Found
+
+# Names and paths are plain text: no markup such as [b], no emoji codes such as :b:.
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
+# Names and messages come from anybody's files: what would steer the terminal is shown instead of sent.
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Return a text as it is, control characters spelt out."""
+    return Text(text.translate(_CONTROL), style=style)
+
+
+def say(message: str) -> None:
+    """Tell something by the way, on stderr."""
+    err.print(plain(message, style="dim"))
+
+
+def warn(message: str) -> None:
+    """Print what someone should look at, on stderr."""
+    err.print(Text.assemble(("warning: ", "bold yellow"), plain(message)))
+
+
+def complain(message: str) -> None:
+    """Print an error on stderr."""
+    err.print(Text.assemble(("error: ", "bold red"), plain(message)))
+
+
+def print_json(value: Mapping[str, Any]) -> None:
+    """Print one JSON object on stdout, infinities and NaN as null."""
+    sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False) + "\n")
+
+
+def print_title(title: str) -> None:
+    """Print a heading."""
+    out.print()
+    out.print(plain(title, style="bold"))
+
+
+def print_summary(result: Result) -> None:
+    """Print what was decided, in one line."""
+    nil = result.link_table["entity_id"].null_count
+    linked = result.link_table.num_rows - nil
+    if result.manifest["knowledge_base"] is None:
+        import pyarrow.compute as pc
+
+        alone = pc.sum(pc.equal(result.cluster_table["size"], 1)).as_py() or 0
+        out.print(
+            f"{nil:,} mentions in {len(result.discovered):,} discovered entities, {alone:,} of them of one mention"
+        )
+        return
+    out.print(
+        f"{linked + nil:,} mentions: {linked:,} linked, {nil:,} NIL in {len(result.discovered):,} discovered entities"
+    )
+
+
+def print_links(result: Result, links: Sequence[Link]) -> None:
+    """Print the explanations of links."""
+    for link in links:
+        out.print(plain(str(result.explain(link))))
+
+
+def print_clusters(clusters: Sequence[Cluster]) -> None:
+    """Print clusters as a table: id, name, how many mentions, and some of them."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("cluster", "name", "mentions", "weakest join", "for instance"):
+        table.add_column(column, justify="right" if column in ("mentions", "weakest join") else "left")
+    for cluster in clusters:
+        texts = list(dict.fromkeys(f"{mention.text} ({mention.document_id})" for mention in cluster.mentions))
+        join = "" if cluster.weakest_join is None else f"{cluster.weakest_join:.3f}"
+        example = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
+        table.add_row(plain(cluster.id), plain(cluster.name), str(len(cluster.mentions)), join, plain(example))
+    out.print(table)
+
+
+def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
+    """Print how many mentions were found, and the first of them in their context, in brackets."""
+    documents = {document.id: document for document in found.corpus}
+    n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
+    out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")
+    if not n_found or not most:
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    scored = any(proposal.score != 1 for proposal in found.proposals)
+    for column in ("document", "in context", "found as", "", *(["score"] if scored else [])):
+        table.add_column(column, justify="right" if column == "score" else "left")
+    for mention, proposal in list(zip(found.corpus.mentions, found.proposals, strict=True))[:most]:
+        entity = kb.entities[proposal.entity]
+        context = _context(documents[mention.document_id].text, mention)
+        score = [f"{proposal.score:.3f}"] if scored else []
+        table.add_row(plain(mention.document_id), context, plain(entity.name), plain(entity.id), *score)
+    out.print(table)
+    if n_found > most:
+        out.print(f"and {n_found - most:,} more")
+
+
+def _context(text: str, mention: Mention, width: int = 30) -> Text:
+    """Return a mention with what stands around it, on one line, its spans in brackets."""
+    place = max(0, mention.start - width)
+    shown = Text("..." if place else "")
+    for begin, end in sorted(mention.spans):
+        shown.append_text(plain(_on_one_line(text[place:begin])))
+        shown.append_text(plain(f"[{_on_one_line(text[max(begin, place) : end])}]", "bold"))
+        place = max(place, end)
+    shown.append_text(plain(_on_one_line(text[place : place + width])))
+    return shown.append("..." if place + width < len(text) else "")
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"\s", " ", text)
+
+
+def print_stats(stats: KnowledgeBaseStats) -> None:
+    """Print the figures of a knowledge base as a table, and its most ambiguous names."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    for row in stats.rows():
+        table.add_row(*map(plain, row))
+    out.print(table)
+    if stats.most_ambiguous:
+        print_title("Most ambiguous names")
+        _print_holders(stats.most_ambiguous)
+
+
+def print_problems(problems: Sequence[Problem]) -> None:
+    """Print what is wrong, each with its mend and examples."""
+    for problem in problems:
+        style = "bold red" if problem.severity == "error" else "bold yellow"
+        out.print(Text.assemble((problem.severity, style), f" ({problem.count:,}): ", (problem.wrong, "bold")))
+        out.print(plain(f"  {problem.mend}"))
+        _print_holders(problem.examples)
+        out.print()
+    errors = sum(problem.severity == "error" for problem in problems)
+    out.print(f"kinds of errors: {errors}, kinds of warnings: {len(problems) - errors}" if problems else "no problem")
+
+
+def _print_holders(examples: Sequence[Holders]) -> None:
+    for example in examples:
+        out.print(plain(f"    {example}", style="dim"))

@@ -1,0 +1,145 @@
+"""Collections of documents with unique ids."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any, Self, overload
+
+from arbo.data.documents import Document, Mention
+from arbo.data.objects import document_line
+from arbo.data.rows import documents_of, items_of
+from arbo.errors import DataError, UsageError
+from arbo.files import PathLike, write_lines
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Corpus(Sequence[Document]):
+    """Documents in order, with unique ids; `notes` counts the quirks met while reading them.
+
+    >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
+    >>> corpus
+    Corpus(1 documents, 1 mentions)
+    >>> corpus.of_types("Disease").mentions
+    ()
+    """
+
+    documents: tuple[Document, ...]
+    mentions: tuple[Mention, ...] = field(compare=False)
+    notes: dict[str, int] = field(compare=False)
+
+    def __init__(self, documents: Iterable[Document] = (), notes: Mapping[str, int] | None = None) -> None:
+        documents = tuple(documents)
+        _check_unique(documents)
+        object.__setattr__(self, "documents", documents)
+        object.__setattr__(self, "mentions", tuple(m for document in documents for m in document.mentions))
+        object.__setattr__(self, "notes", dict(notes or {}))
+
+    @classmethod
+    def of(cls, documents: Iterable[Any]) -> Corpus:
+        """Return documents, or rows of a frame or a `Dataset`, as a corpus; one that is a corpus stays itself.
+
+        Rows are documents or mentions, see `arbo.data.rows`.
+        """
+        if isinstance(documents, Corpus):
+            return documents
+        items = items_of(documents)
+        if items is None:
+            raise UsageError(
+                f"expected documents, not {type(documents).__name__}; put one document into a list, "
+                "take one split of several, read files with arbo.read_documents(path, format)"
+            )
+        if not (items and isinstance(items[0], Mapping)):
+            return cls(items)
+        records = documents_of(items)
+        return cls(records, records.notes)
+
+    def to_jsonl(self, path: PathLike) -> None:
+        """Write arbo's own JSON lines, gzipped if the path ends in `.gz`; `arbo.read_jsonl` reads an equal corpus back.
+
+        Raises:
+            UsageError: the file cannot be written.
+
+        """
+        write_lines(map(document_line, self.documents), path)
+
+    def of_types(self, types: str | Iterable[str]) -> Corpus:
+        """Return the same documents with the mentions of these types alone."""
+        wanted = {types} if isinstance(types, str) else set(types)
+        return Corpus(
+            (replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents),
+            self.notes,
+        )
+
+    def of_ids(self, ids: str | Iterable[str]) -> Corpus:
+        """Return the documents with these ids alone, in the order of the corpus: a split that is given as a list.
+
+        Raises:
+            UsageError: an id that no document has.
+
+        """
+        wanted = {ids} if isinstance(ids, str) else set(ids)
+        chosen = [document for document in self.documents if document.id in wanted]
+        if len(chosen) < len(wanted):
+            missing = sorted(wanted - {document.id for document in chosen})
+            raise UsageError(
+                f"{len(missing):,} of {len(wanted):,} ids are of no document here; the first is {missing[0]!r}"
+            )
+        return Corpus(chosen, self.notes)
+
+    def unseen_in(self, train: Iterable[Document]) -> Corpus:
+        """Return the same documents without the mentions that have a gold id in common with some of ``train``'s."""
+        seen = {id_ for document in train for mention in document.mentions for id_ in mention.gold or ()}
+        return Corpus(
+            (
+                replace(d, mentions=tuple(m for m in d.mentions if seen.isdisjoint(m.gold or ())))
+                for d in self.documents
+            ),
+            self.notes,
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of ids, texts, mentions and domains, in order."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            content = astuple(document)
+            # Without a domain it is what it was before there were domains: runs of that time still fit their documents.
+            kept = content if document.domain is not None else content[:-1]
+            digest.update(json.dumps(kept).encode("ascii") + b"\n")
+        return digest.hexdigest()
+
+    @overload
+    def __getitem__(self, index: int) -> Document: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Document | Self:
+        if isinstance(index, slice):
+            return type(self)(self.documents[index], self.notes)
+        return self.documents[index]
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def __repr__(self) -> str:
+        return f"Corpus({len(self.documents)} documents, {len(self.mentions)} mentions)"
+
+
+def _check_unique(documents: tuple[Document, ...]) -> None:
+    seen: set[str] = set()
+    home: dict[str, str] = {}
+    for document in documents:
+        if not isinstance(document, Document):
+            raise UsageError(f"expected documents, not {type(document).__name__}; rows are dicts, given to Corpus.of")
+        if document.id in seen:
+            raise DataError("two documents have this id; ids must be unique", id=document.id)
+        seen.add(document.id)
+        for mention in document.mentions:
+            if home.setdefault(mention.id, document.id) != document.id:
+                raise DataError(
+                    f"documents {home[mention.id]!r} and {document.id!r} both have a mention with this id; "
+                    "leave ids out to have them made",
+                    id=mention.id,
+                )

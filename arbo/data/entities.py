@@ -1,0 +1,31 @@
+"""Entities: the entries of a knowledge base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from arbo.text.checks import check_name, check_text, check_texts
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entry of a knowledge base; `xrefs` are ids in other ones, `domain` names the world it belongs to."""
+
+    id: str
+    name: str
+    aliases: tuple[str, ...] = ()
+    definition: str | None = None
+    types: tuple[str, ...] = ()
+    alternative_ids: tuple[str, ...] = ()
+    xrefs: tuple[str, ...] = ()
+    domain: str | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.id, "the entity id")
+        check_name(self.name, "the entity's name", of=self.id)
+        for what in ("aliases", "types", "xrefs"):
+            check_texts(getattr(self, what), what, of=self.id)
+        check_texts(self.alternative_ids, "alternative_ids", of=self.id, blank=False)
+        for what in ("definition", "domain"):
+            if getattr(self, what) is not None:
+                check_text(getattr(self, what), what, of=self.id)

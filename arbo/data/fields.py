@@ -1,0 +1,99 @@
+"""The fields of a record: their names checked, their values converted.
+
+A converter takes what JSON holds; where it cannot, it raises a TypeError that says what is wanted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from arbo.errors import DataError
+from arbo.text.checks import Span
+
+Convert = Callable[[object], Any]
+
+
+def fields(
+    record: object,
+    what: str,
+    known: Mapping[str, Convert],
+    *,
+    required: tuple[str, ...],
+    of: str | None = None,
+) -> dict[str, Any]:
+    """Check the keys of a JSON object and convert its values; `of` is the id to name where it has none."""
+    if not isinstance(record, dict):
+        raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
+    own = record.get("id")
+    of = own if isinstance(own, str) else of
+    for key in record:
+        if key not in known:
+            raise DataError(f"unknown key {key!r:.60} in {what}; known: {', '.join(known)}", id=of)
+    for key in required:
+        if key not in record:
+            raise DataError(f"{what} needs the key {key!r}", id=of)
+    values = {}
+    for key, value in record.items():
+        try:
+            values[key] = known[key](value)
+        except TypeError as error:
+            raise DataError(f"{key!r} of {what} must be {error}, not {_kind(value)}", id=of) from None
+    return values
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
+    if isinstance(value, float):
+        return repr(value)
+    names = {str: "a string", int: "a number", list: "this list", dict: "an object"}
+    return names.get(type(value), f"{type(value).__name__!r}")
+
+
+def string(value: object) -> str:
+    """Take a string."""
+    if not isinstance(value, str):
+        raise TypeError("a string (in quotes)")
+    return value
+
+
+def string_or_null(value: object) -> str | None:
+    """Take a string or null."""
+    return None if value is None else string(value)
+
+
+def any_list(value: object) -> list[object]:
+    """Take a list of anything."""
+    if not isinstance(value, list):
+        raise TypeError("a list")
+    return value
+
+
+def strings(value: object) -> tuple[str, ...]:
+    """Take a list of strings."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise TypeError("a list of strings")
+    return tuple(value)
+
+
+def strings_or_null(value: object) -> tuple[str, ...] | None:
+    """Take a list of strings or null."""
+    return None if value is None else strings(value)
+
+
+def spans(value: object) -> tuple[Span, ...]:
+    """Take a list of lists."""
+    if not isinstance(value, list) or not all(isinstance(span, list) for span in value):
+        raise TypeError("a list of pairs [start, end]")
+    return tuple(tuple(span) for span in value)
+
+
+def offset_or_null(value: object) -> int | None:
+    """Take a whole number or null; tables hold 3.0 for 3 where another row of the column is empty."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if value is not None and type(value) is not int:
+        raise TypeError("a whole number")
+    return value

@@ -1,0 +1,183 @@
+"""What is right: the gold ids of mentions as numbers, and all that follows from them.
+
+An id that the knowledge base does not hold in the domain of the mention counts as NIL. Every score, every tuning and
+every training asks here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+
+Ints = npt.NDArray[np.signedinteger[Any]]
+Bools = npt.NDArray[np.bool_]
+
+RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
+"""Lengths of candidate lists at which recall is told."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Gold:
+    """The gold annotations of mentions.
+
+    >>> from arbo.data.entities import Entity
+    >>> kb = KnowledgeBase([Entity("D1", "flu", alternative_ids=("X9",)), Entity("D2", "cold")])
+    >>> mentions = [{"spans": [[0, 1]], "entities": ids} for ids in (["X9", "D2"], ["D7"], [], None)]
+    >>> gold = Gold.of(Corpus.of([{"id": "d", "text": "a b c d", "mentions": mentions}]), kb)
+    >>> gold.first.tolist(), gold.is_nil.tolist(), gold.classes.tolist()
+    ([0, -1, -1, -1], [False, True, True, False], [0, 1, -1, -1])
+    """
+
+    ids: Sequence[Sequence[str] | None]
+    """(mentions,) as annotated: None where nothing is, empty where the annotation says NIL without an id."""
+    indptr: Ints
+    """(mentions + 1,) the numbers of mention ``m`` are those from ``indptr[m]`` to ``indptr[m + 1]``."""
+    number: Ints
+    """(gold ids,) entities, by their rows in the knowledge base, and from ``n_entities`` on ids that it does not hold
+    in the mention's domain; none twice, in the order of the ids."""
+    n_entities: int
+    entity_of: Callable[[str], int | None]
+    """Gives the entity that an id or alternative id stands for, None if there is none or there are several."""
+
+    @classmethod
+    def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
+        """Look the gold ids of documents up in a knowledge base; without one every id is of an unknown entity."""
+        base = KnowledgeBase() if kb is None else kb
+        outside: dict[str, int] = {}
+
+        def numbers(ids: Iterable[str], domain: str | None) -> list[int]:
+            found: dict[int, None] = {}
+            for id_ in ids:
+                inside = base.rows_within((id_,), domain)
+                found.update(dict.fromkeys(inside or (len(base) + outside.setdefault(id_, len(outside)),)))
+            return list(found)
+
+        def entity_of(id_: str) -> int | None:
+            rows = base.rows(id_)
+            return rows[0] if len(rows) == 1 else None
+
+        every = [
+            numbers(mention.gold or (), document.domain) for document in documents for mention in document.mentions
+        ]
+        return cls([mention.gold for mention in documents.mentions], *_joined(every), len(base), entity_of)
+
+    @classmethod
+    def of_ids(
+        cls, ids: Sequence[Sequence[str] | None], entities: Sequence[Sequence[str]], row_of: dict[str, int]
+    ) -> Self:
+        """Take the annotations that a run holds.
+
+        Args:
+            ids: (mentions,) as annotated.
+            entities: (mentions,) those of them that the knowledge base holds, by its own ids.
+            row_of: numbers of all entities that occur.
+
+        """
+        outside: dict[str, int] = {}
+        known = dict(row_of)
+        every = []
+        for given, inside in zip(ids, entities, strict=True):
+            if given and len(inside) == 1:
+                known[given[0]] = row_of[inside[0]]
+            unknown = [] if inside else dict.fromkeys(given or ())
+            every.append(
+                [row_of[id_] for id_ in inside]
+                + [len(row_of) + outside.setdefault(id_, len(outside)) for id_ in unknown]
+            )
+        return cls(ids, *_joined(every), len(row_of), known.get)
+
+    @property
+    def annotated(self) -> Bools:
+        """(mentions,) whether anything is annotated."""
+        return np.array([ids is not None for ids in self.ids], np.bool_)
+
+    @property
+    def has_id(self) -> Bools:
+        """(mentions,) whether an id is annotated."""
+        return np.diff(self.indptr) > 0
+
+    @property
+    def mention(self) -> Ints:
+        """(gold ids,) the mention of each."""
+        return np.repeat(np.arange(len(self.ids)), np.diff(self.indptr))
+
+    @property
+    def in_kb(self) -> Bools:
+        """(mentions,) whether an entity of the knowledge base is right."""
+        return np.bincount(self.mention[self.number < self.n_entities], minlength=len(self.ids)) > 0
+
+    @property
+    def is_nil(self) -> Bools:
+        """(mentions,) whether something is annotated, and no entity of the knowledge base."""
+        return self.annotated & ~self.in_kb
+
+    @property
+    def accepted(self) -> tuple[Ints, Ints]:
+        """Entities that are right: (mentions + 1,) where those of each begin, (accepted,) rows.
+
+        -1 stands for an id without an entity, where there is no other.
+        """
+        mention, inside, in_kb = self.mention, self.number < self.n_entities, self.in_kb
+        first_outside = np.zeros(len(self.number), np.bool_)
+        first_outside[self.indptr[:-1][self.has_id & ~in_kb]] = True
+        kept = inside | first_outside
+        count = np.bincount(mention[kept], minlength=len(self.ids))
+        return np.concatenate([[0], np.cumsum(count)]), np.where(inside, self.number, -1)[kept]
+
+    @property
+    def lists(self) -> list[list[int]]:
+        """(mentions,) rows of the entities that are right for each, the first id's first."""
+        inside = self.number < self.n_entities
+        ends = np.cumsum(np.bincount(self.mention[inside], minlength=len(self.ids)))
+        return [rows.tolist() for rows in np.split(self.number[inside], ends[:-1])] if len(ends) else []
+
+    @property
+    def entities(self) -> Ints:
+        """(mentions, most) rows of the entities that are right, the first id's first; -1 where there are fewer."""
+        inside = self.number < self.n_entities
+        mention = self.mention[inside]
+        count = np.bincount(mention, minlength=len(self.ids))
+        table = np.full((len(self.ids), int(count.max(initial=0))), -1, np.int32)
+        place = np.arange(len(mention)) - np.repeat(np.cumsum(count) - count, count)
+        table[mention, place] = self.number[inside]
+        return table
+
+    @property
+    def first(self) -> Ints:
+        """(mentions,) the row of the first entity that is right, -1 where there is none."""
+        table = self.entities
+        return table[:, 0] if table.shape[1] else np.full(len(table), -1, np.int32)
+
+    @property
+    def classes(self) -> Ints:
+        """(mentions,) a number for each set of entities, or of ids where no entity is right; -1 without an id."""
+        number: dict[frozenset[int], int] = {}
+        classes = np.full(len(self.ids), -1, np.int64)
+        inside = self.number < self.n_entities
+        for row, (begin, end) in enumerate(zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True)):
+            if end > begin:
+                own = self.number[begin:end]
+                right = own[inside[begin:end]]
+                key = frozenset((right if len(right) else own).tolist())
+                classes[row] = number.setdefault(key, len(number))
+        return classes
+
+    def seen(self, train: Corpus) -> Bools:
+        """(mentions,) whether some training mention has a gold id of the mention, be it under an alternative id."""
+        trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
+        rows = [row for id_ in trained if (row := self.entity_of(id_)) is not None]
+        by_entity = np.bincount(self.mention[np.isin(self.number, rows)], minlength=len(self.ids)) > 0
+        by_id = np.array([not trained.isdisjoint(ids or ()) for ids in self.ids], np.bool_)
+        return by_id | by_entity
+
+
+def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """Lay lists behind each other: where each begins, and their numbers."""
+    return np.cumsum([0, *map(len, lists)]), np.array([number for own in lists for number in own], np.int64)

@@ -1,0 +1,27 @@
+"""Mentions as encoders see them: the name that is compared, and the document around it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
+from arbo.text.abbreviations import expander
+
+
+class MentionInput(NamedTuple):
+    """A mention as an encoder sees it."""
+
+    name: str
+    """Its text, abbreviations that the document defines written out."""
+    mention: Mention
+    document: Document
+
+
+def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[MentionInput]:
+    """List the mentions of a corpus as encoders see them."""
+    inputs: list[MentionInput] = []
+    for document in corpus:
+        expand = expander(document.text) if expand_abbreviations and document.mentions else str
+        inputs.extend(MentionInput(expand(mention.text), mention, document) for mention in document.mentions)
+    return inputs

@@ -1,0 +1,243 @@
+"""Entities and the knowledge base they form."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from arbo.data.entities import Entity
+from arbo.data.objects import entity_line
+from arbo.data.rows import entities_of, items_of
+from arbo.errors import DataError, UsageError
+from arbo.files import PathLike, write_lines
+
+if TYPE_CHECKING:
+    from arbo.kb.problems import Problem
+    from arbo.kb.stats import KnowledgeBaseStats
+
+
+_content = attrgetter(*(column.name for column in fields(Entity)))
+
+
+class Names(NamedTuple):
+    """Every name of every entity: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
+
+    names: tuple[str, ...]
+    rows: tuple[int, ...]
+
+
+# Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
+@dataclass(frozen=True, init=False, repr=False)
+class KnowledgeBase:
+    """Entities in order, found by id or by alternative id; `notes` counts the quirks of the source.
+
+    The row of an entity is its position. An alternative id never hides an entity's own id. Of several entities
+    that claim one the first answers to it, `rows` gives all, and the others are counted in `notes`. A duplicate
+    entity is dropped and counted when its content is equal, and an error when it differs. Empty aliases are
+    dropped and counted.
+
+    >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
+    >>> kb["X9"].name, kb.index("D1"), "D2" in kb
+    ('flu', 0, False)
+    >>> kb.names()
+    Names(names=('flu', 'influenza'), rows=(0, 0))
+    """
+
+    entities: tuple[Entity, ...]
+    row_of: Mapping[str, int] = field(compare=False)
+    _shared: Mapping[str, tuple[int, ...]] = field(compare=False)
+    notes: dict[str, int] = field(compare=False)
+
+    def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
+        counts = Counter(notes or {})
+        kept = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
+        row_of, shared = _rows(kept, counts)
+        object.__setattr__(self, "entities", kept)
+        object.__setattr__(self, "row_of", row_of)
+        object.__setattr__(self, "_shared", shared)
+        object.__setattr__(self, "notes", dict(counts))
+
+    @classmethod
+    def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
+        """Return entities, or rows of a frame or a `Dataset`, as a knowledge base; one that is one stays itself.
+
+        For rows see `arbo.data.rows`.
+        """
+        if isinstance(entities, KnowledgeBase):
+            return entities
+        items = items_of(entities)
+        if items is None:
+            raise UsageError(
+                f"the knowledge base must be a KnowledgeBase, entities or rows, not {type(entities).__name__}; "
+                "put one entity into a list, take one split of several, read files with KnowledgeBase.from_obo(path)"
+            )
+        if not (items and isinstance(items[0], Mapping)):
+            return cls(items)
+        records = entities_of(items)
+        return cls(records, records.notes)
+
+    @classmethod
+    def from_obo(cls, path: PathLike) -> KnowledgeBase:
+        """Read an ontology in OBO format."""
+        from arbo.readers.obo import read_obo
+
+        return read_obo(path)
+
+    @classmethod
+    def from_medic(cls, path: PathLike) -> KnowledgeBase:
+        """Read a dictionary in the layout of MEDIC."""
+        from arbo.readers.medic import read_medic
+
+        return read_medic(path)
+
+    @classmethod
+    def from_tsv(cls, path: PathLike) -> KnowledgeBase:
+        """Read a table: id, name, aliases, definition."""
+        from arbo.readers.tsv import read_tsv
+
+        return read_tsv(path)
+
+    @classmethod
+    def from_jsonl(cls, path: PathLike) -> KnowledgeBase:
+        """Read arbo's own JSON lines."""
+        from arbo.readers.jsonl import read_entities
+
+        return read_entities(path)
+
+    def to_jsonl(self, path: PathLike) -> None:
+        """Write arbo's own JSON lines; `from_jsonl` reads an equal knowledge base back; see `Corpus.to_jsonl`."""
+        write_lines(map(entity_line, self.entities), path)
+
+    def index(self, entity_id: str) -> int:
+        """Return the row of the entity with this id or alternative id."""
+        if entity_id not in self.row_of:
+            raise KeyError(f"no entity has the id or alternative id {entity_id!r}")
+        return self.row_of[entity_id]
+
+    def rows(self, entity_id: str) -> tuple[int, ...]:
+        """Return the rows of all entities with this id or alternative id, ascending: none if there is none."""
+        if entity_id in self._shared:
+            return self._shared[entity_id]
+        return (self.row_of[entity_id],) if entity_id in self.row_of else ()
+
+    def first_row(self, ids: Iterable[str], domain: str | None) -> int | None:
+        """Return the row of the first entity of a domain that answers to one of these ids, None if none does."""
+        return next(iter(self.rows_within(ids, domain)), None)
+
+    def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
+        """Return the rows of all entities of a domain that answer to one of these ids, each once.
+
+        What a mention of the domain with these gold ids can be linked to: if nothing, it is NIL.
+        """
+        rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
+        return tuple(row for row in rows if self.entities[row].domain == domain)
+
+    def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
+        """Return a knowledge base of other entities from the same source, with its notes."""
+        # What is counted about alternative ids is counted again.
+        notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
+        return KnowledgeBase(entities, notes)
+
+    def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
+        """Return the same entities, which also answer to their xrefs of these prefixes; see `arbo.kb.xrefs`."""
+        from arbo.kb.xrefs import through_xrefs
+
+        return through_xrefs(self, *prefixes)
+
+    def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
+        """Return the same entities, also called what annotated documents call them; see `arbo.kb.aliases`."""
+        from arbo.data.corpus import Corpus
+        from arbo.kb.aliases import with_names_of
+
+        return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
+
+    def names(self) -> Names:
+        """Return each entity's distinct names, its name first, then its aliases."""
+        pairs = [
+            (name, row)
+            for row, entity in enumerate(self.entities)
+            for name in dict.fromkeys((entity.name, *entity.aliases))
+        ]
+        return Names(tuple(name for name, _ in pairs), tuple(row for _, row in pairs))
+
+    def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
+        """Return figures: entities, names, definitions, types, ids, and names that several entities share."""
+        from arbo.kb.stats import stats
+
+        return stats(self, examples=examples)
+
+    def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
+        """Return what is wrong and how to mend it, errors first; each kind with its count and some examples."""
+        from arbo.kb.problems import problems
+
+        return problems(self, examples=examples)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the whole content, order included: rows stand for entities in embeddings."""
+        digest = hashlib.sha256()
+        for entity in self.entities:
+            digest.update(json.dumps(_content(entity)).encode("ascii") + b"\n")
+        return digest.hexdigest()
+
+    def __getitem__(self, entity_id: str) -> Entity:
+        return self.entities[self.index(entity_id)]
+
+    def __contains__(self, entity_id: object) -> bool:
+        return entity_id in self.row_of
+
+    def __iter__(self) -> Iterator[Entity]:
+        return iter(self.entities)
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __repr__(self) -> str:
+        return f"KnowledgeBase({len(self.entities)} entities)"
+
+
+def _without_empty_aliases(entity: Entity, counts: Counter[str]) -> Entity:
+    if not isinstance(entity, Entity):
+        raise UsageError(f"expected entities, not {type(entity).__name__}; rows are dicts, given to KnowledgeBase.of")
+    named = tuple(alias for alias in entity.aliases if alias.strip())
+    if len(named) == len(entity.aliases):
+        return entity
+    counts["empty aliases dropped"] += len(entity.aliases) - len(named)
+    return replace(entity, aliases=named)
+
+
+def _distinct(entities: Iterable[Entity], counts: Counter[str]) -> tuple[Entity, ...]:
+    by_id: dict[str, Entity] = {}
+    for entity in entities:
+        if entity.id not in by_id:
+            by_id[entity.id] = entity
+        elif by_id[entity.id] == entity:
+            counts["duplicate entities dropped"] += 1
+        else:
+            raise DataError("two entities have this id and differ; merge them, or rename one", id=entity.id)
+    return tuple(by_id.values())
+
+
+def _rows(entities: tuple[Entity, ...], counts: Counter[str]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
+    """Return the row of each id, and all rows of the ids that several entities claim."""
+    row_of = {entity.id: row for row, entity in enumerate(entities)}
+    shared: dict[str, list[int]] = {}
+    for row, entity in enumerate(entities):
+        for alternative in entity.alternative_ids:
+            holder = row_of.setdefault(alternative, row)
+            if holder == row:
+                continue
+            if entities[holder].id == alternative:
+                counts["alternative ids ignored: an entity's own id"] += 1
+                continue
+            rows = shared.setdefault(alternative, [holder])
+            if rows[-1] != row:
+                rows.append(row)
+                counts["alternative ids shared with an earlier entity"] += 1
+    return row_of, {alternative: tuple(rows) for alternative, rows in shared.items()}

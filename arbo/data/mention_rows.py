@@ -1,0 +1,106 @@
+"""Rows of mentions, each with the text of its document, as frames hold them.
+
+    document_id   text                     start   end   mention_id   type    entity
+    d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
+
+The first four are required. Instead of `entity`, the gold id, `entities` may hold lists of them; both may be left
+out, and an empty list says NIL. `domain` may name the document's domain. Rows of one document need not be neighbours,
+and the first may alone have text and domain. A row with nothing but these and the document's id is a document without
+mentions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.fields import Convert, fields, offset_or_null, string, string_or_null, strings_or_null
+from arbo.data.records import Records
+from arbo.errors import DataError
+from arbo.text.checks import Span, check_spans
+
+REQUIRED = ("document_id", "text", "start", "end")
+MENTION_IDS = ("document_id", "mention_id", "entity")
+
+_COLUMNS: Mapping[str, Convert] = {
+    "document_id": string,
+    "text": string,
+    "domain": string_or_null,
+    "start": offset_or_null,
+    "end": offset_or_null,
+    "mention_id": string_or_null,
+    "type": string_or_null,
+    "entity": string_or_null,
+    "entities": strings_or_null,
+}
+
+Row = dict[str, Any]
+
+
+class _Draft(NamedTuple):
+    """A document while its mentions are gathered, each with the place of its row."""
+
+    place: str
+    text: str
+    domain: str | None
+    mentions: list[tuple[str, Row]]
+
+
+def from_mentions(rows: Iterable[tuple[str, Row]]) -> Records[Document]:
+    """Gather rows, each given with its place, by document; documents come in the order of their first rows."""
+    records: Records[Document] = Records("documents")
+    drafts: dict[str, _Draft] = {}
+    for place, row in rows:
+        with records.record(place):
+            values = _checked(row)
+            document_id, text = values["document_id"], values.get("text")
+            if document_id not in drafts:
+                if text is None:
+                    raise DataError("the first row of a document needs its 'text'", id=document_id)
+                drafts[document_id] = _Draft(place, text, values.get("domain"), [])
+            draft = drafts[document_id]
+            for column, own in (("text", draft.text), ("domain", draft.domain)):
+                if values.get(column) not in (None, own):
+                    raise DataError(
+                        f"the {column!r} differs from that of {draft.place}, of the same document", id=document_id
+                    )
+            if "start" in values:
+                draft.mentions.append((place, values))
+    for document_id, draft in drafts.items():
+        records.add(_document(document_id, draft, records), draft.place)
+    return records
+
+
+def _checked(row: Row) -> Row:
+    name = row.get("mention_id", row.get("document_id"))
+    of = name if isinstance(name, str) else None
+    values = fields(row, "a row of mentions", _COLUMNS, required=("document_id",), of=of)
+    if len(row.keys() & {"start", "end"}) < 2 and row.keys() - {"document_id", "text", "domain"}:
+        raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
+    if "entity" in values and "entities" in values:
+        raise DataError("the gold ids of a mention stand in 'entity' or in 'entities', not in both", id=of)
+    if "start" in values:
+        check_spans((_span(values),), of=of)
+    return values
+
+
+def _document(document_id: str, draft: _Draft, records: Records[Document]) -> Document:
+    unnamed = [(_span(row),) for _, row in draft.mentions if "mention_id" not in row]
+    made = iter(mention_ids(document_id, unnamed))
+    places: dict[str | None, str] = {}
+    mentions = []
+    for place, row in draft.mentions:
+        with records.record(place):
+            name, span = row["mention_id"] if "mention_id" in row else next(made), _span(row)
+            gold = (row["entity"],) if "entity" in row else row.get("entities")
+            mentions.append(Mention(name, document_id, (span,), text_of((span,), draft.text), row.get("type"), gold))
+            places[name] = place
+    try:
+        return Document(document_id, draft.text, tuple(mentions), draft.domain)
+    except DataError as error:
+        raise error.at(places.get(error.id, draft.place)) from None
+
+
+def _span(row: Row) -> Span:
+    return row["start"], row["end"]

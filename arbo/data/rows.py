@@ -1,0 +1,102 @@
+"""Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`.
+
+A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
+`arbo.data.mention_rows`). An empty cell (None, NaN) is a key left out, arrays are lists. Errors count rows from
+0, as `frame.iloc` and `dataset[...]` do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isnan
+from typing import Any
+
+from arbo.data.documents import Document
+from arbo.data.entities import Entity
+from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
+from arbo.data.objects import to_document, to_entity
+from arbo.data.records import Item, Records
+from arbo.errors import DataError
+
+
+def items_of(table: Any) -> list[Any] | None:
+    """Return the rows of a frame, the items of any other iterable; None for what holds neither."""
+    if hasattr(table, "to_pylist"):  # Arrow
+        return list(table.to_pylist())
+    if hasattr(table, "to_dicts"):  # polars
+        return list(table.to_dicts())
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas, which iterates over its columns
+        for column, count in Counter(table.columns).items():
+            if count > 1:
+                raise DataError(f"the frame has {count} columns {column!r:.60}; rename or drop all but one")
+        return list(table.to_dict("records"))
+    return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
+
+
+def documents_of(rows: Sequence[Any]) -> Records[Document]:
+    """Return the documents of rows, one or more; `document_id` in the first one tells that each is a mention."""
+    if "document_id" in rows[0]:
+        return from_mentions(_records(rows, MENTION_IDS))
+    if "id" not in rows[0]:
+        raise DataError(
+            f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
+            f"found {', '.join(map(str, rows[0])) or 'no column'}"
+        )
+    records: Records[Document] = Records("documents")
+    _read(rows, to_document, records)
+    return records
+
+
+def entities_of(rows: Sequence[Any]) -> Records[Entity]:
+    """Return the entities of rows."""
+    records: Records[Entity] = Records("entities")
+    _read(rows, to_entity, records)
+    return records
+
+
+def _read(rows: Sequence[Any], build: Callable[[object], Item], records: Records[Item]) -> None:
+    for place, row in _records(rows, ("id",)):
+        with records.record(place):
+            records.add(build(row), place)
+
+
+def _records(rows: Sequence[Any], ids: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each row and its place. No column of `ids` may hold a number, the first of them no empty cell."""
+    for number, row in enumerate(rows):
+        place = f"row {number}"
+        if not isinstance(row, Mapping):
+            raise DataError(f"expected a dict, as the first row is, not {type(row).__name__}", file=place)
+        record = _plain(row)
+        if ids[0] in row and ids[0] not in record:
+            raise DataError(f"the cell {ids[0]!r} is empty; each row needs one, so fill it or drop the row", file=place)
+        for column in ids:
+            if type(record.get(column)) in (int, float):
+                name = record[ids[0]]
+                of = name if isinstance(name, str) else None
+                raise DataError(_number_as_id(column, record[column]), file=place, id=of)
+        yield place, record
+
+
+def _number_as_id(column: str, value: float) -> str:
+    if isinstance(value, int):
+        return f'{column!r} must be a string, not a number; mend it: frame["{column}"].astype(str)'
+    # An empty cell makes floats of a whole column, and `str` would make "7.0" of 7.
+    mend = f'frame["{column}"].astype("Int64").astype("string")'
+    return f"{column!r} must be a string, not {value}; whole numbers and empty cells are mended by {mend}"
+
+
+def _plain(value: Any) -> Any:
+    """Turn a cell into what JSON would hold: arrays become lists, numpy's numbers Python's, missing values None."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, Mapping):
+        plain = {key: _plain(item) for key, item in value.items()}
+        return {key: item for key, item in plain.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and isnan(value)):
+        return None
+    return value

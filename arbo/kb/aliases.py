@@ -1,0 +1,70 @@
+"""A knowledge base that calls its entities what annotated documents call them.
+
+Annotators meet names that no dictionary lists, and names that a dictionary gives to another entity. A name belongs to
+the entity that it was annotated with most often, the first of equals, and to no other: as a name of two it would not
+tell them apart. Names that differ in case or white space alone are one. Only an entity's own name, the first, stays
+whatever the documents say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+
+from arbo.data.corpus import Corpus
+from arbo.data.entities import Entity
+from arbo.data.gold import Gold
+from arbo.data.inputs import mention_inputs
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.errors import DataError
+
+
+def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
+    """Return the same entities with the names of their mentions as aliases, and without those of others' mentions.
+
+    Args:
+        kb: the entities.
+        documents: annotated ones. Of several gold ids of a mention the first that the knowledge base holds counts.
+        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
+
+    Raises:
+        DataError: no mention has a gold id that the knowledge base holds in its domain.
+
+    >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
+    >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
+    >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
+    >>> [entity.aliases for entity in with_names_of(kb, Corpus.of([document]))]
+    [('Grippe',), ('Rhinitis',)]
+
+    """
+    names: dict[tuple[str | None, str], str] = {}
+    entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
+    inputs = mention_inputs(documents, expand_abbreviations=expand_abbreviations)
+    for item, entity in zip(inputs, Gold.of(documents, kb).first.tolist(), strict=True):
+        name = " ".join(item.name.split())
+        if entity >= 0 and name:
+            key = item.document.domain, _key(name)
+            names.setdefault(key, name)
+            entities[key][entity] += 1
+    if not entities:
+        raise DataError(
+            f"no name to add: none of {len(inputs):,} mentions has a gold id that the knowledge base holds in the "
+            "domain of its document; are they annotated, do the ids match, and the domains?"
+        )
+    holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
+    added: defaultdict[int, list[str]] = defaultdict(list)
+    for key, entity in holder.items():
+        added[entity].append(names[key])
+
+    def named(row: int, entity: Entity) -> Entity:
+        kept = [alias for alias in entity.aliases if holder.get((entity.domain, _key(alias)), row) == row]
+        known = set(map(_key, (entity.name, *kept)))
+        new = (name for name in added[row] if _key(name) not in known)
+        return replace(entity, aliases=(*kept, *new))
+
+    return kb.changed(named(row, entity) for row, entity in enumerate(kb))
+
+
+def _key(name: str) -> str:
+    """Return what names have in common that differ in case and white space alone."""
+    return " ".join(name.casefold().split())

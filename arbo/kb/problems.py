@@ -1,0 +1,289 @@
+"""What is wrong with a knowledge base that can be read, and how to mend it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from arbo.kb.homonyms import Holders, Homonym, Spellings, holders, homonyms, spellings
+
+if TYPE_CHECKING:
+    from arbo.data.knowledge_base import KnowledgeBase
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One kind of problem. An error loses data or leaves an entity out of reach; linking survives a warning."""
+
+    kind: str
+    severity: Severity
+    count: int
+    """How often it occurs."""
+    wrong: str
+    mend: str
+    examples: tuple[Holders, ...] = ()
+    """The first ones; of names that several entities share those of most entities."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all fields by name, ready for JSON."""
+        return {
+            "kind": self.kind,
+            "severity": self.severity,
+            "count": self.count,
+            "wrong": self.wrong,
+            "mend": self.mend,
+            "examples": [example.as_dict() for example in self.examples],
+        }
+
+
+def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
+    """Return the problems of a knowledge base, errors first; see `KnowledgeBase.problems`."""
+    held = _held(kb)
+    found = [_noted(note, count) for note, count in kb.notes.items() if note in _NOTES]
+    for check in _CHECKS:
+        cases = sorted(check.find(kb, held), key=lambda case: -len(case.entities))
+        if cases:
+            shown = tuple(cases[:examples])
+            found.append(Problem(check.kind, check.severity, len(cases), check.wrong, check.mend, shown))
+    if not len(kb):
+        found.append(Problem("empty", "error", 1, "no entity at all", "check the path and the format"))
+    return tuple(sorted(found, key=lambda problem: problem.severity))
+
+
+class _Note(NamedTuple):
+    kind: str
+    severity: Severity
+    mend: str
+
+
+# What readers count and go on from; what they count and is right (obsolete terms) is no problem.
+_NOTES = {
+    "malformed entities skipped": _Note("malformed-entity", "error", "mend the lines that were named while reading"),
+    "malformed synonyms ignored": _Note("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
+    "malformed definitions ignored": _Note("malformed-definition", "error", 'write `def: "text" []`'),
+    "terms named by their id": _Note("no-name", "warning", "give them names; nobody writes an id in a text"),
+    "empty aliases dropped": _Note("empty-alias", "warning", "leave them out"),
+    "duplicate entities dropped": _Note("duplicate-entity", "warning", "write each entity once"),
+}
+
+
+def _noted(note: str, count: int) -> Problem:
+    kind, severity, mend = _NOTES[note]
+    return Problem(kind, severity, count, note, mend)
+
+
+class _Held(NamedTuple):
+    """What several checks look at, computed once."""
+
+    names: Spellings
+    indistinguishable: list[Holders]
+    homonyms: list[Homonym]
+    """Those whose entities are told apart by other names."""
+
+
+def _held(kb: KnowledgeBase) -> _Held:
+    names = spellings(kb)
+    alike = list(_alike(kb, names))
+    told = {group.entities for group in alike}
+    return _Held(names, alike, [homonym for homonym in homonyms(kb, names) if homonym.holders.entities not in told])
+
+
+def _alike(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
+    """Yield the groups of entities that have the same names."""
+    names_of: defaultdict[int, list[str]] = defaultdict(list)
+    for name, written in names.items():
+        for row in dict.fromkeys(spelling.row for spelling in written):
+            names_of[row].append(name)
+    alike: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+    for row, own in names_of.items():
+        alike[frozenset(own)].append(row)
+    return (holders(kb, rows, *(kb.entities[row].name for row in rows)) for rows in alike.values() if len(rows) > 1)
+
+
+Find = Callable[["KnowledgeBase", _Held], Iterable[Holders]]
+
+
+class _Check(NamedTuple):
+    kind: str
+    severity: Severity
+    wrong: str
+    mend: str
+    find: Find
+
+
+def _unreachable(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    """Entities without a visible name: combining marks, zero-width characters."""
+    seen = {row for name, written in held.names.items() if any(map(str.isprintable, name)) for _, row in written}
+    return (Holders((entity.name,), (entity.id,)) for row, entity in enumerate(kb) if row not in seen)
+
+
+def _padded_ids(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    for row, entity in enumerate(kb):
+        yield from (holders(kb, [row], id_) for id_ in (entity.id, *entity.alternative_ids) if id_ != id_.strip())
+
+
+def _ids_with_blanks(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (Holders((entity.id,), (entity.id,)) for entity in kb if len(entity.id.split()) > 1)
+
+
+def _indistinguishable(kb: KnowledgeBase, held: _Held) -> list[Holders]:
+    return held.indistinguishable
+
+
+def _same_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (homonym.holders for homonym in held.homonyms if homonym.preferred_by > 1)
+
+
+def _names_that_are_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (homonym.holders for homonym in held.homonyms if homonym.preferred_by == 1)
+
+
+def _shared_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (homonym.holders for homonym in held.homonyms if homonym.preferred_by == 0)
+
+
+def _single_characters(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (
+        holders(kb, [row], name) for written in held.names.values() for name, row in written if len(name.strip()) == 1
+    )
+
+
+def _numbers(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (
+        holders(kb, [row], name)
+        for folded, written in held.names.items()
+        if folded.replace(" ", "").isdigit() and len(folded) > 1
+        for name, row in written
+    )
+
+
+def _alternative_ids_taken(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    for entity in kb:
+        for id_ in dict.fromkeys(entity.alternative_ids):
+            if id_ != entity.id and kb[id_].id == id_:
+                yield Holders((id_,), (entity.id,))
+
+
+def _alternative_ids_shared(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (holders(kb, rows, id_) for id_ in kb.row_of if len(rows := kb.rows(id_)) > 1)
+
+
+def _empty_definitions(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (
+        Holders((entity.name,), (entity.id,))
+        for entity in kb
+        if entity.definition is not None and not entity.definition.strip()
+    )
+
+
+def _xrefs_without_prefix(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    for entity in kb:
+        for xref in entity.xrefs:
+            prefix, _, concept = xref.partition(":")
+            if not (prefix.strip() and concept.strip()):
+                yield Holders((xref,), (entity.id,))
+
+
+def _repeated_xrefs(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    for entity in kb:
+        seen: set[str] = set()
+        for xref in entity.xrefs:
+            if xref in seen:
+                yield Holders((xref,), (entity.id,))
+            seen.add(xref)
+
+
+_CHECKS = (
+    _Check(
+        "unreachable",
+        "error",
+        "entities without a visible name: combining marks or zero-width characters alone",
+        "give them names that can be written in a text",
+        _unreachable,
+    ),
+    _Check(
+        "padded-id",
+        "error",
+        "ids that begin or end with white space: no annotation will match",
+        "strip them",
+        _padded_ids,
+    ),
+    _Check(
+        "indistinguishable",
+        "warning",
+        "groups of entities with the same names, apart from case, accents, punctuation and plural",
+        "merge them, or give each a name of its own",
+        _indistinguishable,
+    ),
+    _Check(
+        "same-name",
+        "warning",
+        "preferred names of several entities, which other names tell apart",
+        "prefer different names; the first entity wins a tie",
+        _same_names,
+    ),
+    _Check(
+        "name-is-alias",
+        "warning",
+        "preferred names that are an alias of another entity",
+        "drop the alias unless texts use it; by default the entity that prefers the name wins",
+        _names_that_are_aliases,
+    ),
+    _Check(
+        "shared-alias",
+        "warning",
+        "aliases of several entities, preferred by none",
+        "drop those that identify nothing; the first entity wins a tie",
+        _shared_aliases,
+    ),
+    _Check(
+        "single-character",
+        "warning",
+        "names of a single character",
+        "drop them unless your texts use them so; they match every such abbreviation",
+        _single_characters,
+    ),
+    _Check(
+        "number",
+        "warning",
+        "names of digits alone",
+        "drop them, or add what is counted; they match every such number",
+        _numbers,
+    ),
+    _Check(
+        "alternative-id-taken",
+        "warning",
+        "alternative ids that are another entity's own id, and mean that one",
+        "drop the alternative id, or the entity that was merged",
+        _alternative_ids_taken,
+    ),
+    _Check(
+        "alternative-id-shared",
+        "warning",
+        "alternative ids of several entities: each counts as right",
+        "keep it with one of them, unless the mapping is meant to be many to many",
+        _alternative_ids_shared,
+    ),
+    _Check(
+        "id-with-blanks",
+        "warning",
+        "ids with white space inside: several formats cannot hold them",
+        "rename them",
+        _ids_with_blanks,
+    ),
+    _Check(
+        "empty-definition", "warning", "definitions that are empty", "write null, or leave them out", _empty_definitions
+    ),
+    _Check(
+        "xref-without-prefix",
+        "warning",
+        "cross-references that are not of the form PREFIX:ID",
+        "complete them, or drop them; --kb-xrefs cannot use them",
+        _xrefs_without_prefix,
+    ),
+    _Check("repeated-xref", "warning", "cross-references that an entity repeats", "write each once", _repeated_xrefs),
+)

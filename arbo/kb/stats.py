@@ -1,0 +1,134 @@
+"""What a knowledge base holds, in figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from arbo.kb.homonyms import Holders, homonyms, spellings
+
+if TYPE_CHECKING:
+    from arbo.data.knowledge_base import KnowledgeBase
+
+
+@dataclass(frozen=True, slots=True)
+class NameLength:
+    """Characters of the names."""
+
+    mean: float
+    median: float
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseStats:
+    """The figures of `KnowledgeBase.stats`; counters are ordered, the largest first."""
+
+    entities: int
+    names: int
+    """Names and aliases; what an entity repeats counts once."""
+    distinct_names: int
+    """Names that still differ after `normalize_name`."""
+    names_per_entity: float
+    most_names: int
+    most_named: str | None
+    """The entity with the most names."""
+    name_length: NameLength | None
+    ambiguous_names: int
+    """Distinct names that several entities share."""
+    most_ambiguous: tuple[Holders, ...]
+    definitions: int
+    types: dict[str, int]
+    domains: dict[str, int]
+    xref_prefixes: dict[str, int]
+    """Cross-references by what stands before the colon; those without one under the empty string."""
+    alternative_ids: int
+    shared_alternative_ids: int
+    notes: dict[str, int]
+    """What was odd while reading."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all figures by name, ready for JSON."""
+        return asdict(self) | {"most_ambiguous": [example.as_dict() for example in self.most_ambiguous]}
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Return the figures as text: what is counted, how many, and a remark."""
+        xrefs = sum(self.xref_prefixes.values())
+        rows = [
+            ("entities", f"{self.entities:,}", ""),
+            ("names", f"{self.names:,}", f"{self.distinct_names:,} differ by more than case, accents and plural"),
+        ]
+        if self.name_length is not None:
+            length = self.name_length
+            rows += [
+                (
+                    "names per entity",
+                    f"{self.names_per_entity:.1f}",
+                    f"at most {self.most_names:,} ({self.most_named})",
+                ),
+                ("name length", f"{length.mean:.1f}", f"characters; median {length.median:g}, at most {length.max:,}"),
+            ]
+        rows += [
+            (
+                "ambiguous names",
+                f"{self.ambiguous_names:,}",
+                _share(self.ambiguous_names, self.distinct_names, "names"),
+            ),
+            ("definitions", f"{self.definitions:,}", _share(self.definitions, self.entities, "entities")),
+            ("types", f"{len(self.types):,}", _most(self.types)),
+            ("domains", f"{len(self.domains):,}", _most(self.domains)),
+            ("cross-references", f"{xrefs:,}", _most(self.xref_prefixes)),
+            ("alternative ids", f"{self.alternative_ids:,}", f"{self.shared_alternative_ids:,} of several entities"),
+        ]
+        return rows + [("while reading", f"{count:,}", note) for note, count in self.notes.items()]
+
+
+def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
+    """Count what a knowledge base holds, with so many examples of ambiguous names; see `KnowledgeBase.stats`."""
+    names, rows = kb.names()
+    lengths = [len(name) for name in names]
+    fullest = Counter(rows).most_common(1)
+    found = spellings(kb)
+    ambiguous = sorted((homonym.holders for homonym in homonyms(kb, found)), key=lambda homonym: -len(homonym.entities))
+    alternative = [id_ for id_, row in kb.row_of.items() if kb.entities[row].id != id_]
+    return KnowledgeBaseStats(
+        entities=len(kb),
+        names=len(names),
+        distinct_names=len(found),
+        names_per_entity=len(names) / len(kb) if len(kb) else 0.0,
+        most_names=fullest[0][1] if fullest else 0,
+        most_named=kb.entities[fullest[0][0]].id if fullest else None,
+        name_length=NameLength(sum(lengths) / len(lengths), median(lengths), max(lengths)) if lengths else None,
+        ambiguous_names=len(ambiguous),
+        most_ambiguous=tuple(ambiguous[:examples]),
+        definitions=sum(bool(entity.definition and entity.definition.strip()) for entity in kb),
+        types=_counted(type_ for entity in kb for type_ in entity.types),
+        domains=_counted(entity.domain for entity in kb if entity.domain is not None),
+        xref_prefixes=_counted(prefix_of(xref) for entity in kb for xref in entity.xrefs),
+        alternative_ids=len(alternative),
+        shared_alternative_ids=sum(len(kb.rows(id_)) > 1 for id_ in alternative),
+        notes=dict(kb.notes),
+    )
+
+
+def prefix_of(xref: str) -> str:
+    """Return what stands before the colon, nothing where there is none."""
+    prefix, colon, _ = xref.partition(":")
+    return prefix if colon else ""
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    return dict(Counter(values).most_common())
+
+
+def _share(part: int, whole: int, of: str) -> str:
+    return f"{part / whole:.1%} of the {of}" if whole else ""
+
+
+def _most(counts: dict[str, int], shown: int = 5) -> str:
+    """Name the most frequent ones."""
+    listed = ", ".join(f"{name or 'none'} ({count:,})" for name, count in list(counts.items())[:shown])
+    return listed + (f" and {len(counts) - shown:,} more" if len(counts) > shown else "")

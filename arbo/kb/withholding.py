@@ -1,0 +1,246 @@
+"""Out-of-KB data sets of any corpus: entities leave the knowledge base, so that their mentions become NIL.
+
+Documents stay as they are: a gold id that the knowledge base lacks is NIL. So Wiatrak et al. 2022 (Proxy-based
+zero-shot entity linking by effective candidate retrieval, section 5.1 and appendix D) made one of MedMentions,
+withholding the entities of `OUT_OF_KB_TYPES`, and checked that what became NIL is neither easier nor harder than the
+rest: as often seen in training, by entity and by name, and as well described.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import median
+from typing import Any
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Mention
+from arbo.data.entities import Entity
+from arbo.data.gold import Gold
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.errors import UsageError
+from eval.ratio import ratio
+from eval.table import Cell, Table
+
+OUT_OF_KB_TYPES = frozenset({
+    "T041", "T058", "T059", "T060", "T074", "T089", "T092", "T093", "T094", "T097", "T196",
+})  # fmt: skip
+"""The eleven semantic types of UMLS that the paper withholds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Mentions of one part of a data set; "seen" is what the first part, that for training, has too."""
+
+    mentions: int
+    """with an entity of the whole knowledge base"""
+    entities: int
+    """that they are of"""
+    entities_seen: int
+    """those of them that have a mention in training"""
+    mentions_seen: int
+    """of an entity that has a mention in training"""
+    names_seen: int
+    """mentions whose text, but for case, is that of a mention in training, of whatever entity"""
+    defined: int
+    """entities with a definition"""
+    definition_length: float
+    """median characters of the definitions, 0 without any"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return counts and ratios under their names, ready for JSON."""
+        return asdict(self) | {
+            "entities_seen_share": ratio(self.entities_seen, self.entities),
+            "mentions_seen_share": ratio(self.mentions_seen, self.mentions),
+            "names_seen_share": ratio(self.names_seen, self.mentions),
+            "defined_share": ratio(self.defined, self.entities),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PartChecks:
+    """The checks of a part of a data set."""
+
+    nil: Check
+    """Mentions that became NIL: all of their entities in their domain are withheld."""
+    all: Check
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NilSplit:
+    """A knowledge base without some of its entities, and what that makes of documents; see `nil_split`."""
+
+    kb: KnowledgeBase
+    """What is left."""
+    withheld: KnowledgeBase
+    checks: Mapping[str, PartChecks]
+    """By the name of a part of the documents; the first is that for training."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures by name, ready for JSON."""
+        checks = {name: {"nil": part.nil.as_dict(), "all": part.all.as_dict()} for name, part in self.checks.items()}
+        return {"entities": len(self.kb), "withheld": len(self.withheld), "checks": checks}
+
+    def table(self) -> Table:
+        """Return the checks, what became NIL above all."""
+        columns = ("entities seen", "mentions seen", "names seen", "entities defined", "characters")
+        rows = [
+            (Cell(name), *(Cell(text) for text in (kind, *_figures(check))))
+            for name, part in self.checks.items()
+            for kind, check in (("NIL", part.nil), ("all", part.all))
+        ]
+        return Table(
+            title=f"{len(self.withheld):,} of {len(self.withheld) + len(self.kb):,} entities withheld",
+            names=("", "", "mentions", "entities", *columns),
+            is_number=(False, False, *(True for _ in range(7))),
+            cells=rows,
+            remarks=[
+                f"seen: in {next(iter(self.checks), 'training')}, names but for case; characters: median definition",
+                "where NIL is far from all, NIL mentions can be told by more than that their entity is missing",
+            ],
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+
+def nil_split(
+    kb: KnowledgeBase,
+    documents: Mapping[str, Iterable[Any]],
+    *,
+    types: str | Iterable[str] = (),
+    ids: str | Iterable[str] = (),
+    branches: str | Iterable[str] = (),
+    parents: Mapping[str, Sequence[str]] | None = None,
+) -> NilSplit:
+    """Withhold entities from a knowledge base, and check what that makes of documents.
+
+    >>> from arbo import Entity, KnowledgeBase
+    >>> kb = KnowledgeBase([Entity("A", "organ"), Entity("B", "kidney"), Entity("C", "fever")])
+    >>> split = nil_split(kb, {}, branches="A", parents={"B": ["A"]})
+    >>> [entity.name for entity in split.kb], [entity.name for entity in split.withheld]
+    (['fever'], ['organ', 'kidney'])
+
+    Args:
+        kb: the entities.
+        documents: by the name of each part, that for training first.
+        types: entities with one of these types are withheld.
+        ids: those with one of these ids or alternative ids.
+        branches: those with one of these ids, and all below them.
+        parents: what is directly above an id; for OBO files `arbo.readers.obo.read_obo_parents` reads it. An
+            alternative id stands for its entity.
+
+    Raises:
+        UsageError: a type or id that no entity has, ``branches`` without ``parents``, or no entity withheld, or all.
+
+    """
+    types, ids, branches = _set(types), _set(ids), _set(branches)
+    if not (types or ids or branches):
+        raise UsageError("nothing is to be withheld: name types, ids or branches (--withhold-type, -id or -branch)")
+    if branches and parents is None:
+        raise UsageError("branches need parents: what is directly above each id, e.g. of read_obo_parents(file)")
+    gone = {*_of_types(kb, types), *_rows(kb, ids), *_below(kb, _rows(kb, branches), parents or {})}
+    if not 0 < len(gone) < len(kb):
+        raise UsageError(
+            f"{len(gone):,} of {len(kb):,} entities would be withheld; some have to leave and some to stay"
+        )
+    parts = {name: Corpus.of(part) for name, part in documents.items()}
+    return NilSplit(
+        KnowledgeBase(_answering_alike(kb, row) for row in range(len(kb)) if row not in gone),
+        KnowledgeBase(entity for row, entity in enumerate(kb) if row in gone),
+        _checks(kb, gone, parts),
+    )
+
+
+def _set(values: str | Iterable[str]) -> set[str]:
+    return {values} if isinstance(values, str) else set(values)
+
+
+def _of_types(kb: KnowledgeBase, types: set[str]) -> Iterator[int]:
+    """Rows of the entities with one of these types."""
+    present = {type_ for entity in kb for type_ in entity.types}
+    if missing := sorted(types - present):
+        known = ", ".join(sorted(present)[:12]) or "none"
+        raise UsageError(f"no entity has the type {' or '.join(missing)}; types here: {known}")
+    return (row for row, entity in enumerate(kb) if not types.isdisjoint(entity.types))
+
+
+def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:
+    """Rows of the entities with one of these ids or alternative ids."""
+    if missing := sorted(id_ for id_ in ids if id_ not in kb):
+        raise UsageError(f"no entity has the id or alternative id {' or '.join(missing)}")
+    return {row for id_ in ids for row in kb.rows(id_)}
+
+
+def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str]]) -> set[int]:
+    """Rows of these entities and of all below them, be it through ids that no entity has."""
+    children: defaultdict[int | str, set[int | str]] = defaultdict(set)
+    for id_, above in parents.items():
+        for parent in above:
+            for node in _nodes(kb, parent):
+                children[node].update(_nodes(kb, id_))
+    found: set[int | str] = {*tops}
+    waiting = [*found]
+    while waiting:
+        new = children[waiting.pop()] - found  # a circle ends here
+        found |= new
+        waiting += new
+    return {node for node in found if isinstance(node, int)}
+
+
+def _nodes(kb: KnowledgeBase, id_: str) -> tuple[int | str, ...]:
+    """Rows of the entities with this id or alternative id; the id itself where there is none."""
+    return kb.rows(id_) or (id_,)
+
+
+def _answering_alike(kb: KnowledgeBase, row: int) -> Entity:
+    """Return an entity without the alternative ids that lead to another: it must not inherit them from one withheld."""
+    entity = kb.entities[row]
+    ids = tuple(id_ for id_ in entity.alternative_ids if row in kb.rows(id_))
+    return entity if ids == entity.alternative_ids else replace(entity, alternative_ids=ids)
+
+
+def _checks(kb: KnowledgeBase, gone: set[int], parts: Mapping[str, Corpus]) -> dict[str, PartChecks]:
+    of_part = {
+        name: [(mention, {*rows}) for mention, rows in zip(part.mentions, Gold.of(part, kb).lists, strict=True) if rows]
+        for name, part in parts.items()
+    }
+    training = next(iter(of_part.values()), [])
+    entities = {row for _, rows in training for row in rows}
+    names = {mention.text.casefold() for mention, _ in training}
+
+    def check(mentions: list[tuple[Mention, set[int]]]) -> Check:
+        own = {row for _, rows in mentions for row in rows}
+        lengths = [len(definition) for row in own if (definition := _definition(kb.entities[row]))]
+        return Check(
+            mentions=len(mentions),
+            entities=len(own),
+            entities_seen=len(own & entities),
+            mentions_seen=sum(not rows.isdisjoint(entities) for _, rows in mentions),
+            names_seen=sum(mention.text.casefold() in names for mention, _ in mentions),
+            defined=len(lengths),
+            definition_length=median(lengths) if lengths else 0.0,
+        )
+
+    return {
+        name: PartChecks(check([(mention, rows) for mention, rows in mentions if rows <= gone]), check(mentions))
+        for name, mentions in of_part.items()
+    }
+
+
+def _definition(entity: Entity) -> str:
+    return (entity.definition or "").strip()
+
+
+def _figures(check: Check) -> Iterator[str]:
+    yield f"{check.mentions:,}"
+    yield f"{check.entities:,}"
+    for part, whole in (
+        (check.entities_seen, check.entities),
+        (check.mentions_seen, check.mentions),
+        (check.names_seen, check.mentions),
+        (check.defined, check.entities),
+    ):
+        yield f"{part / whole:.1%}" if whole else ""
+    yield f"{check.definition_length:g}"

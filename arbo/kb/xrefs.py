@@ -1,0 +1,62 @@
+"""A knowledge base seen through its cross-references: gold ids of one vocabulary, entities of another.
+
+The Disease Ontology writes `MSH:D012345` where a corpus has `D012345` or `MESH:D012345`. Through `MSH` an entity
+answers to its xref bare and with each spelling of the prefix, as if they were alternative ids: an entity's own id
+comes first, and an id that several entities carry accepts each of them as gold (`KnowledgeBase.rows`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.errors import UsageError
+
+_SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
+
+
+def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
+    """Return the same entities, which also answer to their xrefs of these prefixes, in any spelling.
+
+    >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
+    >>> view = through_xrefs(kb, "MESH")
+    >>> view["D7251"].name, view["MESH:D7251"].name, view["DOID:9"].name
+    ('flu', 'flu', 'cold')
+    """
+    wanted = {prefix: _spellings(prefix) for prefix in prefixes}
+    present = Counter(xref.partition(":")[0] for entity in kb for xref in entity.xrefs if ":" in xref)
+    missing = [prefix for prefix, spellings in wanted.items() if not _folded(present) & _folded(spellings)]
+    if missing or not prefixes:
+        known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
+        raise UsageError(f"no xref has the prefix {' or '.join(missing) or '(none named)'}; prefixes here: {known}")
+    forms = {prefix: spellings for spellings in wanted.values() for prefix in _folded(spellings)}
+    entities = [
+        replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *_ids(entity, forms)))))
+        for entity in kb
+    ]
+    return kb.changed(entities)
+
+
+def _ids(entity: Entity, forms: dict[str, tuple[str, ...]]) -> Iterator[str]:
+    for xref in entity.xrefs:
+        prefix, colon, concept = xref.partition(":")
+        spellings = forms.get(prefix.casefold())
+        if not (colon and concept.strip() and spellings):
+            continue
+        for form in (concept, xref, *(f"{spelling}:{concept}" for spelling in spellings)):
+            if form != entity.id:
+                yield form
+
+
+def _spellings(prefix: str) -> tuple[str, ...]:
+    for group in _SPELLINGS:
+        if prefix.casefold() in _folded(group):
+            return tuple(dict.fromkeys((prefix, *group)))
+    return (prefix,)
+
+
+def _folded(prefixes: Counter[str] | tuple[str, ...]) -> set[str]:
+    return {prefix.casefold() for prefix in prefixes}

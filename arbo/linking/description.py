@@ -1,0 +1,50 @@
+"""From decisions to a result: what was decided about each mention, and how it was done."""
+
+from __future__ import annotations
+
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.linking.chaining import describe_giants
+from arbo.linking.config import LinkerConfig
+from arbo.linking.tables import cluster_table, link_table, mention_table
+from arbo.results.result import Result
+from arbo.retrieval.retrieval import Retrieval
+from clustering import Partition
+
+
+def describe(
+    corpus: Corpus,
+    kb: KnowledgeBase | None,
+    retrieval: Retrieval,
+    clusters: Partition,
+    config: LinkerConfig,
+) -> Result:
+    """Put what was decided into tables."""
+    gold = Gold.of(corpus, kb)
+    mentions = mention_table(corpus, retrieval.inputs, gold, kb)
+    names = [mention.name for mention in retrieval.inputs]
+    cluster_rows, cluster_ids = cluster_table(kb, names, clusters)
+    mention_ids = mentions["mention_id"].combine_chunks()
+    links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids)
+    entity_limit, mention_limit = config.limits(retrieval.threshold)
+    manifest = {
+        "config": config.as_dict(),
+        "threshold": {"entity": entity_limit, "mention": mention_limit},
+        "encoder": retrieval.settings,
+        "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},
+        "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
+        "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
+        "giants": describe_giants(names, clusters, mention_ids, cluster_ids),
+        "notes": {
+            "documents": corpus.notes,
+            "knowledge_base": {} if kb is None else kb.notes,
+            "gold": {} if kb is None else _gold_notes(gold),
+        },
+    }
+    return Result(mentions, links, cluster_rows, manifest)
+
+
+def _gold_notes(gold: Gold) -> dict[str, int]:
+    outside = int((gold.has_id & ~gold.in_kb).sum())
+    return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}

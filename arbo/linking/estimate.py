@@ -1,0 +1,279 @@
+"""What a job will take before it starts: peak memory and time, from what is known before anything is encoded.
+
+Memory is counted from what the process holds once the inputs are read: that is measured, the rest is arithmetic. The
+factors were measured on two cores (`benchmarks/estimate.py`); the speeds of a transformer and of a matrix product are
+measured on this machine in a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.pooling import n_vectors
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.texts import Texts
+from arbo.encoders.vectors import VectorEncoder
+from arbo.linking.config import LinkerConfig
+from arbo.retrieval.reranking import Reranker
+from clustering.comparison import CANDIDATES
+from clustering.late_interaction import SAMPLE
+
+MEGABYTE = 1 << 20
+
+# Kernels, faiss, tables: what linking brings into memory whatever the size of the job.
+_ENGINE = 120 * MEGABYTE
+# A mention in graph, forest and tables, each of its candidates and each of its neighbours, in bytes.
+_MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
+# n-grams: bytes a character of the names while they are encoded, and afterwards; seconds a character.
+_NGRAM_PEAK, _NGRAM_KEPT, _NGRAM_SECONDS = 105, 40, 1.2e-6
+# Sparse search: seconds for a distinct query and a name.
+_SPARSE_SECONDS = 4e-9
+# Late interaction: seconds of one core for a number of a token of a query and one of a thing.
+_LATE_SECONDS = 3e-10
+# Imports and kernels, and describing a mention.
+_START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
+# A pair of a mention and a candidate that a reranker reads, in bytes.
+_PAIR = 80
+# A transformer's working memory beyond its weights, on a processor.
+_TRANSFORMER = 200 * MEGABYTE
+# Seconds to load a transformer, and to look a text up in the store.
+_LOAD_SECONDS, _LOOKUP_SECONDS = 5, 2e-5
+# Texts that are embedded to time a transformer: so many runs of so many, spread from short to long.
+_RUNS, _RUN = 4, 64
+
+
+class Cost(NamedTuple):
+    """What encoding some things takes."""
+
+    vectors: int
+    """Distinct vectors that come out; where tokens are compared, those of the first stage."""
+    dim: int
+    """Their dimensions; 0 for sparse ones."""
+    to_embed: int
+    """Texts that a transformer still has to read."""
+    peak: int
+    """Bytes in use at most while they are encoded, on top of what was there."""
+    kept: int
+    """Bytes in use afterwards."""
+    seconds: float
+    tokens: float = 0.0
+    """Vectors of tokens that one thing has on average, in all of its texts; 0 for an encoder that pools them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Peak memory and time of a job, and the counts they are made of."""
+
+    mentions: int
+    distinct_mentions: int
+    entities: int
+    names: int
+    """Vectors of entities."""
+    dimensions: int
+    """0 for sparse vectors."""
+    k: int
+    candidates: int
+    to_embed: int
+    """Texts that a transformer has to read; those in the cache are not among them."""
+    to_read: int
+    """Pairs of a mention and a candidate that a reranker has to read, at most."""
+    peak_bytes: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        minutes = self.seconds / 60
+        time_ = f"{self.seconds:.0f} seconds" if minutes < 2 else f"{minutes:.0f} minutes"
+        if minutes > 120:
+            time_ = f"{minutes / 60:.1f} hours"
+        embed = f", {self.to_embed:,} texts to embed" if self.to_embed else ""
+        read = f", {self.to_read:,} pairs to read" if self.to_read else ""
+        return (
+            f"{self.mentions:,} mentions ({self.distinct_mentions:,} distinct), {self.entities:,} entities with "
+            f"{self.names:,} vectors, k={self.k}{embed}{read}:\nabout {time_}, "
+            f"peak memory about {self.peak_bytes / 1e9:.2f} GB"
+        )
+
+
+def estimate(
+    encoder: Encoder,
+    inputs: list[MentionInput],
+    kb: KnowledgeBase | None,
+    config: LinkerConfig,
+    reranker: Reranker | None = None,
+) -> Estimate:
+    """Estimate linking mentions to a knowledge base, or without one clustering them; see `Linker.estimate`."""
+    entity = _NOTHING if kb is None else entity_cost(encoder, kb)
+    mention = mention_cost(encoder, inputs)
+    n, k, candidates = len(inputs), config.k, config.candidates
+    to_read = n * (min(candidates, len(kb)) + k * config.rerank_mentions) if reranker and kb else 0
+    reading = _reading_seconds(reranker, inputs, kb, to_read) if reranker and kb and to_read else 0.0
+    held = _resident()
+    decide = n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
+    scaled = 0
+    if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
+        scaled = entity.kept + mention.kept if mention.tokens else max(entity.kept, mention.kept)
+    stages = (
+        entity.peak,
+        entity.kept + mention.peak,
+        entity.kept + mention.kept + _ENGINE + max(scaled, decide + (_TRANSFORMER + _PAIR * to_read if to_read else 0)),
+    )
+    searched = mention.vectors * (entity.vectors + mention.vectors)
+    search = searched * (_SPARSE_SECONDS if mention.dim == 0 else 2 * mention.dim / _flops(mention.dim))
+    compared = sum(
+        _n_compared(mention.vectors, n_things) * cost.tokens
+        for n_things, cost in ((len(kb) if kb else 0, entity), (n, mention))
+    )
+    search += compared * mention.tokens * mention.dim * _LATE_SECONDS / (os.cpu_count() or 1)
+    return Estimate(
+        mentions=n,
+        distinct_mentions=mention.vectors,
+        entities=0 if kb is None else len(kb),
+        names=entity.vectors,
+        dimensions=mention.dim,
+        k=k,
+        candidates=candidates,
+        to_embed=entity.to_embed + mention.to_embed,
+        to_read=to_read,
+        peak_bytes=held + max(stages),
+        seconds=_START_SECONDS + entity.seconds + mention.seconds + search + reading + n * _MENTION_SECONDS,
+    )
+
+
+def _n_compared(n_queries: int, n_things: int) -> int:
+    """Count the pairs that are compared token by token: all things, or candidates, and all for a sample's recall."""
+    if n_things <= CANDIDATES:
+        return n_queries * n_things
+    return n_queries * CANDIDATES + min(n_queries, SAMPLE) * n_things
+
+
+_NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
+
+
+@singledispatch
+def entity_cost(encoder: Any, kb: KnowledgeBase) -> Cost:
+    """Tell what encoding the entities takes: nothing, for an encoder that arbo knows nothing of."""
+    return _NOTHING._replace(vectors=len(kb))
+
+
+@singledispatch
+def mention_cost(encoder: Any, inputs: Sequence[MentionInput]) -> Cost:
+    """Tell what encoding the mentions takes."""
+    return _NOTHING._replace(vectors=len(inputs))
+
+
+@entity_cost.register
+def _(encoder: NgramEncoder, kb: KnowledgeBase) -> Cost:
+    return _ngram_cost(kb.names().names)
+
+
+@mention_cost.register
+def _(encoder: NgramEncoder, inputs: Sequence[MentionInput]) -> Cost:
+    return _ngram_cost({item.name for item in inputs})
+
+
+def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
+    characters = sum(map(len, names))
+    peak, kept = characters * _NGRAM_PEAK, characters * _NGRAM_KEPT
+    return Cost(len(names), 0, 0, peak, kept, characters * _NGRAM_SECONDS)
+
+
+@entity_cost.register
+def _(encoder: VectorEncoder, kb: KnowledgeBase) -> Cost:
+    return _dense_cost(np.shape(next(iter(encoder.entities.values()), ()))[-1:], len(kb))
+
+
+@mention_cost.register
+def _(encoder: VectorEncoder, inputs: Sequence[MentionInput]) -> Cost:
+    return _dense_cost(np.shape(next(iter(encoder.mentions.values()), ()))[-1:], len(inputs))
+
+
+def _dense_cost(dim: tuple[int, ...], n: int) -> Cost:
+    size = 4 * n * (dim[0] if dim else 0)
+    return Cost(n, dim[0] if dim else 0, 0, 3 * size, size, 0.0)
+
+
+@entity_cost.register
+def _(encoder: DualEncoder, kb: KnowledgeBase) -> Cost:
+    return _transformer_cost(encoder, encoder.entity_texts(kb))
+
+
+@mention_cost.register
+def _(encoder: DualEncoder, inputs: Sequence[MentionInput]) -> Cost:
+    return _transformer_cost(encoder, encoder.mention_texts(inputs))
+
+
+def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
+    """Count the texts that are not embedded yet, and time some of them, short and long."""
+    missing = encoder.missing(texts)
+    cost = _dense_cost((texts.tower.dim,), len(texts.keys))
+    seconds = _LOAD_SECONDS / 2 + _LOOKUP_SECONDS * len(texts.row)  # entities and mentions load it once
+    if not len(missing):
+        return cost._replace(seconds=seconds)
+    begins = [(2 * run + 1) * len(missing) // (2 * _RUNS) for run in range(_RUNS)]
+    samples = [texts.spell(missing[begin : begin + _RUN]) for begin in begins]
+
+    def spent(sample: list[TokenRow]) -> float:
+        begun = time.perf_counter()
+        texts.tower.embed(sample, encoder.config.pooling)
+        return time.perf_counter() - begun
+
+    # The better of two: the first batch also sets things up, and other work on the machine comes and goes.
+    sampled = sum(min(spent(sample), spent(sample)) for sample in samples)
+    n_sampled = sum(map(len, samples))
+    seconds += sampled * len(missing) / n_sampled
+    if encoder.config.pooling == "tokens":
+        tokens = sum(n_vectors(row, "tokens") for sample in samples for row in sample) / n_sampled
+        kept = int(cost.kept * (1 + tokens))  # and the means of the first stage
+        texts_a_thing = len(texts.owner) / len(set(texts.owner))
+        cost = cost._replace(kept=kept, peak=kept, tokens=tokens * texts_a_thing)
+    return cost._replace(to_embed=len(missing), peak=cost.peak + _TRANSFORMER, seconds=seconds)
+
+
+def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, n_pairs: int) -> float:
+    """Time a reranker on some pairs of mentions and entities, spread over both."""
+    n = min(_RUN, n_pairs)
+    some = [inputs[i] for i in np.linspace(0, len(inputs) - 1, n).astype(int)]
+    entity = np.linspace(0, len(kb) - 1, n).astype(int)
+
+    def spent() -> float:
+        begun = time.perf_counter()
+        reranker.score(some, kb, np.arange(n), entity)
+        return time.perf_counter() - begun
+
+    return min(spent(), spent()) / n * n_pairs
+
+
+def _flops(dim: int) -> float:
+    """Measure floating point operations a second of a matrix product on this machine."""
+    a, b = np.ones((1024, dim), np.float32), np.ones((dim, 2048), np.float32)
+    a @ b
+    begun = time.perf_counter()
+    a @ b
+    return 2 * a.shape[0] * dim * b.shape[1] / (time.perf_counter() - begun)
+
+
+def _resident() -> int:
+    """Bytes of memory that the process holds now; 0 where the system does not tell."""
+    try:
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as stream:
+            return int(stream.read().split()[1]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return 0

@@ -1,0 +1,146 @@
+"""From arrays to the tables of a run.
+
+``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
+annotated; null where nothing is), ``gold_entities`` (those of them that the knowledge base holds in the mention's
+domain, by its own ids).
+
+``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
+mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
+candidate_scores`` (nearest entities and their similarities).
+
+``clusters``: ``cluster_id, entity_id`` (null for a discovered one), ``name, size, weakest_join`` (dissimilarity of
+the edge that joined its last two parts, null for one mention or a linked cluster). Those of entities come first in
+the order of the knowledge base, then the discovered ones, ``new-1, new-2, ...`` (without ids that the knowledge base
+has), largest first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count, islice
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.retrieval.retrieval import Retrieval
+from clustering import Partition
+
+_SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
+_STRINGS = pa.list_(pa.string())
+
+
+def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb: KnowledgeBase | None) -> pa.Table:
+    """Describe the mentions: where they stand, what they say, and what they are annotated with."""
+    mentions = corpus.mentions
+    return pa.table(
+        {
+            "mention_id": pa.array([m.id for m in mentions], pa.string()),
+            "document_id": pa.array([m.document_id for m in mentions], pa.string()),
+            "spans": pa.array([[{"start": s, "end": e} for s, e in m.spans] for m in mentions], _SPANS),
+            "text": pa.array([m.text for m in mentions], pa.string()),
+            "expansion": pa.array([i.name if i.name != i.mention.text else None for i in inputs], pa.string()),
+            "type": pa.array([m.type for m in mentions], pa.string()),
+            "domain": pa.array([i.document.domain for i in inputs], pa.string()),
+            "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
+            "gold_entities": _gold_entities(gold, kb),
+        }
+    )
+
+
+def _gold_entities(gold: Gold, kb: KnowledgeBase | None) -> pa.Array:
+    """List the entities that are right for each mention, by their own ids."""
+    inside = gold.number < gold.n_entities
+    count = np.bincount(gold.mention[inside], minlength=len(gold.ids))
+    ids = _ids(kb).take(pa.array(gold.number[inside]))
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(count)]), pa.int32()), ids)
+
+
+def _ids(kb: KnowledgeBase | None) -> pa.Array:
+    return pa.array([] if kb is None else [entity.id for entity in kb], pa.string())
+
+
+def link_table(
+    mention_ids: pa.Array,
+    kb: KnowledgeBase | None,
+    retrieval: Retrieval,
+    clusters: Partition,
+    cluster_ids: pa.Array,
+) -> pa.Table:
+    """Describe the decisions, one row a mention."""
+    n, n_entities = len(clusters.entity), clusters.n_entities
+    ids = _ids(kb)
+    names = pa.array([] if kb is None else [entity.name for entity in kb], pa.string())
+    linked = clusters.entity >= 0
+    entity = pa.array(clusters.entity, mask=~linked)
+    score = retrieval.similarity(retrieval.dissimilarity_to(clusters.entity))
+    parent = clusters.parent[n_entities:]
+    nodes = pa.concat_arrays([ids, mention_ids])
+    near = retrieval.entities.dissimilarity
+    has_margin = np.isfinite(near[:, 1]) if near.shape[1] > 1 else np.zeros(n, np.bool_)
+    margin = np.zeros(n, np.float32)
+    margin[has_margin] = np.diff(near[has_margin, :2]).ravel()
+    found = retrieval.entities.ids >= 0
+    start = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
+    return pa.table(
+        {
+            "mention_id": mention_ids,
+            "entity_id": ids.take(entity),
+            "entity_name": names.take(entity),
+            "cluster_id": cluster_ids,
+            "score": pa.array(score, pa.float32(), mask=~linked),
+            "margin": pa.array(margin, pa.float32(), mask=~has_margin),
+            "parent": nodes.take(pa.array(parent, mask=parent < 0)),
+            "parent_is_mention": pa.array(parent >= n_entities),
+            "step": pa.array(clusters.weight[n_entities:], pa.float32(), mask=~linked),
+            "bottleneck": pa.array(clusters.bottleneck[n_entities:], pa.float32()),
+            "candidates": pa.ListArray.from_arrays(start, ids.take(pa.array(retrieval.entities.ids[found]))),
+            "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
+        }
+    )
+
+
+def cluster_table(kb: KnowledgeBase | None, names: Sequence[str], clusters: Partition) -> tuple[pa.Table, pa.Array]:
+    """Describe the clusters that hold mentions, and give the cluster id of each mention.
+
+    Args:
+        kb: the knowledge base.
+        names: the name of each mention, abbreviations written out.
+        clusters: the partition.
+
+    """
+    n_entities = clusters.n_entities
+    label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)
+    is_new = label >= n_entities
+    order = np.lexsort((label, np.where(is_new, -size, 0), is_new))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
+    known = [] if kb is None else [kb.entities[row] for row in label[~is_new]]
+    free = (id_ for id_ in map("new-{}".format, count(1)) if kb is None or id_ not in kb)
+    ids = [entity.id for entity in known] + list(islice(free, int(is_new.sum())))
+    joins = clusters.weakest_joins()
+    weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
+    table = pa.table(
+        {
+            "cluster_id": pa.array(ids, pa.string()),
+            "entity_id": pa.array([entity.id for entity in known] + [None] * int(is_new.sum()), pa.string()),
+            "name": pa.array([entity.name for entity in known] + _usual_names(names, place, len(known), len(ids))),
+            "size": pa.array(size, pa.int32()),
+            "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
+        }
+    )
+    return table, table["cluster_id"].combine_chunks().take(pa.array(place))
+
+
+def _usual_names(names: Sequence[str], place: npt.NDArray[np.int64], begin: int, end: int) -> list[str]:
+    """Most frequent name of the mentions of clusters ``begin .. end - 1``; of equals the first."""
+    counts: list[Counter[str]] = [Counter() for _ in range(end - begin)]
+    for row in np.flatnonzero(place >= begin):
+        counts[place[row] - begin][names[int(row)]] += 1
+    return [max(count, key=count.__getitem__) for count in counts]

@@ -1,0 +1,372 @@
+"""Choosing k, method and thresholds on documents with gold annotations: one search, then many cheap partitions.
+
+What is sought is an `Objective`. Links and NIL decisions are counted once for all of them.
+
+Where the results at different thresholds are nested, one partition holds them all, and the score is known at every
+threshold exactly. Discovery is nested in the mention threshold: one merge tree. `independent`, `minimax` and
+`undirected` are nested in the larger of the two thresholds: they take edges from the lightest to the heaviest, so that
+a smaller one only ends them earlier. A mention is then linked if and only if its bottleneck is not above the
+threshold, and always to the same entity. `arborescence` is not nested, and is tried at quantiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, replace
+from os import PathLike
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data.gold import Gold
+from arbo.errors import DataError, UsageError
+from arbo.linking.config import LinkerConfig
+from arbo.retrieval.retrieval import Retrieval
+from clustering import Method, Partition, merge_tree, partition
+from clustering.knn import Progress, silent
+from eval import all_cuts, plot_thresholds
+
+_K = (1, 2, 4, 8)
+_ENTITY_THRESHOLDS = 24
+_MENTION_THRESHOLDS = 6
+_POINTS_WRITTEN = 200
+
+Objective = Literal["accuracy_with_nil", "nil_f1", "ari"]
+"""What is sought: the share of right links and NIL decisions, F1 of NIL decisions, or ARI of discovered clusters."""
+_OBJECTIVES: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1", "ari": "ARI"}
+
+Kind = Literal["entity", "mention"]
+"""A kind of edges, by where they come from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration and how good it was; a threshold of None is no threshold."""
+
+    method: Method
+    k: int
+    entity_threshold: float | None
+    mention_threshold: float | None
+    score: float
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Curve:
+    """The score at every value of one threshold, exactly; all else is as in ``best``."""
+
+    best: Trial
+    varies: Kind
+    """Which threshold."""
+    threshold: npt.NDArray[np.floating[Any]]
+    """(points,) ascending, -inf for below every edge: the smallest for which the curve is exact, then each at which the
+    score changes. A point holds up to the next, the last up to no threshold at all."""
+    score: npt.NDArray[np.float64]
+    """(points,)"""
+    place: int
+    """The point that ``best`` is of."""
+
+    def at(self, threshold: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
+        """Return the score at each threshold, NaN below those that the curve tells of."""
+        place = np.searchsorted(self.threshold, threshold, side="right") - 1
+        return np.where(place >= 0, self.score[np.maximum(place, 0)], np.nan)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, ready for JSON; a threshold of None is -inf.
+
+        Of more than 200 points an even selection is kept, the best included.
+        """
+        n = len(self.score)
+        kept = np.union1d(np.linspace(0, n - 1, min(n, _POINTS_WRITTEN - 1)).astype(np.int64), [self.place])
+        threshold = [None if value == -np.inf else value for value in self.threshold[kept].tolist()]
+        return {
+            "best": asdict(self.best),
+            "varies": self.varies,
+            "points": n,
+            "threshold": threshold,
+            "score": self.score[kept].tolist(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a configuration was chosen."""
+
+    objective: Objective
+    """What ``score`` is."""
+    best: Trial
+    trials: tuple[Trial, ...]
+    """All that was tried; of a curve its best point."""
+    curves: tuple[Curve, ...]
+    """For each method and k that has exact curves, the one with the best point."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything by name, ready for JSON; the trials as columns, the curves thinned to 200 points."""
+        columns = {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)}
+        return {
+            "objective": self.objective,
+            "best": asdict(self.best),
+            "trials": columns,
+            "curves": [curve.as_dict() for curve in self.curves],
+        }
+
+    def applied(self, config: LinkerConfig) -> LinkerConfig:
+        """Return a configuration with what was chosen."""
+        chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
+        if self.objective != "ari":  # discovery says nothing of these: `link` with its configuration still answers NIL
+            chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
+        return replace(config, **chosen)
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Draw the best exact curve of each method: the score over the threshold that the best of all varies.
+
+        The file is PNG or SVG, as its ending says; see `eval.plot_thresholds` for the errors.
+        """
+        top = max(self.curves, key=lambda curve: curve.best.score)
+        shown: dict[Method, Curve] = {}
+        for curve in sorted(self.curves, key=lambda curve: -curve.best.score):
+            if curve.varies == top.varies:
+                shown.setdefault(curve.best.method, curve)
+        threshold = np.unique(np.concatenate([curve.threshold for curve in shown.values()]))
+        limit = top.best.entity_threshold if top.varies == "entity" else top.best.mention_threshold
+        name = _OBJECTIVES[self.objective]
+        plot_thresholds(
+            threshold,
+            {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
+            path,
+            chosen=np.inf if limit is None else limit,
+            xlabel=f"largest dissimilarity of {top.varies} edges",
+        )
+
+
+def choose(
+    retrieval: Retrieval, gold: Gold, config: LinkerConfig, objective: Objective, progress: Progress = silent
+) -> Tuning:
+    """Choose the best configuration; see `Linker.tune`.
+
+    Args:
+        retrieval: with as many neighbours as the largest of `ks_of`.
+        gold: what is right.
+        config: what is started from; of equals it wins.
+        objective: what is sought, see `objective_of`.
+        progress: shows progress.
+
+    """
+    own = config.limits(retrieval.threshold)
+    if objective == "ari":
+        plan = _discovery_plan(retrieval, _gold_classes(gold), ks_of(config), own[1])
+    else:
+        plan = _linking_plan(retrieval, _Scoring.of(gold, objective), ks_of(config), config.k, own)
+    trials: list[Trial] = []
+    curves: dict[tuple[Method, int], Curve] = {}
+    for tried in progress(*plan):
+        trials.append(tried.best if isinstance(tried, Curve) else tried)
+        if isinstance(tried, Curve):
+            key = tried.best.method, tried.best.k
+            curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
+    best = max(trials, key=lambda trial: trial.score)  # of equals the first
+    return Tuning(objective, best, tuple(trials), tuple(curves.values()))
+
+
+def ks_of(config: LinkerConfig) -> list[int]:
+    """List the numbers of neighbours that are tried."""
+    return sorted({*_K, config.k})
+
+
+def objective_of(objective: Objective | None, *, discovers: bool) -> Objective:
+    """Return what is sought, by default what the linker is for.
+
+    Raises:
+        UsageError: an objective that needs a knowledge base, or one that needs none, and it is otherwise.
+
+    """
+    possible: tuple[Objective, ...] = ("ari",) if discovers else ("accuracy_with_nil", "nil_f1")
+    if objective is None:
+        return possible[0]
+    if objective not in possible:
+        kind = "without" if discovers else "with"
+        raise UsageError(f"objective {objective!r}: {kind} a knowledge base it must be {' or '.join(possible)}")
+    return objective
+
+
+class _Plan(NamedTuple):
+    """What to try, and how many that will be."""
+
+    tried: Iterator[Trial | Curve]
+    n: int
+
+
+def _linking_plan(
+    retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float]
+) -> _Plan:
+    """Try every method, k and pair of thresholds; the first of equals wins.
+
+    First comes `independent`, whose links do not depend on k; then a small k; the linker's own mention threshold, then
+    the smallest; no entity threshold, then the largest. The linker's ``own`` thresholds are among them: tuning never
+    chooses worse than what it starts from. Each nested method has a curve over the entity thresholds from each mention
+    threshold on, and one over the mention thresholds from each entity threshold on.
+    """
+    entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
+    mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
+    mention_limits.sort(key=lambda limit: limit != own[1])
+    nested: tuple[Method, ...] = ("minimax", "undirected")
+    finite = [limit for limit in entity_limits if limit != np.inf]
+    graphs = {k: retrieval.graph(k) for k in ks}
+
+    def entity_curve(method: Method, k: int, limit: float, *, least: float) -> Curve:
+        steps = scoring.steps(partition(graphs[k], method, (np.inf, limit)), least=least)
+        return steps.curve_of_entity_thresholds(Trial(method, k, None, _finite(limit), 0))
+
+    def mention_curve(method: Method, k: int, limit: float) -> Curve:
+        steps = scoring.steps(partition(graphs[k], method, (limit, np.inf)), least=limit)
+        return steps.curve_of_mention_thresholds(Trial(method, k, limit, None, 0), own[1])
+
+    def run() -> Iterator[Trial | Curve]:
+        yield entity_curve("independent", own_k, own[1], least=-np.inf)
+        for k in ks:
+            for mention in mention_limits:
+                for entity in entity_limits:
+                    linked = partition(graphs[k], "arborescence", (entity, mention)).entity
+                    yield Trial("arborescence", k, _finite(entity), _finite(mention), scoring.score(linked))
+            for method in nested:
+                for mention in mention_limits:
+                    yield entity_curve(method, k, mention, least=mention)
+                for entity in finite:
+                    yield mention_curve(method, k, entity)
+
+    n_each = len(mention_limits) * len(entity_limits) + len(nested) * (len(mention_limits) + len(finite))
+    return _Plan(run(), 1 + len(ks) * n_each)
+
+
+def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]], ks: list[int], own: float) -> _Plan:
+    """Build one merge tree a k; of equals the linker's ``own`` threshold wins, then a small k, then the smallest."""
+
+    def run() -> Iterator[Curve]:
+        for k in ks:
+            tree = merge_tree(retrieval.graph(k))
+            cuts = all_cuts(classes, tree.left, tree.right, tree.height)
+            steps = _Steps.of(cuts.threshold.astype(tree.height.dtype), cuts.ari)
+            yield steps.curve_of_mention_thresholds(Trial("arborescence", k, None, None, 0), own)
+
+    return _Plan(run(), len(ks))
+
+
+def _gold_classes(gold: Gold) -> npt.NDArray[np.integer[Any]]:
+    """Return a number for each set of gold ids."""
+    if not gold.has_id.any():
+        raise DataError("tuning needs mentions with gold ids, and these documents have none")
+    return gold.classes
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Scoring:
+    """What is right of each mention, and how good that makes links and NIL decisions."""
+
+    objective: Objective
+    annotated: npt.NDArray[np.bool_]
+    is_nil: npt.NDArray[np.bool_]
+    mention: npt.NDArray[np.integer[Any]]
+    """(pairs,) a mention and an entity that is right for it."""
+    entity: npt.NDArray[np.integer[Any]]
+
+    @classmethod
+    def of(cls, gold: Gold, objective: Objective) -> Self:
+        if not gold.annotated.any():
+            raise DataError("tuning needs mentions with gold annotations, and these documents have none")
+        if objective == "nil_f1" and not gold.is_nil.any():
+            raise DataError(
+                "tuning for NIL needs mentions that are NIL, and the knowledge base holds an entity for each of these; "
+                "arbo.nil_split withholds some"
+            )
+        inside = gold.number < gold.n_entities
+        return cls(objective, gold.annotated, gold.is_nil, gold.mention[inside], gold.number[inside])
+
+    def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:
+        """Score the entities in ``linked``, -1 being NIL."""
+        return float(self._score(self._flags(linked).sum(axis=0)))
+
+    def steps(self, clusters: Partition, *, least: float) -> _Steps:
+        """Score all thresholds from ``least`` on of a partition whose links up to a threshold are those at it."""
+        reached = clusters.entity >= 0
+        bottleneck = clusters.bottleneck[clusters.n_entities :][reached]
+        start = bottleneck.dtype.type(least)
+        threshold, place = np.unique(np.maximum(bottleneck, start), return_inverse=True)
+        flags = self._flags(clusters.entity)[reached]
+        counts = [np.cumsum(np.bincount(place, flag, minlength=len(threshold))) for flag in flags.T]
+        score = self._score(np.column_stack(counts))
+        if not len(threshold) or threshold[0] > start:
+            threshold, score = np.append(start, threshold), np.append(self._score(np.zeros(3)), score)
+        return _Steps.of(threshold, score)
+
+    def _flags(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+        """Mark the mentions that are linked rightly, though they are NIL, and at all if annotated; (mentions, 3)."""
+        rightly = np.zeros(len(linked), np.bool_)
+        rightly[self.mention[linked[self.mention] == self.entity]] = True
+        return np.column_stack([rightly, self.is_nil, self.annotated]) & (linked >= 0)[:, None]
+
+    def _score(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+        """Score sums of flags; (..., 3) to (...)."""
+        rightly, wrongly, linked = np.moveaxis(counts, -1, 0)
+        n_annotated, n_nil = self.annotated.sum(), self.is_nil.sum()
+        nil_rightly = n_nil - wrongly
+        if self.objective == "nil_f1":
+            f1: npt.NDArray[np.float64] = 2 * nil_rightly / (n_nil + n_annotated - linked)
+            return f1
+        accuracy: npt.NDArray[np.float64] = (rightly + nil_rightly) / n_annotated
+        return accuracy
+
+
+class _Steps(NamedTuple):
+    """A score that changes at thresholds and nowhere else; each holds up to the next, the last to infinity."""
+
+    threshold: npt.NDArray[np.floating[Any]]
+    score: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, threshold: npt.NDArray[np.floating[Any]], score: npt.NDArray[np.float64]) -> Self:
+        """Leave out the thresholds at which nothing changes."""
+        changes = np.append(True, score[1:] != score[:-1])
+        return cls(threshold[changes], score[changes])
+
+    def curve_of_entity_thresholds(self, start: Trial) -> Curve:
+        """Choose no threshold if that is among the best, else the middle of the largest best ones."""
+        place = int(np.flatnonzero(self.score == self.score.max())[-1])
+        chosen = None if place + 1 == len(self.score) else self._middle(place)
+        best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
+        return Curve(best, "entity", self.threshold, self.score, place)
+
+    def curve_of_mention_thresholds(self, start: Trial, own: float) -> Curve:
+        """Choose ``own`` if that is among the best, else the middle of the smallest best ones."""
+        with np.errstate(over="ignore"):
+            own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
+        place = int(np.argmax(self.score))
+        if own_place >= 0 and self.score[own_place] == self.score[place]:
+            place, chosen = own_place, _finite(own)
+        else:
+            chosen = self._middle(place)
+        best = replace(start, mention_threshold=chosen, score=float(self.score[place]))
+        return Curve(best, "mention", self.threshold, self.score, place)
+
+    def _middle(self, place: int) -> float:
+        """Return a threshold amid those with the score of this place; the smallest, where there is no largest."""
+        begin = self.threshold[place]
+        if place + 1 == len(self.score):
+            return float(begin)
+        end = self.threshold[place + 1]
+        if begin == -np.inf:
+            return float(end - max(1, abs(end)))
+        middle = begin + (end - begin) / 2
+        return float(middle if middle < end else begin)
+
+
+def _limits(dissimilarity: npt.NDArray[np.float32], n: int, own: float) -> list[float]:
+    """Quantiles of the dissimilarities, ``own``, and infinity for no limit, ascending."""
+    chosen = {own, np.inf}
+    finite = dissimilarity[np.isfinite(dissimilarity)]
+    if len(finite):
+        chosen |= set(np.quantile(finite, np.linspace(0, 1, n + 1), method="inverted_cdf").tolist())
+    return sorted(chosen)
+
+
+def _finite(limit: float) -> float | None:
+    return None if limit == np.inf else limit

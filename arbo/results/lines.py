@@ -1,0 +1,116 @@
+"""The headline figures of a run; each knows how uncertain it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data.gold import Bools, Ints
+from eval import Line, LinkingOutcomes, NilCurve, Summed, proportion
+from eval import cluster_lines as lines_of_clusters
+
+_RECALL_SHOWN = (4, 16, 64)
+_RECALL_WITH_NIL_SHOWN = (1, 64)
+MOST_WITH_INTERVALS = 50_000
+"""Mentions above which the scores of clusters have no intervals: each is hundreds of passes over half of them."""
+
+
+def linking_lines(
+    outcomes: LinkingOutcomes, document: Ints, groups: Mapping[str, list[str | None]], seen: Bools | None
+) -> list[Line]:
+    """Tell accuracy and recall of links, also of seen and unseen entities, and as means over groups."""
+
+    def line(name: str, right: Bools, among: Bools, what: str) -> Line:
+        over = f"{int((right & among).sum()):,} of {int(among.sum()):,} {what}"
+        return Line(name, _share(right & among, among, document), over=over)
+
+    assert outcomes.rank is not None
+    concept, correct = outcomes.concept, outcomes.correct
+    lines = [
+        line("accuracy", correct, concept, "with a concept"),
+        line("accuracy in KB", correct, outcomes.in_kb, "in the KB"),
+        line("accuracy normalised", correct, concept & (outcomes.rank < outcomes.width), "among the candidates"),
+    ]
+    lines += [
+        line(f"recall@{k}", outcomes.rank < k, concept, "with a concept") for k in _RECALL_SHOWN if k <= outcomes.width
+    ]
+    if seen is not None:
+        lines += [line("accuracy, seen", correct, concept & seen, "in training")]
+        lines += [line("accuracy, unseen", correct, concept & ~seen, "not in training")]
+    lines += [
+        macro for name, labels in groups.items() if (macro := _macro_line(name, labels, correct, concept, document))
+    ]
+    return lines
+
+
+def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
+    """Make the line of a mean over groups; None where there are fewer than two."""
+    found = {label for label, has_one in zip(labels, concept, strict=True) if has_one and label is not None}
+    if len(found) < 2:
+        return None
+    number: dict[str | None, int] = {label: i for i, label in enumerate(sorted(found))}
+    group = np.array([number.get(label, -1) for label in labels])
+    grouped = concept & (group >= 0)
+    counts = [_per_document_and_kind(chosen, document, group, len(number)) for chosen in (grouped & correct, grouped)]
+    return Line(
+        f"accuracy by {name}", Summed(np.hstack(counts), _mean_proportion), over=f"mean over {len(number)} {name}s"
+    )
+
+
+def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: NilCurve) -> list[Line]:
+    """Tell how well NIL is told from the rest, alone and beside links."""
+    assert with_nil.rank is not None
+    annotated = with_nil.annotated
+    ks = [k for k in _RECALL_WITH_NIL_SHOWN if k <= with_nil.width]
+    right = is_nil & called & annotated
+    counts = np.column_stack([right, is_nil & annotated, right, called & annotated])
+    over = f"{int(counts[:, 3].sum()):,} called NIL, {int(counts[:, 1].sum()):,} are"
+    decisions = f"of {int(annotated.sum()):,} links and NIL decisions"
+    return [
+        Line("accuracy with NIL", _share(with_nil.correct, annotated, document), over=decisions),
+        *(Line(f"recall@{k} with NIL", _share(with_nil.rank < k, annotated, document), over=decisions) for k in ks),
+        Line.of_counts(
+            "NIL", _per_document(counts, document), over=f"{over}; area by threshold {curve.average_precision:.3f}"
+        ),
+    ]
+
+
+def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str) -> list[Line]:
+    """Tell how well clusters agree with classes, over the chosen mentions."""
+    if not chosen.any():
+        return []
+    over = f"{int(chosen.sum()):,} mentions with gold ids"
+    if chosen.sum() > MOST_WITH_INTERVALS:
+        document = np.zeros_like(document)  # with one document there is no interval
+        over += f"; no interval above {MOST_WITH_INTERVALS:,}"
+    ari, *others = lines_of_clusters(truth[chosen], cluster[chosen], document[chosen])
+    return [Line(ari.name + suffix, ari.score, over=over), *others]
+
+
+def _share(right: Bools, among: Bools, document: Ints) -> Summed:
+    return Summed(_per_document(np.column_stack([right, among]), document), proportion)
+
+
+def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:
+    """Count the columns of flags, (mentions, columns), in each document; (documents, columns)."""
+    n = int(document.max(initial=-1)) + 1
+    return np.column_stack([np.bincount(document, column, minlength=n) for column in flags.T])
+
+
+def _per_document_and_kind(chosen: Bools, document: Ints, kind: Ints, n_kinds: int) -> npt.NDArray[np.float64]:
+    """Count the mentions that a boolean each chooses; (documents, kinds)."""
+    n = int(document.max(initial=-1)) + 1
+    counts = np.bincount(document[chosen] * n_kinds + kind[chosen], minlength=n * n_kinds)
+    return counts.reshape(n, n_kinds).astype(np.float64)
+
+
+def _mean_proportion(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Mean over groups of the first half of the columns as shares of the second; groups without any are left out."""
+    right, among = np.split(counts, 2, axis=-1)
+    share = np.divide(right, among, out=np.zeros_like(among), where=among > 0)
+    n_groups = (among > 0).sum(axis=-1)
+    with np.errstate(invalid="ignore"):
+        mean: npt.NDArray[np.float64] = share.sum(axis=-1) / n_groups
+    return mean

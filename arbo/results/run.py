@@ -1,0 +1,181 @@
+"""The tables of a run, and views of them for people: links, clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import eq
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.documents import Mention
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The decision on one mention."""
+
+    mention: Mention
+    expansion: str | None
+    """The mention's name with abbreviations written out, None where nothing was to be written out."""
+    entity: str | None
+    """Id of the entity, None for NIL."""
+    entity_name: str | None
+    cluster: str
+    """Its cluster's id: the entity's, or one for mentions of the same new entity."""
+    score: float | None
+    """Similarity of the mention and its entity, a reranker's probability if there is one; None for NIL."""
+    margin: float | None
+    """Similarity of the nearest entity minus that of the second nearest; None with fewer than two entities."""
+    bottleneck: float
+    """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL."""
+    parent: str | None
+    """The entity or mention it hangs on; None for NIL."""
+    parent_is_mention: bool
+    step: float | None
+    """Dissimilarity of the edge from the parent."""
+    candidates: tuple[tuple[str, float], ...]
+    """Nearest entities and their similarities, nearest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Mentions of one entity, known or discovered."""
+
+    id: str
+    entity: str | None
+    """Id of its entity, None for a discovered one."""
+    name: str
+    """Name of its entity; of a discovered one the most frequent name of its mentions."""
+    mentions: tuple[Mention, ...]
+    weakest_join: float | None
+    """Of a discovered entity with several mentions: dissimilarity of the edge without which it falls apart."""
+
+
+class Rows(Sequence[Item], Generic[Item]):
+    """A sequence that makes each item when it is asked for."""
+
+    def __init__(self, length: int, make: Callable[[int], Item]) -> None:
+        self._places = range(length)
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return [self._make(place) for place in self._places[index]]
+        return self._make(self._places[index])
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self._make, self._places)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and all(map(eq, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)
+        return f"[{', '.join(shown)}] ({len(self):,} in all)"
+
+
+# Without slots: cached properties keep their values in the instance's dictionary.
+@dataclass(frozen=True, eq=False, repr=False)
+class Run:
+    """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
+
+    The three tables hold a row a mention, a mention, and a cluster; their columns are described in
+    `arbo.linking.tables`. `arbo.Result` adds what can be done with a run.
+    """
+
+    mention_table: pa.Table
+    link_table: pa.Table
+    cluster_table: pa.Table
+    manifest: dict[str, Any]
+    """How the result was made: configuration, encoder, content hashes, counts, seconds by stage."""
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """One link a mention, in the order of the documents."""
+        return Rows(self.link_table.num_rows, self._link)
+
+    @property
+    def clusters(self) -> Sequence[Cluster]:
+        """All clusters: those of entities by id, then the discovered ones, largest first."""
+        return Rows(self.cluster_table.num_rows, self._cluster)
+
+    @property
+    def discovered(self) -> Sequence[Cluster]:
+        """The clusters that are not in the knowledge base, largest first."""
+        first = self.cluster_table["entity_id"].length() - self.cluster_table["entity_id"].null_count
+        return Rows(self.cluster_table.num_rows - first, lambda place: self._cluster(first + place))
+
+    def link_of(self, mention_id: str) -> Link:
+        """Return the link of the mention with this id; KeyError if there is none."""
+        return self._link(self.row_of[mention_id])
+
+    def cluster_of(self, link: Link) -> Cluster:
+        """Return the cluster that the link's mention is in."""
+        return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """Row of each mention by its id."""
+        return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
+
+    @cached_property
+    def _rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the mentions sorted by cluster, and where each cluster starts."""
+        place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
+        cluster = place.to_numpy()
+        order = np.argsort(cluster, kind="stable")
+        return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
+
+    def _mention(self, row: int) -> Mention:
+        values = _row(self.mention_table, row)
+        return Mention(
+            values["mention_id"],
+            values["document_id"],
+            tuple((span["start"], span["end"]) for span in values["spans"]),
+            values["text"],
+            values["type"],
+            None if values["gold"] is None else tuple(values["gold"]),
+        )
+
+    def _link(self, row: int) -> Link:
+        values = _row(self.link_table, row)
+        return Link(
+            mention=self._mention(row),
+            expansion=self.mention_table["expansion"][row].as_py(),
+            entity=values["entity_id"],
+            entity_name=values["entity_name"],
+            cluster=values["cluster_id"],
+            score=values["score"],
+            margin=values["margin"],
+            bottleneck=values["bottleneck"],
+            parent=values["parent"],
+            parent_is_mention=values["parent_is_mention"],
+            step=values["step"],
+            candidates=tuple(zip(values["candidates"], values["candidate_scores"], strict=True)),
+        )
+
+    def _cluster(self, place: int) -> Cluster:
+        values = _row(self.cluster_table, place)
+        order, start = self._rows_of_cluster
+        mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
+        return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
+
+
+def _row(table: pa.Table, row: int) -> dict[str, Any]:
+    return {name: table[name][row].as_py() for name in table.column_names}

@@ -1,0 +1,102 @@
+"""Run folders: Parquet tables and a manifest with their hashes, complete or absent."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from arbo.errors import DataError, UsageError
+from arbo.files import (
+    Format,
+    PathLike,
+    check_format,
+    check_hashes,
+    check_manifest,
+    json_ready,
+    sha256_of,
+    version_of,
+    whole_folder,
+)
+from arbo.files import check_replaceable as check_folder_replaceable
+
+MANIFEST = "manifest.json"
+TABLES = ("mentions", "links", "clusters")
+FORMAT = Format("arbo-run", 1, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again")
+_VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
+
+
+def save_run(tables: tuple[pa.Table, pa.Table, pa.Table], manifest: dict[str, Any], folder: PathLike) -> None:
+    """Write the three tables of a run and what is known of it; a folder that is not a run is never replaced.
+
+    Raises:
+        UsageError: the folder cannot be written, or holds anything but a run.
+
+    """
+    target = Path(folder).resolve()
+    check_replaceable(target)
+    try:
+        with whole_folder(target) as partial:
+            hashes = {}
+            for name, table in zip(TABLES, tables, strict=True):
+                file = partial / f"{name}.parquet"
+                pq.write_table(table, file)
+                hashes[file.name] = sha256_of(file)
+            content = {
+                "format": FORMAT.name,
+                "format_version": FORMAT.version,
+                "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
+                **manifest,
+                "files": hashes,
+            }
+            (partial / MANIFEST).write_text(json.dumps(json_ready(content), indent=2) + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
+
+
+def load_run(folder: PathLike) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, Any]]:
+    """Read the tables and the manifest of a run folder.
+
+    Raises:
+        DataError: no run folder, a manifest of a newer version, a file that is missing, truncated or changed.
+
+    """
+    path = Path(folder)
+    manifest = check_manifest(_read_manifest(path), FORMAT, path / MANIFEST)
+    names = [f"{name}.parquet" for name in TABLES]
+    check_hashes(path, {name: str(manifest["files"].get(name)) for name in names}, FORMAT.mend)
+    tables = []
+    for file in (path / name for name in names):
+        try:
+            tables.append(pq.read_table(file, partitioning=None))
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
+    threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
+    return tables[0], tables[1], tables[2], {**manifest, "threshold": threshold}
+
+
+def check_replaceable(target: Path) -> None:
+    """Raise UsageError unless a run may be written here: nothing there, an empty folder, or an earlier run."""
+
+    def files_of(folder: Path) -> list[str]:
+        if (folder / MANIFEST).is_file():  # another process may have moved it away since
+            check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)
+        return [f"{name}.parquet" for name in TABLES]
+
+    check_folder_replaceable(target, "run folder", MANIFEST, files_of)
+
+
+def _read_manifest(folder: Path) -> object:
+    file = folder / MANIFEST
+    if not file.is_file():
+        raise DataError(
+            f"no run folder: it has no {MANIFEST}; a run is written by arbo link or discover", file=str(folder)
+        )
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the manifest is not JSON: {error}", file=str(file)) from None

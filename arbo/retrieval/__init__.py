@@ -1,0 +1,1 @@
+"""From mentions to candidates and neighbours: search, and reranking."""

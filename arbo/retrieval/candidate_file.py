@@ -1,0 +1,77 @@
+"""Files of candidates: one Parquet file with a row a mention, complete or absent.
+
+The columns are the lists ``candidates``, rows of the knowledge base, and ``candidate_scores``; what the candidates are
+of stands in the metadata of the schema.
+"""
+
+from __future__ import annotations
+
+import json
+from os import fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from arbo.errors import DataError, UsageError
+from arbo.files import Format, PathLike, check_manifest, json_ready, write_whole
+from clustering.arrays import Floats, Ids
+
+MEND = "make the candidates again"
+FORMAT = Format(
+    "arbo-candidates",
+    1,
+    {"k": int, "documents": str, "knowledge_base": str, "made_by": dict},
+    "a file of candidates",
+    MEND,
+)
+_COLUMNS = ("candidates", "candidate_scores")
+
+
+def save_candidates(entities: Ids, scores: Floats, made_of: dict[str, Any], path: PathLike) -> None:
+    """Write candidates, (mentions, k), and what they were made of; see `Candidates.save`."""
+    target = Path(path)
+    if target.exists():
+        try:
+            _metadata(target)
+        except DataError as error:
+            raise UsageError(f"{error}; name another file, or remove it first") from None
+    there = entities >= 0
+    start = pa.array(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), pa.int32())
+    arrays = [pa.ListArray.from_arrays(start, pa.array(column[there])) for column in (entities, scores)]
+    own = {"format": FORMAT.name, "format_version": FORMAT.version, "k": entities.shape[1], **json_ready(made_of)}
+    table = pa.table(dict(zip(_COLUMNS, arrays, strict=True)), metadata={FORMAT.name: json.dumps(own)})
+    write_whole(target, lambda file: pq.write_table(table, file, write_page_checksum=True))
+
+
+def load_candidates(path: PathLike) -> tuple[Ids, Floats, dict[str, Any]]:
+    """Read candidates, their scores and what they were made of; see `Candidates.load`."""
+    own = _metadata(Path(path))
+    try:
+        table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
+        entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
+        count = entities.value_lengths().to_numpy(zero_copy_only=False)
+        if entities.value_lengths() != scores.value_lengths() or count.max(initial=0) > own["k"]:
+            raise ValueError("its lists are not of one length")
+        return *padded(entities.flatten().to_numpy(), scores.flatten().to_numpy(), count, own["k"]), own
+    except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
+        raise DataError(f"the candidates cannot be read: {error}; {MEND}", file=fspath(path)) from None
+
+
+def padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
+    """Lay lists that stand behind each other, of these lengths, out as (mentions, k)."""
+    there = np.arange(k) < count[:, None]
+    found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
+    found[0][there], found[1][there] = entities, scores
+    return found
+
+
+def _metadata(file: Path) -> dict[str, Any]:
+    """Read what stands beside the table."""
+    try:
+        own = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
+    except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:
+        raise DataError(f"no file of candidates ({error!r:.200})", file=str(file)) from None
+    return check_manifest(own, FORMAT, file)

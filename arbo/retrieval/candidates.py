@@ -1,0 +1,279 @@
+"""Candidates: the nearest entities of each mention, for a second stage to put into its own order.
+
+They are entities by their rows in the knowledge base, so that they mean nothing beside another one, or beside other
+documents: a set knows the fingerprints of both, and `Candidates.check` refuses what it was not made of.
+
+The oracles of the ArboEL paper (section 3.4), which keep the quality of a first stage out of the comparison of second
+ones: SELF is ``with_gold(candidates, gold)``, UNION ``with_gold(union(*sets), gold)``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from os import fspath
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.errors import DataError, UsageError
+from arbo.files import PathLike
+from arbo.results.evaluation import evaluate_candidates
+from arbo.results.run import Run
+from arbo.retrieval.candidate_file import MEND, load_candidates, padded, save_candidates
+from clustering.arrays import Bools, Floats, Ids
+from eval import LinkingScores
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Candidates:
+    """The candidates of each mention of some documents, best first, and what they were made of.
+
+    Raises:
+        ValueError: arrays of different shapes, NaN or infinite scores, an entity twice among a mention's candidates,
+            candidates that do not descend or stand behind an empty place.
+
+    """
+
+    entities: Ids
+    """(mentions, k) rows of the knowledge base; -1 where there are fewer than k."""
+    scores: Floats
+    """(mentions, k) float32, descending: higher is closer. -inf for an entity that nobody scored, such as one that was
+    injected, and where there is none."""
+    documents: str
+    """Fingerprint of the documents."""
+    knowledge_base: str
+    """Fingerprint of the knowledge base."""
+    made_by: dict[str, Any]
+    """Settings of the encoder that found them, and of what was done since; ready for JSON."""
+
+    def __post_init__(self) -> None:
+        entities, scores = np.asarray(self.entities), np.asarray(self.scores, np.float32)
+        if entities.ndim != 2 or entities.shape != scores.shape:
+            raise ValueError(f"entities {entities.shape} and scores {scores.shape} must both be (mentions, k)")
+        if entities.dtype.kind not in "iu":
+            raise ValueError(f"entities must be rows of the knowledge base, not {entities.dtype}")
+        there = entities >= 0
+        with np.errstate(invalid="ignore"):
+            problems = {
+                "has an entity below -1": (entities < -1).any(axis=1),
+                "has scores that are NaN or infinite": (np.isnan(scores) | (scores == np.inf)).any(axis=1),
+                "has a score in an empty place": (~there & (scores != -np.inf)).any(axis=1),
+                "has an entity behind an empty place": (there[:, 1:] & ~there[:, :-1]).any(axis=1),
+                "has the same entity twice": repeated(entities).any(axis=1),
+                "has scores that do not descend": (scores[:, 1:] > scores[:, :-1]).any(axis=1),
+            }
+        for problem, bad in problems.items():
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise ValueError(f"mention {row} {problem}: {entities[row].tolist()}, {scores[row].tolist()}")
+        object.__setattr__(self, "entities", entities.astype(np.int32, copy=False))
+        object.__setattr__(self, "scores", scores)
+
+    @classmethod
+    def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
+        """Take those that a run holds: as many as its configuration says, see `LinkerConfig.candidates`.
+
+        Raises:
+            UsageError: the run is not of this knowledge base.
+
+        """
+        told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
+        if told is None:
+            raise UsageError("the run has no candidates: it was discovered without a knowledge base")
+        if other := other_origin((documents, told["fingerprint"]), (documents, kb.fingerprint)):
+            raise UsageError(f"the run was made with {other}")
+        lists = result.link_table["candidates"].combine_chunks()
+        rows = pc.index_in(lists.flatten(), pa.array([entity.id for entity in kb], pa.string()))
+        count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+        scores = result.link_table["candidate_scores"].combine_chunks().flatten()
+        return cls(
+            *padded(
+                rows.to_numpy(zero_copy_only=False),
+                scores.to_numpy(),
+                count,
+                min(result.manifest["config"]["candidates"], len(kb)),
+            ),
+            documents,
+            kb.fingerprint,
+            result.manifest["encoder"],
+        )
+
+    @property
+    def k(self) -> int:
+        """How many places each mention has."""
+        return int(self.entities.shape[1])
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Fingerprints of the documents and of the knowledge base."""
+        return self.documents, self.knowledge_base
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of the entities and their scores."""
+        digest = hashlib.sha256(str(self.entities.shape).encode("ascii"))
+        for array in (self.entities, self.scores):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    def first(self, k: int) -> Self:
+        """Return the best ``k`` of each mention."""
+        return replace(self, entities=self.entities[:, :k], scores=self.scores[:, :k])
+
+    def __len__(self) -> int:
+        return len(self.entities)
+
+    def __repr__(self) -> str:
+        return f"Candidates({len(self):,} mentions, {int((self.entities >= 0).sum()):,} candidates, k={self.k})"
+
+    def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
+        """Raise unless these are candidates of the mentions of these documents, and entities of this knowledge base.
+
+        Raises:
+            DataError: another fingerprint; or arrays that do not fit, whatever the fingerprints say.
+
+        """
+        if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
+            raise DataError(f"the candidates were made with {other}")
+        if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
+            raise DataError(
+                f"the candidates are of {len(self):,} mentions and name rows up to {self.entities.max(initial=-1):,}; "
+                f"there are {len(documents.mentions):,} mentions and {len(kb):,} entities: {MEND}"
+            )
+
+    def evaluate(
+        self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
+    ) -> LinkingScores:
+        """Score the candidates, see `arbo.results.evaluation.evaluate_candidates`.
+
+        Raises:
+            DataError: see `check`.
+
+        """
+        corpus = Corpus.of(documents)
+        self.check(corpus, kb)
+        return evaluate_candidates(self.entities, corpus, kb, train=None if train is None else Corpus.of(train))
+
+    def save(self, path: PathLike) -> None:
+        """Write one Parquet file, complete or not at all; see `arbo.retrieval.candidate_file`.
+
+        Raises:
+            UsageError: the file cannot be written, or is there and no file of candidates.
+
+        """
+        own = {"documents": self.documents, "knowledge_base": self.knowledge_base, "made_by": self.made_by}
+        save_candidates(self.entities, self.scores, own, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            DataError: no such file, one that is truncated, changed, of another kind or of a newer version.
+
+        """
+        entities, scores, own = load_candidates(path)
+        try:
+            return cls(entities, scores, own["documents"], own["knowledge_base"], own["made_by"])
+        except ValueError as error:
+            raise DataError(f"the candidates cannot be read: {error}; {MEND}", file=fspath(path)) from None
+
+
+def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
+    """Inject the gold entity of each mention whose candidates hold none, as the last of them (the oracle SELF).
+
+    Where the list is full it takes the place of the last. Its score is -inf: nobody found it.
+
+    Args:
+        candidates: of some mentions.
+        gold: (mentions, any) rows of the entities that are right for each, -1 where there are fewer; the first is
+            injected, see `arbo.data.gold.Gold.entities`.
+
+    >>> found = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
+    >>> with_gold(found, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
+    [[3, 1], [2, 5], [0, 1]]
+
+    """
+    if gold.ndim != 2 or len(gold) != len(candidates):
+        raise ValueError(f"gold must be (mentions, any) for {len(candidates):,} mentions, not {gold.shape}")
+    if not gold.shape[1] or not candidates.k:
+        return candidates
+    missed = np.flatnonzero((gold[:, 0] >= 0) & ~is_gold(candidates.entities, gold).any(axis=1))
+    place = np.minimum((candidates.entities[missed] >= 0).sum(axis=1), candidates.k - 1)
+    entities, scores = candidates.entities.copy(), candidates.scores.copy()
+    entities[missed, place], scores[missed, place] = gold[missed, 0], -np.inf
+    return replace(candidates, entities=entities, scores=scores, made_by={**candidates.made_by, "gold": "injected"})
+
+
+def union(*candidates: Candidates) -> Candidates:
+    """Put the candidates of several first stages together, each entity once (the oracle UNION, before gold).
+
+    They come in turns: the first of each set, then the second of each. Scores of different encoders do not compare, so
+    that the score is minus the best rank, counted from 0. There are as many places as the sets have together.
+
+    Raises:
+        ValueError: no set, or sets of other documents or of another knowledge base.
+
+    >>> one = Candidates([[3, 1]], [[0.9, 0.5]], "d", "kb", {"encoder": "a"})
+    >>> other = Candidates([[1, 4]], [[7.0, 6.0]], "d", "kb", {"encoder": "b"})
+    >>> both = union(one, other)
+    >>> both.entities.tolist(), both.scores.tolist()
+    ([[3, 1, 4, -1]], [[0.0, 0.0, -1.0, -inf]])
+
+    """
+    if not candidates:
+        raise ValueError("a union needs at least one set of candidates")
+    first = candidates[0]
+    for place, other in enumerate(candidates):
+        if differs := other_origin(other.origin, first.origin):
+            raise ValueError(f"set {place} was made with {differs}")
+    entities = np.concatenate([one.entities for one in candidates], axis=1)
+    rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
+    entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))
+    again = repeated(entities)
+    entities, scores = best_first(np.where(again, -1, entities), np.where(again, -np.inf, scores))
+    settings = {"union": [one.made_by for one in candidates]}
+    return Candidates(entities, scores, first.documents, first.knowledge_base, settings)
+
+
+def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
+    """Sort the candidates of each mention by descending score; equals stay in their order, empty places come last."""
+    order = np.lexsort((-scores, entities < 0), axis=-1)
+    return np.take_along_axis(entities, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def gaps_filled(scores: Floats) -> Floats:
+    """Give what nobody scored the lowest score of its mention, or 0 where there is none; (mentions, k)."""
+    lowest = np.where(np.isfinite(scores), scores, np.float32(np.inf)).min(axis=1, initial=np.inf, keepdims=True)
+    return np.where(np.isfinite(scores), scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
+
+
+def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
+    """Tell two `Candidates.origin` apart: what ``own`` is of and ``given`` is not, None where they are the same."""
+    for what, one, other in zip(("other documents", "another knowledge base"), own, given, strict=True):
+        if one != other:
+            return f"{what}: that fingerprint is {one}, this one {other}; {MEND}"
+    return None
+
+
+def repeated(entities: Ids) -> Bools:
+    """Mark the entities that an earlier place of the same mention holds already; (mentions, k)."""
+    order = np.argsort(entities, axis=1, kind="stable")
+    ordered = np.take_along_axis(entities, order, axis=1)
+    again = np.zeros(entities.shape, np.bool_)
+    np.put_along_axis(again, order[:, 1:], (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0), axis=1)
+    return again
+
+
+def is_gold(entities: Ids, gold: Ids) -> Bools:
+    """Mark the entities that are among the gold ones of their mention; (mentions, k)."""
+    right = np.zeros(entities.shape, np.bool_)
+    for accepted in gold.T:
+        right |= (entities == accepted[:, None]) & (entities >= 0)
+    return right

@@ -1,0 +1,139 @@
+"""Domains: worlds, wikis or hospitals that have nothing to do with each other, each with its own entities.
+
+Of a mention it is that of its document, of an entity its own. Neighbours are searched inside a domain, and so no edge
+of the graph and no cluster ever joins two; what has no domain forms one as well, that of None. Which of equally near
+things comes first does not depend on what other domains hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.errors import UsageError
+from arbo.retrieval.gpu import best_scanner
+from clustering.comparison import Embeddings, measured_recall, nearest
+from clustering.knn import Neighbors, Progress
+from clustering.search import SearchMethod
+from clustering.vectors import Metric
+
+Rows = npt.NDArray[np.int32]
+
+
+class Part(NamedTuple):
+    """Queries and the things they are compared with, both of one domain, by their rows, which ascend."""
+
+    queries: Rows
+    things: Rows
+
+
+def mention_parts(mentions: Sequence[str | None]) -> list[Part]:
+    """Compare the mentions of each domain with each other.
+
+    >>> [part.things.tolist() for part in mention_parts(["lego", "yugioh", "lego"])]
+    [[0, 2], [1]]
+    """
+    return [Part(rows, rows) for rows in _rows(mentions, mentions)]
+
+
+def entity_parts(mentions: Sequence[str | None], entities: Sequence[str | None]) -> list[Part]:
+    """Compare the mentions of each domain with its entities, of which there may be none.
+
+    Raises:
+        UsageError: no mention has any entity in its domain, as when documents have domains and entities none.
+
+    >>> parts = entity_parts(["lego", "yugioh", "lego"], ["muppets", "lego", "lego"])
+    >>> [(part.queries.tolist(), part.things.tolist()) for part in parts]
+    [([0, 2], [1, 2]), ([1], [])]
+
+    """
+    parts = [Part(*rows) for rows in zip(_rows(mentions, mentions), _rows(mentions, entities), strict=True)]
+    if len(mentions) and len(entities) and not any(len(part.things) for part in parts):
+        raise UsageError(
+            f"no entity is in a domain of the documents: theirs are {_named(mentions)}, those of the knowledge base "
+            f"{_named(entities)}; mentions are compared with entities of their own domain, so use the same names in "
+            "both, or none in either"
+        )
+    return parts
+
+
+def nearest_within(
+    parts: Sequence[Part],
+    queries: Embeddings,
+    things: Embeddings,
+    k: int,
+    *,
+    metric: Metric,
+    search: SearchMethod,
+    progress: Progress,
+) -> Neighbors:
+    """Find the ``k`` nearest things of each query within its part; see `clustering.comparison.nearest`.
+
+    Things that are the queries themselves (the same object) are not their own neighbours. Lists are empty places
+    (-1 and infinity) where a part has fewer than ``k``.
+    """
+    scanner = best_scanner()
+
+    def search_part(part: Part) -> Neighbors:
+        some, others, own = _inside(part, queries, things)
+        return nearest(
+            some,
+            others,
+            k,
+            metric=metric,
+            search=search,
+            scanner=scanner,
+            self_ids=own,
+            progress=progress,
+        )
+
+    if len(parts) == 1 and len(parts[0].things) == things.n:
+        return search_part(parts[0])
+    found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
+    for part in parts:
+        if len(part.things):
+            ids, found.dissimilarity[part.queries] = search_part(part)
+            found.ids[part.queries] = np.where(ids >= 0, part.things[ids], -1)
+    return found
+
+
+def recall_within(
+    parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Embeddings, *, metric: Metric
+) -> float:
+    """Share of the exact neighbours that `nearest_within` found: the recall of each part, weighted by neighbours."""
+    n_there, n_right = 0, 0.0
+    for part in parts:
+        lists = Neighbors(found.ids[part.queries], found.dissimilarity[part.queries])
+        if n_neighbors := int((lists.ids >= 0).sum()):
+            some, others, own = _inside(part, queries, things)
+            n_right += n_neighbors * measured_recall(lists, some, others, metric=metric, self_ids=own)
+            n_there += n_neighbors
+    return n_right / n_there if n_there else 1.0
+
+
+def _rows(domains: Sequence[str | None], of: Sequence[str | None]) -> list[Rows]:
+    """Rows of ``of`` in each distinct domain of ``domains``, in the order of first appearance."""
+    number = {domain: place for place, domain in enumerate(dict.fromkeys(domains))}
+    label = np.fromiter((number.get(domain, len(number)) for domain in of), np.int32, len(of))
+    order = np.argsort(label, kind="stable").astype(np.int32)
+    bounds = np.searchsorted(label[order], np.arange(len(number) + 1))
+    return [order[begin:end] for begin, end in pairwise(bounds)]
+
+
+def _inside(part: Part, queries: Embeddings, things: Embeddings) -> tuple[Embeddings, Embeddings, Rows | None]:
+    """Return the queries and things of a part, and the place of each query among the things if it is one of them."""
+    some = queries.taken(part.queries)
+    if things is queries:
+        return some, some, np.arange(len(some), dtype=np.int32)
+    return some, things.taken(part.things), None
+
+
+def _named(domains: Sequence[str | None], most: int = 3) -> str:
+    """Name the first domains, as what follows "theirs are"."""
+    distinct = list(dict.fromkeys(domains))
+    shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]
+    return ", ".join(shown) + (f" and {len(distinct) - most:,} more" if len(distinct) > most else "")

@@ -1,0 +1,24 @@
+"""The embedded sample collection: an invented island, its research station, and what is written there.
+
+`documents.jsonl` holds the documents with every marked mention and its gold entities, `entities.jsonl` the knowledge
+base, both in the format of `arbo.readers.jsonl`. A gold id that begins with `NEW:` names an entity that the knowledge
+base lacks (to be discovered); an empty list of entities marks a mention that was annotated as NIL without an id.
+
+Every text, name and definition was written for this project; none is meant to describe a real place, person or
+species. The collection is under the licence of the project.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.readers.jsonl import read_entities, read_jsonl
+
+
+def load_sample() -> tuple[Corpus, KnowledgeBase]:
+    """Read the embedded documents, with gold annotations, and their knowledge base."""
+    folder = files("arbo.sample")
+    with as_file(folder / "documents.jsonl") as documents, as_file(folder / "entities.jsonl") as entities:
+        return read_jsonl(documents), read_entities(entities)

@@ -1,0 +1,188 @@
+"""Abbreviations that a document defines itself, found and written out (Schwartz and Hearst 2003).
+
+"Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
+shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
+beginning of a word. A definition may go over the end of a line, not over a blank line.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from arbo.text.checks import Span
+
+T = TypeVar("T")
+
+_SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
+_BLANK_LINE = re.compile(r"\n\s*\n")
+_BRACKET = re.compile(r"[()\[\]]")
+_ALTERNATIVE = re.compile(r"[;,]|\bor\b")
+_MAX_SHORT = 10
+# Characters around a bracket that are looked at: without a limit a text of many brackets takes quadratic time.
+_WINDOW = 500
+
+
+class Definition(NamedTuple):
+    """Where a text defines an abbreviation; both spans are offsets in the text."""
+
+    short: Span
+    long: Span
+
+
+def definitions(text: str) -> list[Definition]:
+    """Find the definitions of a text, in its order. An unbalanced bracket spoils nothing but itself.
+
+    >>> text = "Patients with Wilson disease (WD) were compared with CT (copper toxicosis)."
+    >>> [(text[slice(*d.short)], text[slice(*d.long)]) for d in definitions(text)]
+    [('WD', 'Wilson disease'), ('CT', 'copper toxicosis')]
+    """
+    if "(" not in text and "[" not in text:
+        return []
+    ends = sorted((0, *(match.end() for end in (_SENTENCE_END, _BLANK_LINE) for match in end.finditer(text))))
+    found = []
+    for opening, closing in _brackets(text):
+        begin = _window_begin(text, ends[bisect_right(ends, opening) - 1], opening)
+        definition = _short_in_brackets(text, begin, opening, closing) or _long_in_brackets(
+            text, begin, opening, closing
+        )
+        if definition and not _BLANK_LINE.search(text, min(definition)[0], max(definition)[1]):
+            found.append(definition)
+    return found
+
+
+def expander(text: str) -> Callable[[str], str]:
+    """Return a function that writes out the abbreviations which `text` defines, wherever a name has them.
+
+    The first definition holds; upper and lower case matter, a plural s does not. A bracketed short form behind its
+    own long form is dropped. Each run of white space in a long form is written as one blank.
+
+    >>> expand = expander("Wilson disease (WD) is rare. WD patients were seen.")
+    >>> expand("WD"), expand("WD patients"), expand("Wilson disease (WD)"), expand("wd")
+    ('Wilson disease', 'Wilson disease patients', 'Wilson disease', 'wd')
+    """
+    long_of: dict[str, str] = {}
+    for short, long in definitions(text):
+        long_of.setdefault(text[slice(*short)], " ".join(text[slice(*long)].split()))
+    add_other_number(long_of)
+    if not long_of:
+        return str
+    any_short = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
+    word = re.compile(rf"(?<!\w)(?:{any_short})(?!\w)")
+    bracketed = re.compile(rf"(?<!\s)\s*[(\[](?:{any_short})[)\]]")
+
+    def write_out(name: str) -> str:
+        if name in long_of:
+            return long_of[name]
+        name = bracketed.sub(lambda match: "" if match.start() else match[0], name)
+        folded = " ".join(name.split()).casefold()
+        found = set(word.findall(name))
+        written = {short: short if long_of[short].casefold() in folded else long_of[short] for short in found}
+        return word.sub(lambda match: written[match[0]], name)
+
+    return write_out
+
+
+def singular_form(form: str) -> str:
+    """Return an abbreviation without its plural s.
+
+    >>> [singular_form(form) for form in ("APCs", "APC", "As")]
+    ['APC', 'APC', 'As']
+    """
+    return form[:-1] if form.endswith("s") and len(form) > 2 else form
+
+
+def add_other_number(of_form: dict[str, T]) -> None:
+    """Let the plurals of abbreviations mean what these do, or their singulars, unless they mean something."""
+    for form, meaning in list(of_form.items()):
+        singular = singular_form(form)
+        of_form.setdefault(singular if singular != form else form + "s", meaning)
+
+
+def _brackets(text: str) -> list[Span]:
+    """Offsets of balanced pairs of round or square brackets, by their opening."""
+    opened: list[int] = []
+    waiting = {"(": 0, "[": 0}
+    pairs = []
+    for match in _BRACKET.finditer(text):
+        i, character = match.start(), match[0]
+        if character in waiting:
+            opened.append(i)
+            waiting[character] += 1
+        elif waiting[partner := "(" if character == ")" else "["]:
+            while text[opened[-1]] != partner:
+                waiting[text[opened.pop()]] -= 1
+            waiting[partner] -= 1
+            pairs.append((opened.pop(), i))
+    return sorted(pairs)
+
+
+def _window_begin(text: str, sentence: int, opening: int) -> int:
+    """Return where the words before a bracket begin: with the sentence, or with a word inside the window."""
+    begin = opening - _WINDOW
+    if begin <= sentence:
+        return sentence
+    blank = text.find(" ", begin, opening)
+    return opening if blank < 0 else blank + 1
+
+
+def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
+    content = text[opening + 1 : min(closing, opening + 1 + 4 * _MAX_SHORT)]
+    inner = _ALTERNATIVE.split(content, maxsplit=1)[0].strip("\"' \t\n")
+    if not _is_short_form(inner):
+        return None
+    at = text.index(inner, opening + 1)
+    plural = len(inner) > 2 and inner[-1] == "s" and inner[:-1].isupper()
+    for short in (inner, inner[:-1]) if plural else (inner,):
+        words = [match.start() for match in re.finditer(r"\S+", text[begin:opening])]
+        window = words[-_max_words(short) :]
+        if not window:
+            continue
+        start = begin + window[0]
+        before = text[start:opening].rstrip()
+        long = _long_form_start(short, before)
+        if long is not None and len(before) - long > len(short) and short not in before[long:].split():
+            return Definition((at, at + len(inner)), (start + long, start + len(before)))
+    return None
+
+
+def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Definition | None:
+    if closing - opening > _WINDOW:
+        return None
+    before = text[begin:opening].rstrip()
+    short = before.rsplit(maxsplit=1)[-1] if before else ""
+    if not _is_short_form(short) or not any(map(str.isupper, short)):
+        return None
+    long = text[opening + 1 : closing].rstrip()
+    if not 2 <= len(long.split()) <= _max_words(short) or _long_form_start(short, long) != 0:
+        return None
+    end = begin + len(before)
+    return Definition((end - len(short), end), (opening + 1, opening + 1 + len(long)))
+
+
+def _is_short_form(text: str) -> bool:
+    return 2 <= len(text) <= _MAX_SHORT and len(text.split()) <= 2 and text[0].isalnum() and any(map(str.isalpha, text))
+
+
+def _max_words(short: str) -> int:
+    return min(len(short) + 5, 2 * len(short))
+
+
+def _long_form_start(short: str, text: str) -> int | None:
+    """Offset of the shortest long form of ``short`` that ends where ``text`` ends."""
+    at = len(text)
+    for i, letter in _letters_backwards(short):
+        at -= 1
+        while at >= 0 and (text[at].lower() != letter or (i == 0 and at > 0 and text[at - 1].isalnum())):
+            at -= 1
+        if at < 0:
+            return None
+    while at > 0 and not text[at - 1].isspace():
+        at -= 1
+    return at
+
+
+def _letters_backwards(short: str) -> Iterator[tuple[int, str]]:
+    return ((i, short[i].lower()) for i in range(len(short) - 1, -1, -1) if short[i].isalnum())

@@ -1,0 +1,60 @@
+"""What every string and span must satisfy before it becomes part of a document or an entity."""
+
+from __future__ import annotations
+
+from arbo.errors import DataError
+
+Span = tuple[int, int]
+"""Start and end of a piece of a text, in Unicode code points; the end is exclusive."""
+
+
+def check_text(value: object, what: str, *, of: str | None = None) -> None:
+    """Raise unless `value` is a string that can be stored as UTF-8; `of` is the id to name in the error.
+
+    A NUL or a lone surrogate passes through Python unnoticed and breaks whatever is written later.
+    The message tells the position, never the text.
+    """
+    if not isinstance(value, str):
+        raise DataError(f"{what} must be a string, not {type(value).__name__}", id=of)
+    if (nul := value.find("\0")) >= 0:
+        raise DataError(f"{what} has a NUL at character {nul}; remove it", id=of)
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(value[error.start])
+        raise DataError(
+            f"{what} has a lone surrogate (U+{code:04X}) at character {error.start}; "
+            "write the character itself, or a complete surrogate pair",
+            id=of,
+        ) from None
+
+
+def check_name(value: object, what: str, *, of: str | None = None) -> None:
+    """Raise unless `value` is a string that can be stored and is not blank: an id, a name."""
+    check_text(value, what, of=of)
+    if not str(value).strip():
+        raise DataError(f"{what} is empty; write one, or leave the whole entry out", id=of)
+
+
+def check_texts(values: object, what: str, *, of: str | None = None, blank: bool = True) -> None:
+    """Raise unless `values` is a tuple of strings that can be stored; `blank` tells if they may be blank."""
+    if not isinstance(values, tuple):
+        raise DataError(f"{what} must be a tuple of strings, not {type(values).__name__}", id=of)
+    check = check_text if blank else check_name
+    for value in values:
+        check(value, f"one of {what}", of=of)
+
+
+def check_spans(spans: object, *, of: str | None = None) -> None:
+    """Raise unless `spans` is a non-empty tuple of pairs `(start, end)` with `0 <= start < end`."""
+    if not isinstance(spans, tuple) or not spans:
+        raise DataError("a mention needs a tuple of one or more spans (start, end)", id=of)
+    for span in spans:
+        # `type`, not `isinstance`: True and False are ints to Python, and never offsets.
+        if not isinstance(span, tuple) or len(span) != 2 or any(type(offset) is not int for offset in span):
+            raise DataError(f"a span must be a pair of integers (start, end), not {span!r:.60}", id=of)
+        start, end = span
+        if start < 0:
+            raise DataError(f"the span {start} to {end} begins before the document", id=of)
+        if start >= end:
+            raise DataError(f"the span {start} to {end} is empty; the end is exclusive", id=of)

@@ -1,0 +1,124 @@
+"""Texts split into pieces: at line ends, or into sentences, or into what a model reads at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from arbo.text.checks import Span
+from arbo.text.words import Offsets, offsets_of, words
+
+Splitter = Callable[[str], Offsets]
+"""Returns where the pieces of a text are: in order, none empty or overlapping, without white space at their ends."""
+
+_BREAK = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n\s*\n)")
+_OPENING = "\"'\u2018\u201c\u00ab(["
+_MOST_WORDS = 500
+"""Words that are read at once: a table without a full stop is no sentence."""
+_INITIAL = re.compile(r"[^\W\d_]\.")
+_SHORT = """
+al. approx. art. c.-à-d. ca. cf. dr. e.g. env. eq. ex. fig. figs. i.e. incl. mr. mrs. ms. nb. no. nos. p. p.ex. pp.
+pr. prof. ref. refs. resp. sp. spp. st. ste. subsp. tab. var. vol. vs.
+"""
+_ABBREVIATIONS = frozenset(_SHORT.split())
+
+
+def lines(text: str) -> Offsets:
+    r"""Return where the lines of a text are that hold anything but white space.
+
+    >>> text = "A title\n\n  A paragraph. \r\n"
+    >>> [text[begin:end] for begin, end in lines(text)]
+    ['A title', 'A paragraph.']
+    """
+    return _between(text, (match.span() for match in re.finditer(r"\n", text)))
+
+
+def sentences(text: str) -> Offsets:
+    r"""Return where the sentences of a text are, by a rule without a model.
+
+    A sentence ends at a blank line; and behind a full stop, exclamation or question mark, and closing brackets or
+    quotes, where white space and then an upper-case letter, a digit, or a bracket or quote before one of them follows.
+    A full stop of a frequent abbreviation ("Fig. 2", "St. Louis") or an initial ("J. Smith") ends none; nor does a line
+    end by itself, as lines may be wrapped. Sentences rather hang together than fall apart.
+
+    >>> text = "Titles\n\nSt. Louis encephalitis (Fig. 2) was found.  It was\nrare, cf. E. coli."
+    >>> [text[begin:end] for begin, end in sentences(text)]
+    ['Titles', 'St. Louis encephalitis (Fig. 2) was found.', 'It was\nrare, cf. E. coli.']
+    """
+    return _between(text, _ends(text))
+
+
+def passages(text: str) -> Offsets:
+    """Return where the sentences of a text are, those of more than 500 words cut between words: what is read at once.
+
+    >>> [(int(begin), int(end)) for begin, end in passages("In short. " + "Word " * 501)]
+    [(0, 9), (10, 2509), (2510, 2514)]
+    """
+    begins = words(text)[:, 0]
+    made: list[Span] = []
+    for begin, end in sentences(text).tolist():
+        first, last = np.searchsorted(begins, (begin, end))
+        cuts = [begin, *begins[first + _MOST_WORDS : last : _MOST_WORDS].tolist(), end]
+        made += ((start, start + len(text[start:stop].rstrip())) for start, stop in pairwise(cuts))
+    return offsets_of(made)
+
+
+def whole(text: str) -> Offsets:
+    """Return where the text is but for white space around it, as one piece.
+
+    >>> whole(" a b ").tolist()
+    [[1, 4]]
+    """
+    return _between(text, ())
+
+
+def _ends(text: str) -> Iterator[Span]:
+    """Yield the white space between sentences."""
+    for match in _BREAK.finditer(text):
+        space = match.span(match.lastgroup or 0)
+        if text.count("\n", *space) > 1 or (_begins(text, match.end()) and not _is_abbreviated(text, match.start())):
+            yield space
+
+
+def _begins(text: str, place: int) -> bool:
+    while text[place : place + 1] and text[place] in _OPENING:
+        place += 1
+    return text[place : place + 1].isupper() or text[place : place + 1].isdigit()
+
+
+def _is_abbreviated(text: str, stop: int) -> bool:
+    before = text[max(0, stop - 12) : stop + 1].split()[-1].lstrip(_OPENING)
+    return before.casefold() in _ABBREVIATIONS or _INITIAL.fullmatch(before) is not None
+
+
+def _between(text: str, gaps: Iterator[Span] | tuple[()]) -> Offsets:
+    """Return where the pieces between the gaps are, without white space at their ends and without empty ones."""
+    pieces = []
+    begin = 0
+    for end, after in (*gaps, (len(text), len(text))):
+        piece = text[begin:end]
+        if kept := piece.strip():
+            first = begin + len(piece) - len(piece.lstrip())
+            pieces.append((first, first + len(kept)))
+        begin = after
+    return offsets_of(pieces)
+
+
+def lay_out(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[Span]]]:
+    r"""Return sentences of words as a text, and where each word is in it.
+
+    >>> lay_out([["A", "cat", "."], ["It", "sat"]])
+    ('A cat .\nIt sat', [[(0, 1), (2, 5), (6, 7)], [(8, 10), (11, 14)]])
+    """
+    places: list[list[Span]] = []
+    offset = 0
+    for sentence in sentences:
+        places.append([])
+        for word in sentence:
+            places[-1].append((offset, offset + len(word)))
+            offset += len(word) + 1
+        offset += not sentence
+    return "\n".join(map(" ".join, sentences)), places

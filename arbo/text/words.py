@@ -1,0 +1,138 @@
+r"""The words of a text, and which of them seldom tell two names apart.
+
+A word is a maximal run of word characters (``\w``: letters, digits, the underscore) with the combining marks on them,
+so that an accent written apart (NFD) stays with its letter. Hyphens and apostrophes part words: "Crohn's" is two,
+also where the apostrophe is that of Unicode's letters (U+02BC).
+Scripts without blanks, such as Chinese, are not parted: a run of them is one word.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.text.checks import Span
+
+Offsets = npt.NDArray[np.int64]
+"""(n, 2): begin and end of pieces of a text, in code points, the end exclusive."""
+
+_ENGLISH = """
+    a an the this that these those such
+    about above across after against along among around as at before behind below beneath beside between beyond by
+    down during for from in inside into of off on onto out outside over per since through throughout to toward towards
+    under until up upon via with within
+    and or but nor so yet than then if because although though while whereas whether when where which who whom whose
+    what how why
+    i me my we us our you your he him his she her it its they them their there here
+    am is are was were be been being has have had having do does did can could may might must shall should will would
+    also both each either neither some any all other another same
+"""
+_FRENCH = """
+    le la les un une des du de au aux ce cet cette ces mon ma mes ton ta tes son sa ses notre nos votre vos leur leurs
+    à après avant avec chez contre dans depuis derrière dès durant en entre envers hors jusque malgré outre par parmi
+    pendant pour selon sous sur vers via
+    et ou mais donc or car ni comme lorsque puisque quand que qui quoi dont où si
+    je tu il elle on nous vous ils elles me te se lui eux y
+    suis es est sommes êtes sont était étaient être été étant ai as avons avez ont avait avaient avoir eu
+    aussi plusieurs quelques chaque tout tous toute toutes autre autres même mêmes
+"""
+STOP_WORDS = frozenset(f"{_ENGLISH} {_FRENCH}".split())
+"""Articles, prepositions, conjunctions, pronouns and auxiliaries of both, in lower case.
+
+Negations ("no", "without", "sans") are none: they tell names apart.
+"""
+
+_ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "s", "t", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu"})
+_CLITICS = frozenset({"d", "ll", "m", "re", "s", "t", "ve"})
+APOSTROPHES = "'\u2019\u02bc`"
+
+
+def words(text: str) -> Offsets:
+    """Return where the words of a text are.
+
+    >>> text = "Crohn's disease, l'iléite"
+    >>> [text[begin:end] for begin, end in words(text)]
+    ['Crohn', 's', 'disease', 'l', 'iléite']
+    """
+    return offsets_of(match.span() for match in _word().finditer(text))
+
+
+def content_words(text: str) -> list[Span]:
+    """Return where the words are that are no stop words, nor letters that an apostrophe joins to another word.
+
+    Where all is in capitals, in three words or more, stop words are too if they stand by themselves: the OF of "CANCER
+    OF THE COLON" is one, the AND of "AND-34" none.
+
+    >>> text = "Crohn's disease of the colon, l'iléite"
+    >>> [text[begin:end] for begin, end in content_words(text)]
+    ['Crohn', 'disease', 'colon', 'iléite']
+    """
+    found = [match.span() for match in _word().finditer(text)]
+    in_capitals = text.isupper() and sum(sum(map(str.isalpha, text[begin:end])) > 1 for begin, end in found) > 2
+
+    def is_content(begin: int, end: int) -> bool:
+        word, around = text[begin:end], text[begin - 1 : begin] + text[end : end + 1]
+        return not is_stop_word(word.lower() if in_capitals and len(word) > 1 and not around.strip() else word)
+
+    return [span for span in found if is_content(*span) and not _is_clitic(text, *span)]
+
+
+def is_stop_word(word: str) -> bool:
+    """Tell whether a word is in `STOP_WORDS`; in capitals it is a name, such as ALL or the A of "hepatitis A".
+
+    >>> [is_stop_word(word) for word in ("The", "a", "A", "ALL", "cell")]
+    [True, True, False, False, False]
+    """
+    return unicodedata.normalize("NFC", word).casefold() in STOP_WORDS and not word.isupper()
+
+
+def fold(word: str) -> str:
+    """Return what forms of a word have in common that differ in case, width or the spelling of accents in Unicode.
+
+    >>> fold("Ile\u0301ite") == fold("ILÉITE")
+    True
+    """
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold())
+
+
+def windows(text: str, most: int) -> Offsets:
+    """Return where all runs of one to ``most`` words are that begin and end with a content word, shortest first.
+
+    >>> text = "pain in the knee"
+    >>> [text[begin:end] for begin, end in windows(text, 4)]
+    ['pain', 'knee', 'pain in the knee']
+    """
+    begin, end = words(text).T
+    is_content = np.isin(begin, [first for first, _ in content_words(text)])
+    runs = []
+    for length in range(min(most, len(begin))):
+        last = slice(length, None)
+        kept = is_content[: len(begin) - length] & is_content[last]
+        runs.append(np.stack([begin[: len(begin) - length][kept], end[last][kept]], axis=1))
+    return np.concatenate(runs) if runs else offsets_of(())
+
+
+def offsets_of(spans: Iterable[Span]) -> Offsets:
+    """Return spans as an array, which has two columns also where there are none."""
+    return np.array(list(spans), np.int64).reshape(-1, 2)
+
+
+def _is_clitic(text: str, begin: int, end: int) -> bool:
+    """Tell whether a word is the s of "Crohn's" or the l of "l'iléite"."""
+    word = text[begin:end].casefold()
+    if word in _ELIDED and text[end : end + 1] in APOSTROPHES and text[end + 1 : end + 2].isalpha():
+        return True
+    if word not in _CLITICS or begin < 2 or text[begin - 1] not in APOSTROPHES:
+        return False
+    return text[begin - 2].isalnum() or unicodedata.category(text[begin - 2]).startswith("M")
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    marks = "".join(chr(code) for code in range(0x300, 0x1F000) if unicodedata.category(chr(code)).startswith("M"))
+    return re.compile(rf"[^\W\u02bc](?:[^\W\u02bc]|[{marks}])*")
