@@ -129,7 +129,7 @@ from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 
 sys.path.insert(0, sys.argv[1])
-from test_embedding_store import KB, embed
+from test_encoders_embedding_store import KB, embed
 
 dual.SLICE = 8
 torch.set_num_threads(1)
