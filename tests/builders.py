@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import arbo
 from arbo.documents import text_of
+from arbo.readers.jsonl import write_jsonl
 
 if TYPE_CHECKING:
     from arbo.encoders.tower import Tower
@@ -105,6 +106,18 @@ def save_lines(path: Path, *lines: object, end: str = "\n") -> Path:
     texts_ = (line if isinstance(line, str) else json.dumps(line) for line in lines)
     path.write_bytes("".join(f"{text}{end}" for text in texts_).encode("utf-8"))
     return path
+
+
+def save_data(folder: Path, documents: Iterable[arbo.Document], kb: arbo.KnowledgeBase) -> list[object]:
+    """Write `docs.jsonl` and `kb.jsonl`, and return how a command takes them."""
+    write_jsonl(documents, folder / "docs.jsonl")
+    kb.to_jsonl(folder / "kb.jsonl")
+    return data_arguments(folder)
+
+
+def data_arguments(folder: Path, documents: str = "docs.jsonl", kb: str = "kb.jsonl") -> list[object]:
+    """Name documents and a knowledge base of a folder as a command takes them."""
+    return [folder / documents, "--format", "jsonl", "--kb", folder / kb, "--kb-format", "jsonl"]
 
 
 def edit_json(file: Path, **changes: object) -> None:
