@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -102,9 +103,10 @@ def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def save_lines(path: Path, *lines: object, end: str = "\n") -> Path:
-    """Write lines, each with its end, and return the path; what is no text is written as JSON."""
-    texts_ = (line if isinstance(line, str) else json.dumps(line) for line in lines)
-    path.write_bytes("".join(f"{text}{end}" for text in texts_).encode("utf-8"))
+    """Write lines, each with its end, and return the path; objects become JSON, and `.gz` is zipped."""
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    content = "".join(f"{line}{end}" for line in written).encode("utf-8")
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
 
 

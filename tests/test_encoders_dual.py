@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import dual_encoder
+from builders import document, dual_encoder, passage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -67,8 +67,7 @@ def test_link_discover_and_tune_the_sample(bert: Tower, tmp_path: Path, config: 
 
 def test_an_exact_name_is_linked(bert: Tower) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kidney cancer", aliases=("Xyz",))])
-    mentions = (arbo.Mention("m1", "d", ((0, 3),), "xyz"), arbo.Mention("m2", "d", ((8, 20),), "Marsh\nfever "))
-    documents = [arbo.Document("d", "xyz and Marsh\nfever rises", mentions)]
+    documents = [passage("d", "xyz and Marsh\nfever rises", "xyz", "Marsh\nfever ")]
     result = arbo.Linker(kb, dual_encoder(bert)).link(documents)
     assert [link.entity for link in result.links] == ["E2", "E1"]
     assert [link.bottleneck for link in result.links] == [0, 0]
@@ -122,9 +121,9 @@ def test_a_long_document_with_many_mentions(bert: Tower) -> None:
     text = "the fever of marsh patients in left kidney " * (10**7 // 43)
     starts = range(4, len(text) - 9, len(text) // 1000 // 43 * 43)
     mentions = tuple(arbo.Mention(f"m{at}", "d", ((at, at + 5),), "fever") for at in starts)
-    document = arbo.Document("d", text, mentions)
+    long = arbo.Document("d", text, mentions)
     config = replace(CONTEXT, mention="[CLS] {left} {mention} {right} [SEP]", max_length=16)
-    vectors = dual_encoder(bert, config).encode_mentions(inputs(arbo.Corpus([document])))
+    vectors = dual_encoder(bert, config).encode_mentions(inputs(arbo.Corpus([long])))
     assert len(vectors) >= 1000
     assert len(vectors.matrix) < 10  # all see the same, except near the ends
 
@@ -140,8 +139,7 @@ def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
 @pytest.mark.parametrize("text", ["\u200b", "😀", "e\u0301", "[SEP]", " ", "\x01", "x" * 10**5, "腎臓"])
 @pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
 def test_odd_mentions_have_a_vector(bert: Tower, text: str, pooling: Any) -> None:
-    mention = arbo.Mention("m", "d", ((0, len(text)),), text)
-    given = inputs(arbo.Corpus([arbo.Document("d", text, (mention,))]))
+    given = inputs(arbo.Corpus([document("d", text)]))
     for config in (arbo.EncoderConfig(), CONTEXT, arbo.EncoderConfig(mention="{mention}")):
         assert np.isfinite(rows(dual_encoder(bert, replace(config, pooling=pooling)).encode_mentions(given))).all()
 
@@ -336,11 +334,11 @@ def marked(request: pytest.FixtureRequest) -> arbo.DualEncoder:
 def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], name: list[str], right: list[str]) -> None:
     before, words, after = "".join(left), f"a{''.join(name)}", "".join(right)
     mention = arbo.Mention("m", "d", ((len(before), len(before + words)),), words)
-    document = arbo.Document("d", before + words + after)
+    whole = arbo.Document("d", before + words + after)
     added = marked.mention_tower.tokenizer.get_added_vocab()
     markers = set(added.values()) - {marked.mention_tower.tokenizer.unk_token_id}
     for texts, expected in (
-        (marked.mention_texts([MentionInput(words, mention, document)]), ("[CLS]", "[START]", "[END]", "[SEP]")),
+        (marked.mention_texts([MentionInput(words, mention, whole)]), ("[CLS]", "[START]", "[END]", "[SEP]")),
         (
             marked.entity_texts(arbo.KnowledgeBase([arbo.Entity("e", words, definition=after)])),
             ("[CLS]", "[TITLE]", "[SEP]"),

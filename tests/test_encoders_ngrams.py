@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import python
+from builders import document, python
 
 import arbo
 from arbo.encoders import MentionInput
@@ -62,8 +62,7 @@ def test_preferred_names_have_unit_length_and_aliases_a_little_more() -> None:
 def test_a_shared_name_goes_to_the_entity_that_prefers_it() -> None:
     for order in (1, -1):
         entities = [arbo.Entity("E1", "fever"), arbo.Entity("E2", "hot skin", aliases=("fever",))][::order]
-        mention = arbo.Document("d", "fever", (arbo.Mention("m", "d", ((0, 5),), "fever"),))
-        link = arbo.Linker(arbo.KnowledgeBase(entities)).link([mention]).links[0]
+        link = arbo.Linker(arbo.KnowledgeBase(entities)).link([document("d", "fever")]).links[0]
         assert link.entity == "E1"
         assert link.margin is not None
         assert 0 < link.margin < 0.01

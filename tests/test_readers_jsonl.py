@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from builders import drawn_documents
+from builders import drawn_documents, save_lines
 from hypothesis import given
 
 from arbo.documents import Corpus, Document, Mention
@@ -27,14 +28,7 @@ ENTITY = {"id": "D1", "name": "flu"}
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Write lines, or objects as lines, to a JSONL file."""
-
-    def write(*lines: object, end: str = "\n") -> Path:
-        path = tmp_path / "data.jsonl"
-        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-        path.write_bytes(end.join((*texts, "")).encode("utf-8"))
-        return path
-
-    return write
+    return partial(save_lines, tmp_path / "data.jsonl")
 
 
 def test_a_document_with_all_its_fields(write: Callable[..., Path]) -> None:
