@@ -242,9 +242,8 @@ def test_two_processes_write_one_folder(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "run")], stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    for process in processes:
-        _, complaints = process.communicate(timeout=120)
-        assert process.returncode == 0, complaints
+    complaints = [process.communicate(timeout=120)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], complaints
     assert names(tmp_path) == {"run"}
     assert arbo.Result.load(tmp_path / "run").links[0].entity == "E1"
 
