@@ -10,12 +10,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
 
 if TYPE_CHECKING:
+    import arbo
     from arbo.encoders.tower import Tower
+
+Sample: TypeAlias = "tuple[arbo.Corpus, arbo.KnowledgeBase]"
 
 _ROOT = Path(__file__).resolve().parent.parent
 _SHARED = _ROOT.parent / "shared"
@@ -44,6 +47,14 @@ def shared() -> Callable[[str], Path]:
         return _SHARED / path
 
     return find
+
+
+@pytest.fixture(scope="session")
+def sample() -> Sample:
+    """Load the documents and the knowledge base of the sample."""
+    import arbo
+
+    return arbo.load_sample()
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import dual_encoder, passage
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -36,15 +37,6 @@ from clustering.vectors import Vectors
 SECRET = "Zebulon"
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
-
-
-def document(id_: str, text: str, *names: str, gold: tuple[str, ...] | None = None) -> arbo.Document:
-    """Make a document whose mentions are the first places of these names."""
-    mentions = (
-        arbo.Mention(f"{id_}-{i}", id_, ((text.index(name), text.index(name) + len(name)),), name, None, gold)
-        for i, name in enumerate(names)
-    )
-    return arbo.Document(id_, text, tuple(mentions))
 
 
 @contextmanager
@@ -80,7 +72,7 @@ class FixedEncoder:
 
 def test_an_encoder_of_two_dimensions_is_told_both() -> None:
     with pytest.raises(ValueError, match="queries have 3 dimensions, the corpus has 2"):
-        arbo.Linker(KB, encoder=FixedEncoder(3, 2)).link([document("d", "marsh fever", "marsh fever")])  # type: ignore[arg-type]
+        arbo.Linker(KB, encoder=FixedEncoder(3, 2)).link([passage("d", "marsh fever", "marsh fever")])  # type: ignore[arg-type]
 
 
 # Text and spans
@@ -98,7 +90,7 @@ def test_identical_spans_with_two_entities_are_linked_alike_and_scored_apart() -
 
 def test_emoji_and_combining_marks_shift_no_mention(tmp_path: Path) -> None:
     text = "\U0001f468\u200d\U0001f469\u200d\U0001f467 e\u0301\u0300 \U0001f98a\r\nmarsh fever \u0e01\u0e34 kelp blight"
-    Corpus.of([document("d", text, "kelp blight", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
+    Corpus.of([passage("d", text, "kelp blight", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
     result = arbo.Linker(KB).link(read_jsonl(tmp_path / "documents.jsonl"))
     assert [(link.mention.text, link.entity) for link in result.links] == [("kelp blight", "E2"), ("marsh fever", "E1")]
 
@@ -128,7 +120,7 @@ def test_replacements_that_lead_in_a_circle_end(tmp_path: Path) -> None:
 
 def test_a_knowledge_base_of_one_entity_through_every_method() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever")])
-    documents = [document("d", "marsh fever and kelp blight", "marsh fever", "kelp blight", gold=("E1",))]
+    documents = [passage("d", "marsh fever and kelp blight", "marsh fever", "kelp blight", gold=("E1",))]
     for method in ("arborescence", "minimax", "undirected", "independent"):
         result = arbo.Linker(kb, config=arbo.LinkerConfig(method=method)).link(documents)  # type: ignore[arg-type]
         assert [link.entity for link in result.links] == ["E1", None]
@@ -136,8 +128,8 @@ def test_a_knowledge_base_of_one_entity_through_every_method() -> None:
 
 
 def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: Tower) -> None:
-    encoder = arbo.DualEncoder(bert, bert, arbo.EncoderConfig(), tmp_path)
-    documents = [document("d", "marsh fever", "marsh fever")]
+    encoder = dual_encoder(bert, cache=tmp_path)
+    documents = [passage("d", "marsh fever", "marsh fever")]
     first = arbo.Linker(KB, encoder=encoder).link(documents)
     swapped = arbo.KnowledgeBase([replace(KB["E1"], name="kelp blight"), replace(KB["E2"], name="marsh fever")])
     second = arbo.Linker(swapped, encoder=encoder).link(documents)
@@ -150,7 +142,7 @@ def test_a_knowledge_base_that_changed_is_embedded_anew(tmp_path: Path, bert: To
 def test_a_knowledge_base_of_a_hundred_thousand_names() -> None:
     kb = arbo.KnowledgeBase(arbo.Entity(f"E{i}", f"n{i:x}", aliases=(f"m{i:x}",)) for i in range(50_000))
     with within(20):
-        (link,) = arbo.Linker(kb).link([document("d", "n7ff", "n7ff")]).links
+        (link,) = arbo.Linker(kb).link([passage("d", "n7ff", "n7ff")]).links
     assert link.entity == f"E{0x7FF}"
 
 
@@ -165,7 +157,7 @@ def test_a_full_disk_while_the_bytes_are_written(tmp_path: Path, monkeypatch: py
         file.write_bytes(b"PAR1")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    result = arbo.Linker(KB).link([document("d", "marsh fever", "marsh fever")])
+    result = arbo.Linker(KB).link([passage("d", "marsh fever", "marsh fever")])
     monkeypatch.setattr(pq, "write_table", full)
     with pytest.raises(arbo.UsageError, match=r"cannot write the run folder .*run: No space left on device"):
         result.save(tmp_path / "run")
@@ -175,14 +167,14 @@ def test_a_full_disk_while_the_bytes_are_written(tmp_path: Path, monkeypatch: py
 def test_embeddings_in_a_folder_with_blanks_and_unicode(tmp_path: Path, bert: Tower) -> None:
     place = tmp_path / "with blank" / "\u75c5\u6c17 \U0001f98a [b] 100%"
     for _ in range(2):
-        arbo.DualEncoder(bert, bert, arbo.EncoderConfig(), place).encode_entities(KB)
+        dual_encoder(bert, cache=place).encode_entities(KB)
     assert len(list(place.rglob("*.safetensors"))) == len(list(place.rglob("*.*"))) == 1
 
 
 def test_documents_in_a_folder_with_blanks_and_unicode(tmp_path: Path) -> None:
     place = tmp_path / "with blank \u75c5\u6c17 \U0001f98a [b] 100%"
     place.mkdir()
-    corpus = arbo.Corpus([document("d", "marsh fever", "marsh fever")])
+    corpus = arbo.Corpus([passage("d", "marsh fever", "marsh fever")])
     Corpus.of(corpus).to_jsonl(place / "a b.jsonl.gz")
     assert read_jsonl(place) == corpus
 
@@ -205,7 +197,7 @@ def test_documents_written_to_a_full_disk(tmp_path: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(arbo.ArboError, match=r"documents\.jsonl.*No space left on device"):
-        Corpus.of([document("d", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
+        Corpus.of([passage("d", "marsh fever")]).to_jsonl(tmp_path / "documents.jsonl")
 
 
 # Regular expressions
@@ -270,8 +262,8 @@ def test_work_logs_no_text(
     caplog.set_level(logging.DEBUG, "")
     kb = arbo.KnowledgeBase([*KB, arbo.Entity("E3", f"{SECRET} disease", definition=SECRET)])
     text = f"{SECRET} has {SECRET} disease (ZD) and kelp blight"
-    documents = [document("d", text, f"{SECRET} disease", "ZD", "kelp blight", gold=("E3",))]
-    encoder = arbo.DualEncoder(bert, bert, arbo.EncoderConfig.in_context(), tmp_path / "cache")
+    documents = [passage("d", text, f"{SECRET} disease", "ZD", "kelp blight", gold=("E3",))]
+    encoder = dual_encoder(bert, arbo.EncoderConfig.in_context(), tmp_path / "cache")
     for linker in (arbo.Linker(kb), arbo.Linker(kb, encoder=encoder)):
         linker.link(documents).save(tmp_path / "run")
         linker.discover(documents)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
@@ -34,9 +35,7 @@ def entity(**changes: Any) -> dict[str, Any]:
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     def write(*records: object, name: str = "test.jsonl") -> Path:
-        lines = (record if isinstance(record, str) else json.dumps(record) for record in records)
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return tmp_path / name
+        return save_lines(tmp_path / name, *records)
 
     return write
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
@@ -29,7 +30,7 @@ def read(tmp_path: Path) -> Read:
 
     def read(*lines: str, text: str = TEXT, end: str = "\n", on_error: str = "fail") -> Corpus:
         (tmp_path / "d.txt").write_bytes(text.encode("utf-8"))
-        (tmp_path / "d.ann").write_bytes(end.join((*lines, "")).encode("utf-8"))
+        save_lines(tmp_path / "d.ann", *lines, end=end)
         return read_brat(tmp_path, on_error=on_error)  # type: ignore[arg-type]
 
     return read

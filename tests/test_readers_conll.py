@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Mention
@@ -21,9 +22,7 @@ def read(tmp_path: Path) -> Read:
     """Read lines as a CoNLL file."""
 
     def read(*lines: str, end: str = "\n", on_error: str = "fail") -> Corpus:
-        path = tmp_path / "docs.conll"
-        path.write_bytes(end.join((*lines, "")).encode("utf-8"))
-        return read_conll(path, on_error=on_error)  # type: ignore[arg-type]
+        return read_conll(save_lines(tmp_path / "docs.conll", *lines, end=end), on_error=on_error)  # type: ignore[arg-type]
 
     return read
 

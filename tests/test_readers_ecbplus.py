@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
@@ -24,7 +25,7 @@ def read(tmp_path: Path) -> Read:
     """Read words (blanks stand for tabs) and mentions."""
 
     def read(*words: str, mentions: object = (), on_error: str = "fail", kind: str = "Entity") -> Corpus:
-        (tmp_path / "X_corpus.txt").write_text("".join(f"{word}\n".replace(" ", "\t") for word in words))
+        save_lines(tmp_path / "X_corpus.txt", *(word.replace(" ", "\t") for word in words))
         text = mentions if isinstance(mentions, str) else json.dumps(mentions)
         (tmp_path / f"X_{kind}_gold_mentions.json").write_text(text)
         reader = read_ecbplus if kind == "Entity" else read_ecbplus_events

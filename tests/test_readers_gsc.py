@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
@@ -20,9 +21,7 @@ def read(tmp_path: Path) -> Read:
     """Read lines as a GSC+ file."""
 
     def read(*lines: str, end: str = "\n", on_error: str = "fail") -> Corpus:
-        path = tmp_path / "gold.tsv"
-        path.write_bytes(end.join((*lines, "")).encode("utf-8"))
-        return read_gsc(path, on_error=on_error)  # type: ignore[arg-type]
+        return read_gsc(save_lines(tmp_path / "gold.tsv", *lines, end=end), on_error=on_error)  # type: ignore[arg-type]
 
     return read
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
@@ -21,8 +22,8 @@ def read(tmp_path: Path) -> Read:
 
     def read(*lines: str, header: str = HEADER, end: str = "\n", on_error: str = "fail") -> Corpus:
         rows = (line if line.startswith("# ") else line.replace(" ", "\t") for line in lines)
-        (tmp_path / "docs.tsv").write_bytes(end.join((header, *rows, "")).encode("utf-8"))
-        return read_hipe(tmp_path / "docs.tsv", on_error=on_error)  # type: ignore[arg-type]
+        path = save_lines(tmp_path / "docs.tsv", header, *rows, end=end)
+        return read_hipe(path, on_error=on_error)  # type: ignore[arg-type]
 
     return read
 

@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from builders import drawn_documents, save_lines
 from hypothesis import given
-from hypothesis import strategies as st
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, text_of
+from arbo.data.documents import Document, Mention
 from arbo.errors import DataError, UsageError
 from arbo.readers.jsonl import read_entities, read_jsonl
 
@@ -28,14 +29,7 @@ ENTITY = {"id": "D1", "name": "flu"}
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
     """Write lines, or objects as lines, to a JSONL file."""
-
-    def write(*lines: object, end: str = "\n") -> Path:
-        path = tmp_path / "data.jsonl"
-        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-        path.write_bytes(end.join((*texts, "")).encode("utf-8"))
-        return path
-
-    return write
+    return partial(save_lines, tmp_path / "data.jsonl")
 
 
 def test_a_document_with_all_its_fields(write: Callable[..., Path]) -> None:
@@ -158,26 +152,7 @@ def test_an_unknown_way_with_errors_is_refused(write: Callable[..., Path]) -> No
         read_jsonl(write(DOCUMENT), on_error="ignore")  # type: ignore[arg-type]
 
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
-NAMES = TEXTS.filter(str.strip)
-
-
-@st.composite
-def documents(draw: st.DrawFn, name: str) -> Document:
-    text = draw(TEXTS)
-    offsets = st.lists(st.integers(0, len(text)), min_size=2, max_size=2, unique=True)
-    pieces = st.lists(offsets.map(lambda pair: (min(pair), max(pair))), min_size=1, max_size=3)
-    count = draw(st.integers(0, 3)) if text else 0
-    mentions = []
-    for number in range(count):
-        spans = tuple(draw(pieces))
-        gold = draw(st.none() | st.lists(NAMES, max_size=2).map(tuple))
-        kind = draw(st.none() | TEXTS)
-        mentions.append(Mention(f"{name}:{number}", name, spans, text_of(spans, text), kind, gold))
-    return Document(name, text, tuple(mentions))
-
-
-@given(st.lists(NAMES, unique=True, max_size=3).flatmap(lambda ids: st.tuples(*map(documents, ids))))
+@given(drawn_documents())
 def test_documents_come_back_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, written: tuple[Document, ...]
 ) -> None:

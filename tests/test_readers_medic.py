@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
@@ -12,9 +13,7 @@ from arbo.readers.pubtator import read_pubtator
 
 
 def read(tmp_path: Path, *lines: str) -> KnowledgeBase:
-    path = tmp_path / "medic.txt"
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return read_medic(path)
+    return read_medic(save_lines(tmp_path / "medic.txt", *lines))
 
 
 def test_a_line_is_ids_and_names(tmp_path: Path) -> None:

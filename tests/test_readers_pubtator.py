@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 
 from arbo.data.corpus import Corpus
 from arbo.errors import DataError
@@ -22,9 +23,7 @@ def read(tmp_path: Path) -> Read:
     """Read lines as a PubTator file."""
 
     def read(*lines: str, end: str = "\n", on_error: str = "fail") -> Corpus:
-        path = tmp_path / "docs.txt"
-        path.write_bytes(end.join((*lines, "")).encode("utf-8"))
-        return read_pubtator(path, on_error=on_error)  # type: ignore[arg-type]
+        return read_pubtator(save_lines(tmp_path / "docs.txt", *lines, end=end), on_error=on_error)  # type: ignore[arg-type]
 
     return read
 

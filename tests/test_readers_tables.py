@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from builders import python
 
 import arbo
 from arbo.data.knowledge_base import KnowledgeBase
@@ -96,5 +95,4 @@ def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_:
 
 def test_the_tables_load_no_format() -> None:
     code = "import sys, arbo.readers; print({'obonet', 'networkx', 'numpy'} & set(sys.modules))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "set()"
+    assert python(code).strip() == "set()"

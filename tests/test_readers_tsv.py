@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from builders import save_lines
 
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
@@ -16,9 +17,7 @@ def read(tmp_path: Path) -> Callable[..., KnowledgeBase]:
     """Read lines as a table."""
 
     def read(*lines: str, end: str = "\n") -> KnowledgeBase:
-        path = tmp_path / "kb.tsv"
-        path.write_bytes(end.join((*lines, "")).encode("utf-8"))
-        return KnowledgeBase.from_tsv(path)
+        return KnowledgeBase.from_tsv(save_lines(tmp_path / "kb.tsv", *lines, end=end))
 
     return read
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import save_lines
 
 import arbo
 from arbo.data.knowledge_base import KnowledgeBase
@@ -48,7 +49,7 @@ def write(tmp_path: Path) -> Write:
     ) -> Path:
         for table, lines in (("MRCONSO", names), ("MRSTY", types), ("MRDEF", definitions)):
             if lines is not None:
-                (tmp_path / f"{table}.RRF").write_bytes("".join(f"{line}{end}" for line in lines).encode())
+                save_lines(tmp_path / f"{table}.RRF", *lines, end=end)
         return tmp_path
 
     return write

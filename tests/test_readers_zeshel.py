@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import save_lines
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -41,9 +42,7 @@ def write(tmp_path: Path) -> Write:
             ("mentions", name, mentions),
         ):
             (tmp_path / folder).mkdir(exist_ok=True)
-            lines = (record if isinstance(record, str) else json.dumps(record) for record in records)
-            content = "".join(f"{line}\n" for line in lines).encode()
-            (tmp_path / folder / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
+            save_lines(tmp_path / folder / file, *records)
         return tmp_path / "mentions" / name
 
     return write

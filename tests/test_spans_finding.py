@@ -12,7 +12,6 @@ import pytest
 
 import arbo
 from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, find_mentions
-from arbo.data.corpus import Corpus
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import Announce, quiet
 from arbo.readers import read_documents

@@ -5,10 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import pickle
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,39 +13,15 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from builders import dual_encoder, files_in, save_data
+from conftest import Run
+from model_folders import CONFIG, HF, MAKE, TWO, apart, load, shared
 
 import arbo
-from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.encoders.tower import PRECISIONS, Precision, Tower
-from arbo.errors import DataError, UsageError
-
-CONFIG = arbo.EncoderConfig.in_context(max_length=40, entity_threshold=-0.25, mention_threshold=1, context=7)
-
-HF = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
-TWO = {f"{tower}/{file}" for tower in ("mention", "entity") for file in (*HF, "projection.safetensors")}
-
-
-def shared(bert: Tower) -> arbo.DualEncoder:
-    return arbo.DualEncoder(bert, bert, CONFIG).with_markers()
-
-
-def apart(bert: Tower) -> arbo.DualEncoder:
-    """Two towers with other markers and other weights each, and a projection."""
-    two = arbo.DualEncoder(bert, bert, CONFIG).with_two_towers().with_projection(16).with_markers()
-    with torch.no_grad():
-        for parameter in two.entity_tower.model.parameters():
-            parameter.mul_(1.01)
-    return two.copy()
-
-
-MAKE: dict[str, Callable[[Tower], arbo.DualEncoder]] = {
-    "shared": shared,
-    "shared, projected": lambda bert: shared(bert).with_projection(16),
-    "apart": apart,
-}
+from arbo.errors import UsageError
 
 
 @pytest.fixture
@@ -57,26 +29,6 @@ def folder(bert: Tower, tmp_path: Path) -> Path:
     """A model with a projection, in one tower."""
     MAKE["shared, projected"](bert).save_pretrained(tmp_path / "model")
     return tmp_path / "model"
-
-
-def load(folder: str | Path, **options: Any) -> arbo.DualEncoder:
-    return arbo.DualEncoder.from_pretrained(folder, device="cpu", **options)
-
-
-def names(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
-
-
-def edit(folder: Path, **changes: object) -> None:
-    file = folder / "arbo.json"
-    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | changes), "utf-8")
-
-
-def vouch(folder: Path, *files: str) -> None:
-    """Write the hashes that files have now, as who changes a model on purpose would."""
-    known = json.loads((folder / "arbo.json").read_text("utf-8"))["files"]
-    own = {file: hashlib.sha256((folder / file).read_bytes()).hexdigest() for file in files}
-    edit(folder, files=known | own)
 
 
 # There and back
@@ -129,7 +81,7 @@ def test_precisions(bert_folder: Path, tmp_path: Path, precision: Precision) -> 
 
 def test_a_bias_of_the_projection(bert: Tower, tmp_path: Path) -> None:
     tower = Tower.of(bert.model, bert.tokenizer, torch.nn.Linear(64, 8))
-    encoder = arbo.DualEncoder(tower, tower, arbo.EncoderConfig())
+    encoder = dual_encoder(tower)
     encoder.save_pretrained(tmp_path / "model")
     assert load(tmp_path / "model").settings["weights"] == encoder.settings["weights"]
 
@@ -166,7 +118,7 @@ def test_a_model_folder_is_what_the_documentation_says(bert: Tower, tmp_path: Pa
     ):
         MAKE[kind](bert).save_pretrained(tmp_path / kind)
         manifest = json.loads((tmp_path / kind / "arbo.json").read_text("utf-8"))
-        assert names(tmp_path / kind) == expected | {"arbo.json"}
+        assert files_in(tmp_path / kind) == expected | {"arbo.json"}
         assert manifest["files"] == {
             name: hashlib.sha256((tmp_path / kind / name).read_bytes()).hexdigest() for name in expected
         }
@@ -183,7 +135,7 @@ def test_others_may_read_a_model_as_they_may_read_any_file(bert: Tower, tmp_path
     apart(bert).save_pretrained(tmp_path / "model")
     (tmp_path / "plain").touch()
     mode = (tmp_path / "plain").stat().st_mode
-    assert {(tmp_path / "model" / name).stat().st_mode for name in names(tmp_path / "model")} == {mode}
+    assert {(tmp_path / "model" / name).stat().st_mode for name in files_in(tmp_path / "model")} == {mode}
 
 
 @pytest.mark.parametrize("name", ["with blank", "ünïcode 病気", "[b]", "deep/er/model"])
@@ -205,14 +157,14 @@ def test_an_earlier_model_is_replaced(bert: Tower, tmp_path: Path, before: str, 
     encoder = MAKE[after](bert)
     encoder.save_pretrained(tmp_path / "model")
     assert load(tmp_path / "model").settings["weights"] == encoder.settings["weights"]
-    assert names(tmp_path / "model") == (TWO if after == "apart" else HF) | {"arbo.json"}
+    assert files_in(tmp_path / "model") == (TWO if after == "apart" else HF) | {"arbo.json"}
     assert os.listdir(tmp_path) == ["model"]
 
 
 def test_an_empty_folder_is_filled(bert: Tower, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     shared(bert).save_pretrained(tmp_path / "model")
-    assert names(tmp_path / "model") == HF | {"arbo.json"}
+    assert files_in(tmp_path / "model") == HF | {"arbo.json"}
 
 
 @pytest.mark.parametrize("content", ["thesis.txt", "deep/thesis.txt", "config.json", "manifest.json"])
@@ -222,17 +174,17 @@ def test_a_folder_that_is_no_model_of_arbo_is_refused(bert: Tower, tmp_path: Pat
     file.write_text("{}")
     with pytest.raises(UsageError, match="exists and is not a model that arbo saved"):
         shared(bert).save_pretrained(tmp_path / "model")
-    assert names(tmp_path) == {f"model/{content}"}
+    assert files_in(tmp_path) == {f"model/{content}"}
 
 
 @pytest.mark.parametrize("content", ["thesis.txt", "mention/thesis.txt", "checkpoints/1"])
 def test_other_files_in_a_model_folder_are_kept(bert: Tower, folder: Path, content: str) -> None:
     (folder / content).parent.mkdir(exist_ok=True)
     (folder / content).write_text("precious")
-    before = names(folder)
+    before = files_in(folder)
     with pytest.raises(UsageError, match=f"holds other files too .{content}"):
         shared(bert).save_pretrained(folder)
-    assert names(folder) == before
+    assert files_in(folder) == before
     load(folder)
 
 
@@ -242,7 +194,7 @@ def test_a_file_is_refused(bert: Tower, tmp_path: Path, place: str) -> None:
     with pytest.raises(UsageError, match=r"not a model that arbo saved|cannot write"):
         shared(bert).save_pretrained(tmp_path / "model" / place)
     assert (tmp_path / "model").read_text() == "precious"
-    assert names(tmp_path) == {"model"}
+    assert files_in(tmp_path) == {"model"}
 
 
 def test_whether_a_place_will_do_is_known_before_the_work(folder: Path, tmp_path: Path) -> None:
@@ -264,7 +216,7 @@ def test_a_failure_leaves_what_was_there(
     target = tmp_path / "model"
     if earlier:
         shared(bert).save_pretrained(target)
-    before = {name: (target / name).read_bytes() for name in names(target)}
+    before = {name: (target / name).read_bytes() for name in files_in(target)}
     encoder = apart(bert)
     save, write_bytes, write_text, replace = Tower.save, Path.write_bytes, Path.write_text, os.replace
 
@@ -295,161 +247,10 @@ def test_a_failure_leaves_what_was_there(
     with pytest.raises((UsageError, SystemExit), match=f"cannot write the model folder {target}: |130"):
         encoder.save_pretrained(target)
     monkeypatch.undo()
-    assert {name: (target / name).read_bytes() for name in names(target)} == before
+    assert {name: (target / name).read_bytes() for name in files_in(target)} == before
     assert os.listdir(tmp_path) == (["model"] if earlier else [])
     encoder.save_pretrained(target)
     assert load(target).settings["weights"] == encoder.settings["weights"]
-
-
-# What is refused when read
-
-
-@pytest.mark.parametrize("file", [*sorted(HF), "projection.safetensors"])
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda file: file.unlink(),
-        lambda file: file.write_bytes(file.read_bytes()[:-10]),
-        lambda file: file.write_bytes(b""),
-        lambda file: file.write_bytes(file.read_bytes() + b" "),
-        lambda file: (file.unlink(), file.mkdir()),
-    ],
-    ids=["missing", "truncated", "empty", "changed", "a folder"],
-)
-def test_a_spoiled_file(folder: Path, file: str, spoil: Callable[[Path], object]) -> None:
-    spoil(folder / file)
-    with pytest.raises(DataError, match=rf"model/{file}: the file is .*; save the model again, or fetch it again"):
-        load(folder)
-
-
-def test_a_tower_that_is_missing(bert: Tower, tmp_path: Path) -> None:
-    apart(bert).save_pretrained(tmp_path / "model")
-    (tmp_path / "model" / "entity").rename(tmp_path / "entity")
-    with pytest.raises(DataError, match=r"model/entity/config.json: the file is missing"):
-        load(tmp_path / "model")
-
-
-@pytest.mark.parametrize("file", ["projection.safetensors", "model-00001-of-00002.safetensors"])
-def test_weights_that_were_not_saved_with_the_model(bert: Tower, tmp_path: Path, file: str) -> None:
-    shared(bert).save_pretrained(tmp_path)
-    save_file({"weight": torch.ones(2, 64)}, tmp_path / file)
-    with pytest.raises(DataError, match=f"{file}: the file was not saved with the model; remove it"):
-        load(tmp_path)
-
-
-def test_a_card_of_the_model_may_lie_beside_it(folder: Path) -> None:
-    (folder / "README.md").write_text("# A model")
-    (folder / ".gitattributes").write_text("*.safetensors filter=lfs")
-    load(folder)
-
-
-class Bomb:
-    """Leaves a trace where it is unpickled."""
-
-    def __init__(self, trace: Path) -> None:
-        self.trace = trace
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.mkdir, (str(self.trace),)
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "projection.safetensors", "arbo.json"])
-@pytest.mark.parametrize("write", [lambda x, file: file.write_bytes(pickle.dumps(x)), torch.save])
-def test_a_pickle_is_never_unpickled(
-    folder: Path, tmp_path: Path, file: str, write: Callable[[object, Path], None]
-) -> None:
-    write(Bomb(tmp_path / "exploded"), folder / file)
-    if file != "arbo.json":
-        vouch(folder, file)
-    with pytest.raises(DataError, match=r"cannot load the|cannot read what arbo knows"):
-        load(folder)
-    assert not (tmp_path / "exploded").exists()
-
-
-def test_pickles_beside_a_model_are_no_fallback(folder: Path, tmp_path: Path) -> None:
-    torch.save(Bomb(tmp_path / "exploded"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"model.safetensors: the file is missing"):
-        load(folder)
-    known = json.loads((folder / "arbo.json").read_text())["files"]
-    edit(folder, files={name: digest for name, digest in known.items() if name != "model.safetensors"})
-    with pytest.raises(DataError, match=r"it has no model\.safetensors"):
-        load(folder)
-    assert not (tmp_path / "exploded").exists()
-
-
-@pytest.mark.parametrize(
-    ("weights", "problem"),
-    [
-        ({"weight": torch.ones(16, 63)}, "it projects 63 numbers, the model makes 64"),
-        ({"weight": torch.ones(64)}, "it has no matrix `weight`"),
-        ({"weight": torch.ones(2, 3, 64)}, "it has no matrix `weight`"),
-        ({"other": torch.ones(16, 64)}, "it has no matrix `weight`"),
-        ({"weight": torch.ones(16, 64), "bias": torch.ones(15)}, "cannot load the projection: "),
-        ({"weight": torch.ones(16, 64), "other": torch.ones(1)}, "cannot load the projection: "),
-    ],
-)
-def test_a_projection_of_the_wrong_shape(folder: Path, weights: dict[str, torch.Tensor], problem: str) -> None:
-    save_file(weights, folder / "projection.safetensors")
-    vouch(folder, "projection.safetensors")
-    with pytest.raises(DataError, match=rf"projection.safetensors: .*{problem}"):
-        load(folder)
-
-
-def test_projections_into_different_spaces(bert: Tower, tmp_path: Path) -> None:
-    apart(bert).save_pretrained(tmp_path)
-    file = "entity/projection.safetensors"
-    save_file({"weight": load_file(tmp_path / file)["weight"][:8]}, tmp_path / file)
-    vouch(tmp_path, file)
-    with pytest.raises(UsageError, match="mentions become 16 numbers and entities 8"):
-        load(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ("", "cannot read what arbo knows of the model"),
-        ("[" * 10**5, "cannot read what arbo knows of the model"),
-        ("[]", "this is not of a model that arbo saved"),
-        ('{"format": "arbo-run"}', "this is not of a model that arbo saved"),
-        ('{"format": "arbo-model"}', "it is incomplete: format_version, versions, config, shared, files; save"),
-    ],
-)
-def test_manifests_that_cannot_be_read(bert: Tower, folder: Path, content: str, problem: str) -> None:
-    (folder / "arbo.json").write_text(content)
-    with pytest.raises(DataError, match=rf"arbo\.json: {problem}"):
-        load(folder)
-    with pytest.raises(DataError, match=rf"arbo\.json: {problem}"):
-        shared(bert).save_pretrained(folder)
-
-
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"format_version": 2, "new": 1}, "saved by a newer arbo .format 2, this one reads up to 1.; run: pip install"),
-        ({"format_version": 0}, "it is incomplete: format_version"),
-        ({"format_version": True}, "it is incomplete: format_version"),
-        ({"format_version": "1"}, "it is incomplete: format_version"),
-        ({"shared": 1}, "it is incomplete: shared"),
-        ({"files": []}, "it is incomplete: files"),
-        ({"config": None}, "it is incomplete: config"),
-        ({"poolin": "cls", "code": ""}, "unknown: 'code', 'poolin'; known are format, "),
-        ({"config": {"poolin": "cls"}}, "unknown: 'poolin'"),
-        ({"config": {"pooling": "max"}}, "pooling 'max' is not one of"),
-    ],
-)
-def test_manifests_that_are_not_of_this_version(folder: Path, changes: dict[str, Any], problem: str) -> None:
-    edit(folder, **changes)
-    with pytest.raises(DataError, match=rf"arbo\.json: .*{problem}"):
-        load(folder)
-
-
-@pytest.mark.parametrize("file", ["/dev/zero", "../outside.txt", "mention/../config.json", ".", "x\0", ""])
-def test_names_that_lead_elsewhere_are_not_opened(folder: Path, tmp_path: Path, file: str) -> None:
-    (tmp_path / "outside.txt").write_text("")
-    edit(folder, files={file: hashlib.sha256(b"").hexdigest()})
-    with pytest.raises(DataError, match="the file is missing"):
-        load(folder)
 
 
 # The hub
@@ -468,7 +269,7 @@ def test_a_model_on_the_hub(bert: Tower, tmp_path: Path, monkeypatch: pytest.Mon
     def fetch(name: str, *, revision: str | None, **patterns: Any) -> str:
         asked.append((name, revision))
         commit = tmp_path / "0123abc"
-        for file in huggingface_hub.utils.filter_repo_objects(sorted(names(tmp_path / "origin")), **patterns):
+        for file in huggingface_hub.utils.filter_repo_objects(sorted(files_in(tmp_path / "origin")), **patterns):
             (commit / file).parent.mkdir(exist_ok=True, parents=True)
             (commit / file).write_bytes((tmp_path / "origin" / file).read_bytes())
         return str(commit)
@@ -478,7 +279,7 @@ def test_a_model_on_the_hub(bert: Tower, tmp_path: Path, monkeypatch: pytest.Mon
     assert again.settings == {**encoder.settings, "model": "org/tiny"}
     assert asked == [("org/tiny", "v1"), ("org/tiny", "0123abc")]
     expected = {"shared": HF, "shared, projected": HF | {"projection.safetensors"}, "apart": TWO}[kind]
-    assert names(tmp_path / "0123abc") == expected | {"arbo.json"}
+    assert files_in(tmp_path / "0123abc") == expected | {"arbo.json"}
 
 
 def test_a_model_that_came_from_the_hub_before(bert: Tower, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -493,14 +294,6 @@ def test_a_model_that_came_from_the_hub_before(bert: Tower, tmp_path: Path, monk
 
 
 # The command line
-
-
-def arbo_says(*arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "arbo", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.slow
@@ -523,14 +316,12 @@ def test_two_processes_write_one_folder(bert: Tower, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.slow
-def test_link_and_discover_with_a_model_folder(bert: Tower, tmp_path: Path) -> None:
+def test_link_and_discover_with_a_model_folder(bert: Tower, tmp_path: Path, run: Run) -> None:
     apart(bert).save_pretrained(tmp_path / "model")
     documents, kb = arbo.load_sample()
-    Corpus.of(documents[:9]).to_jsonl(tmp_path / "docs.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
+    data = save_data(tmp_path, documents[:9], kb)
     model = ("--encoder", tmp_path / "model", "--cache", tmp_path / "cache")
-    arbo_says("link", *docs, "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl", *model, "--out", tmp_path / "run")
+    assert run("link", *data, *model, "--out", tmp_path / "run").code == 0
     linked = arbo.Result.load(tmp_path / "run")
     assert linked.manifest["encoder"] == json.loads(json.dumps(load(tmp_path / "model").settings))
     assert linked.manifest["threshold"] == {"entity": -0.25, "mention": 1}
@@ -538,7 +329,8 @@ def test_link_and_discover_with_a_model_folder(bert: Tower, tmp_path: Path) -> N
     assert linked.link_table == expected.link_table
 
     (tmp_path / "reader.json").write_text('{"pooling": "mention"}')
-    arbo_says("discover", *docs, *model, "--encoder-config", tmp_path / "reader.json", "--out", tmp_path / "found")
+    own = ("--encoder-config", tmp_path / "reader.json", "--out", tmp_path / "found")
+    assert run("discover", *data[:3], *model, *own).code == 0
     config = arbo.Result.load(tmp_path / "found").manifest["encoder"]["config"]
     changed = replace(CONFIG, pooling="mention", entity_threshold=None, mention_threshold=None)
     assert arbo.EncoderConfig.from_dict(config) == changed

@@ -13,6 +13,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 import torch
+from builders import Bomb, edit_json
 from safetensors.torch import load_file, save_file
 
 import arbo
@@ -21,24 +22,10 @@ from arbo.encoders.tower import Tower
 from arbo.errors import ArboError, DataError, MissingDependency, UsageError
 
 
-class Trap:
-    """Unpickling it makes a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (str(self.path), "w")
-
-
 @pytest.fixture
 def folder(bert_folder: Path, tmp_path: Path) -> Path:
     """A copy of the tiny BERT, to be changed."""
     return Path(shutil.copytree(bert_folder, tmp_path / "model"))
-
-
-def edit(file: Path, **changes: object) -> None:
-    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def edit_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
@@ -82,7 +69,7 @@ def test_a_pickle_in_disguise_is_refused_and_not_read(
     folder: Path, tmp_path: Path, write: Callable[[object, Path], None]
 ) -> None:
     trap = tmp_path / "trap"
-    write(Trap(trap), folder / "model.safetensors")
+    write(Bomb(trap), folder / "model.safetensors")
     with pytest.raises(DataError, match="cannot load the model"):
         Tower.load(folder)
     assert not trap.exists()
@@ -105,7 +92,7 @@ def test_code_of_a_model_never_runs(folder: Path, tmp_path: Path, kind: str, fil
     trap = tmp_path / "trap"
     (folder / "evil.py").write_text(f"open({str(trap)!r}, 'w')\nclass Evil: pass\n")
     own = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
-    edit(folder / file, auto_map=own, model_type=kind)
+    edit_json(folder / file, auto_map=own, model_type=kind)
     if file == "config.json" and kind == "strange":
         with pytest.raises(DataError, match="custom code"):
             Tower.load(folder)
@@ -115,12 +102,12 @@ def test_code_of_a_model_never_runs(folder: Path, tmp_path: Path, kind: str, fil
 
 
 def test_code_for_attention_is_not_downloaded(folder: Path, bert: Tower) -> None:
-    edit(folder / "config.json", attn_implementation="evil/kernel", _attn_implementation="evil/kernel")
+    edit_json(folder / "config.json", attn_implementation="evil/kernel", _attn_implementation="evil/kernel")
     assert Tower.load(folder).model.config._attn_implementation == bert.model.config._attn_implementation
 
 
 def test_quantised_weights_are_refused(folder: Path) -> None:
-    edit(folder / "config.json", quantization_config={"quant_method": "strange"})
+    edit_json(folder / "config.json", quantization_config={"quant_method": "strange"})
     with pytest.raises(DataError, match="quantised"):
         Tower.load(folder)
 
@@ -190,7 +177,7 @@ def test_a_vocabulary_is_never_made_up(folder: Path) -> None:
 
 def test_an_old_vocabulary_file_will_do(folder: Path, bert: Tower) -> None:
     (folder / "tokenizer.json").unlink()
-    edit(folder / "tokenizer_config.json", tokenizer_class="BertTokenizer")
+    edit_json(folder / "tokenizer_config.json", tokenizer_class="BertTokenizer")
     vocabulary = bert.tokenizer.get_vocab()
     (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
     ids = Tower.load(folder).tokenizer.backend_tokenizer.encode("Marsh fever", add_special_tokens=False).ids
@@ -200,7 +187,7 @@ def test_an_old_vocabulary_file_will_do(folder: Path, bert: Tower) -> None:
 def test_a_tokenizer_without_a_fast_form(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.txt").write_text("")
-    edit(folder / "tokenizer_config.json", tokenizer_class="CanineTokenizer")
+    edit_json(folder / "tokenizer_config.json", tokenizer_class="CanineTokenizer")
     with pytest.raises(DataError, match="its tokenizer has no fast form"):
         Tower.load(folder)
 
@@ -218,12 +205,12 @@ def test_a_tokenizer_of_another_model(folder: Path, roberta_folder: Path) -> Non
 def test_the_fingerprint_is_of_weights_configuration_and_vocabulary(folder: Path, bert: Tower) -> None:
     same = Tower.load(folder).fingerprint
     assert same == bert.fingerprint
-    edit(folder / "config.json", transformers_version="4.45.0", architectures=["BertForMaskedLM"], dtype="float16")
+    edit_json(folder / "config.json", transformers_version="4.45.0", architectures=["BertForMaskedLM"], dtype="float16")
     edit_weights(folder, lambda state: {name: value for name, value in state.items() if "pooler" not in name})
     assert Tower.load(folder).fingerprint == same
 
     others = {Tower.load(folder, precision="bfloat16").fingerprint}
-    edit(folder / "config.json", hidden_act="relu")
+    edit_json(folder / "config.json", hidden_act="relu")
     others.add(Tower.load(folder).fingerprint)
     edit_weights(folder, lambda state: state | {"encoder.layer.1.output.dense.bias": torch.ones(64)})
     others.add(Tower.load(folder).fingerprint)

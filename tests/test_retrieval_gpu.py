@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from builders import python
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,4 +51,4 @@ points = Vectors.of(np.eye(5))
 assert nearest(points, points, 2, scanner=torch_scanner("cpu")).ids.shape == (5, 2)
 assert "faiss" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    python(code)

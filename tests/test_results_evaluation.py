@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from builders import document
 
 import arbo
 from arbo import compare
@@ -18,16 +19,11 @@ NAMES = ["marsh fever", "marsh fever", "kelp blight", "zzz qqq", "zzz qqq", "kel
 GOLD = [("E1",), ("E2",), ("E9", "E2"), ("N1",), ("E1",), None, ()]
 
 
-def documents(names: list[str], gold: list[tuple[str, ...] | None], id_: str = "d") -> list[arbo.Document]:
-    mentions, at = [], 0
-    for i, (name, ids) in enumerate(zip(names, gold, strict=True)):
-        mentions.append(arbo.Mention(f"{id_}{i}", id_, ((at, at + len(name)),), name, None, ids))
-        at += len(name) + 1
-    return [arbo.Document(id_, "\n".join(names), tuple(mentions))]
+DOCUMENTS = [document("d", *zip(NAMES, GOLD, strict=True))]
 
 
 def test_every_figure() -> None:
-    evaluation = arbo.Linker(KB).link(documents(NAMES, GOLD)).evaluate()
+    evaluation = arbo.Linker(KB).link(DOCUMENTS).evaluate()
     linking, nil = evaluation.linking, evaluation.nil
     assert linking is not None
     assert nil is not None
@@ -51,7 +47,7 @@ def test_every_figure() -> None:
 
 
 def test_an_alternative_id_is_the_entity() -> None:
-    evaluation = arbo.Linker(KB).link(documents(["marsh fever"] * 2, [("X1",), ("E1",)])).evaluate()
+    evaluation = arbo.Linker(KB).link([document("d", ("marsh fever", ("X1",)), ("marsh fever", ("E1",)))]).evaluate()
     assert evaluation.linking is not None
     assert evaluation.linking.accuracy == 1
     assert evaluation.coreference is not None
@@ -59,8 +55,8 @@ def test_an_alternative_id_is_the_entity() -> None:
 
 
 def test_seen_and_unseen() -> None:
-    train = documents(["any"], [("E2", "N1")], id_="t")
-    linking = arbo.Linker(KB).link(documents(NAMES, GOLD)).evaluate(train=train).linking
+    train = [document("t", ("any", ("E2", "N1")))]
+    linking = arbo.Linker(KB).link(DOCUMENTS).evaluate(train=train).linking
     assert linking is not None
     assert linking.seen is not None
     assert linking.unseen is not None
@@ -69,20 +65,20 @@ def test_seen_and_unseen() -> None:
 
 
 def test_without_training_documents_nothing_is_said_of_seen() -> None:
-    linking = arbo.Linker(KB).link(documents(NAMES, GOLD)).evaluate().linking
+    linking = arbo.Linker(KB).link(DOCUMENTS).evaluate().linking
     assert linking is not None
     assert linking.seen is linking.unseen is None
 
 
 def test_without_gold_annotations_there_is_nothing_to_score() -> None:
-    evaluation = arbo.Linker(KB).link(documents(["marsh fever"], [None])).evaluate()
+    evaluation = arbo.Linker(KB).link([document("d", "marsh fever")]).evaluate()
     assert (evaluation.linking, evaluation.nil, evaluation.clustering, evaluation.coreference) == (None,) * 4
     assert evaluation.lines == ()
     assert str(evaluation) == "nothing to score: no mention has a gold annotation"
 
 
 def test_a_discovery_is_scored_by_its_clusters_alone() -> None:
-    evaluation = arbo.Linker().discover(documents(NAMES, GOLD)).evaluate()
+    evaluation = arbo.Linker().discover(DOCUMENTS).evaluate()
     assert evaluation.linking is evaluation.nil is None
     assert evaluation.clustered == 5
     assert evaluation.coreference is not None
@@ -91,8 +87,8 @@ def test_a_discovery_is_scored_by_its_clusters_alone() -> None:
 
 def test_all_figures_are_json() -> None:
     for result in (
-        arbo.Linker(KB).link(documents(NAMES, GOLD)),
-        arbo.Linker().discover(documents(NAMES, GOLD)),
+        arbo.Linker(KB).link(DOCUMENTS),
+        arbo.Linker().discover(DOCUMENTS),
     ):
         figures = json.loads(json.dumps(result.evaluate().as_dict()))
         assert set(figures) == {
@@ -112,7 +108,7 @@ def test_all_figures_are_json() -> None:
 
 
 def test_the_text_shows_the_headline_figures() -> None:
-    text = str(arbo.Linker(KB).link(documents(NAMES, GOLD)).evaluate())
+    text = str(arbo.Linker(KB).link(DOCUMENTS).evaluate())
     assert "accuracy" in text
     assert "2 of 5 with a concept" in text
     assert "CoNLL" in text
@@ -120,12 +116,10 @@ def test_the_text_shows_the_headline_figures() -> None:
 
 def test_seen_looks_through_alternative_ids() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("OLD:1",))])
-    mention = arbo.Mention("m", "d", ((0, 11),), "marsh fever", gold=("OLD:1",))
-    trained = arbo.Mention("t", "t", ((0, 11),), "marsh fever", gold=("E1",))
-    result = arbo.Linker(kb).link([arbo.Document("d", "marsh fever", (mention,))])
-    for train in (mention, trained):
-        documents = [arbo.Document(train.document_id, "marsh fever", (train,))]
-        linking = result.evaluate(train=documents).linking
+    test, train = document("d", ("marsh fever", ("OLD:1",))), document("t", ("marsh fever", ("E1",)))
+    result = arbo.Linker(kb).link([test])
+    for seen_in in (test, train):
+        linking = result.evaluate(train=[seen_in]).linking
         assert linking is not None
         assert linking.seen is not None
         assert linking.seen.mentions == 1
@@ -172,7 +166,7 @@ def test_the_lines_are_the_scores() -> None:
 
 
 def test_nil_by_threshold_is_over_the_similarity_of_the_nearest_entity() -> None:
-    result = arbo.Linker(KB, config=arbo.LinkerConfig(entity_threshold=None)).link(documents(NAMES, GOLD))
+    result = arbo.Linker(KB, config=arbo.LinkerConfig(entity_threshold=None)).link(DOCUMENTS)
     curve = result.evaluate().nil_curve
     assert curve is not None
     scores = [link.candidates[0][1] for link in result.links if link.mention.gold is not None]
@@ -183,10 +177,9 @@ def test_nil_by_threshold_is_over_the_similarity_of_the_nearest_entity() -> None
 
 
 def test_types_without_a_concept_are_in_no_mean() -> None:
-    names, gold = ["marsh fever", "marsh fever", "zzz qqq"], [("E1",), ("E2",), ()]
-    (document,) = documents(names, gold)
-    mentions = [replace(m, type=type_) for m, type_ in zip(document.mentions, "ABC", strict=True)]
-    line = by_name(arbo.Linker(KB).link([replace(document, mentions=tuple(mentions))]).evaluate())["accuracy by type"]
+    untyped = document("d", ("marsh fever", ("E1",)), ("marsh fever", ("E2",)), ("zzz qqq", ()))
+    mentions = [replace(m, type=type_) for m, type_ in zip(untyped.mentions, "ABC", strict=True)]
+    line = by_name(arbo.Linker(KB).link([replace(untyped, mentions=tuple(mentions))]).evaluate())["accuracy by type"]
     assert (line.score.value, line.over) == (0.5, "mean over 2 types")
 
 
@@ -198,7 +191,7 @@ def test_unseen_only_leaves_out_what_training_has() -> None:
     kept = {mention.id for mention in alone.mentions}
     assert kept == {m.id for m in test.mentions if m.gold is None or trained.isdisjoint(m.gold)}
     assert 0 < len(kept) < len(test.mentions)
-    assert [document.id for document in alone] == [document.id for document in test]
+    assert [one.id for one in alone] == [one.id for one in test]
 
 
 @pytest.mark.slow
@@ -220,7 +213,7 @@ def test_comparing_two_results() -> None:
 @pytest.mark.parametrize("first", ["linked", "found"])
 def test_a_discovery_is_compared_with_a_linking_by_what_the_knowledge_base_knows(first: str) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",))])
-    corpus = documents(["marsh fever", "marsh fever", "kelp"], [("X1",), ("E1",), ("Z",)])
+    corpus = [document("d", ("marsh fever", ("X1",)), ("marsh fever", ("E1",)), ("kelp", ("Z",)))]
     both = {"linked": arbo.Linker(kb).link(corpus), "found": arbo.Linker().discover(corpus)}
     report = compare({name: both[name] for name in sorted(both, key=lambda name: name != first)}, how=None)
     assert {name: entries["ARI"].score.value for name, entries in report.systems.items()} == {"linked": 1, "found": 1}
@@ -228,14 +221,14 @@ def test_a_discovery_is_compared_with_a_linking_by_what_the_knowledge_base_knows
 
 
 def test_nothing_unseen_has_no_score() -> None:
-    evaluation = arbo.Linker(KB).link(documents(NAMES, GOLD)).evaluate(train=documents(NAMES, GOLD))
+    evaluation = arbo.Linker(KB).link(DOCUMENTS).evaluate(train=DOCUMENTS)
     assert evaluation.clustering_unseen is None
     assert "ARI, unseen" not in by_name(evaluation)
 
 
 def test_results_of_other_documents_are_not_compared() -> None:
     results = {
-        name: arbo.Linker(KB).link(documents(NAMES, gold))
+        name: arbo.Linker(KB).link([document("d", *zip(NAMES, gold, strict=True))])
         for name, gold in {"a": GOLD, "b": [*GOLD[:-1], ("E1",)]}.items()
     }
     with pytest.raises(arbo.UsageError, match="a and b differ in gold"):

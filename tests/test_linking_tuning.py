@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import document
+from conftest import Sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,17 +27,12 @@ INF = float("inf")
 
 
 @pytest.fixture(scope="module")
-def sample() -> tuple[arbo.Corpus, arbo.KnowledgeBase]:
-    return arbo.load_sample()
-
-
-@pytest.fixture(scope="module")
-def dev(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> arbo.Corpus:
+def dev(sample: Sample) -> arbo.Corpus:
     return sample[0][:30]
 
 
 @pytest.fixture(scope="module")
-def tuned(sample: tuple[arbo.Corpus, arbo.KnowledgeBase], dev: arbo.Corpus) -> arbo.Linker:
+def tuned(sample: Sample, dev: arbo.Corpus) -> arbo.Linker:
     return arbo.Linker(sample[1]).tune(dev)
 
 
@@ -70,17 +67,13 @@ def test_the_objective_is_what_linking_then_reaches(tuned: arbo.Linker, dev: arb
         arbo.LinkerConfig(k=0, entity_threshold=0.41),
     ],
 )
-def test_never_worse_than_what_it_began_with(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], dev: arbo.Corpus, config: arbo.LinkerConfig
-) -> None:
+def test_never_worse_than_what_it_began_with(sample: Sample, dev: arbo.Corpus, config: arbo.LinkerConfig) -> None:
     before = arbo.Linker(sample[1], config=config)
     after = before.tune(dev[:8])
     assert share_right(after.link(dev[:8])) >= share_right(before.link(dev[:8]))
 
 
-def test_each_trial_is_what_linking_gives(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], dev: arbo.Corpus, tuned: arbo.Linker
-) -> None:
+def test_each_trial_is_what_linking_gives(sample: Sample, dev: arbo.Corpus, tuned: arbo.Linker) -> None:
     assert tuned.tuning is not None
     for trial in tuned.tuning.trials[:: len(tuned.tuning.trials) // 12]:
         config = arbo.LinkerConfig(
@@ -192,19 +185,19 @@ def test_no_threshold_is_better_than_the_best_of_a_curve(tuned: arbo.Linker, ret
                 assert score_at(retrieval, tuned.kb, method, k, entity, limit) <= found  # type: ignore[arg-type]
 
 
-def test_of_equals_the_first_wins(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_of_equals_the_first_wins(sample: Sample) -> None:
     """Everything is right at any threshold: the simplest method, no entity threshold, the linker's between mentions."""
     entity = next(iter(sample[1]))
-    tuned = arbo.Linker(sample[1]).tune(one((entity.name, (entity.id,))))
+    tuned = arbo.Linker(sample[1]).tune([document("d", (entity.name, (entity.id,)))])
     assert tuned.tuning is not None
     assert tuned.tuning.best == Trial("independent", 4, None, arbo.NgramEncoder().threshold[1], 1.0)
 
 
 def test_a_mention_threshold_that_changes_nothing_is_kept() -> None:
-    documents = one(("kelp", ("A",)), ("kelp", ("A",)), ("zebra", ("B",)))
+    documents = [document("d", ("kelp", ("A",)), ("kelp", ("A",)), ("zebra", ("B",)))]
     tuned = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.123)).tune(documents)
     assert tuned.config.mention_threshold == 0.123
-    unlimited = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=1e300)).tune(one(("kelp", ("A",))))
+    unlimited = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=1e300)).tune([document("d", ("kelp", ("A",)))])
     assert unlimited.config.mention_threshold == 1e300
 
 
@@ -245,7 +238,7 @@ def test_the_chosen_threshold_is_in_the_middle() -> None:
     assert lowest.curve_of_entity_thresholds(start).best.entity_threshold == -0.75
 
 
-def test_discovery_finds_the_best_of_all_cuts(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_discovery_finds_the_best_of_all_cuts(sample: Sample) -> None:
     documents = sample[0]
     tuned = arbo.Linker().tune(documents)
     assert tuned.tuning is not None
@@ -294,9 +287,7 @@ def test_the_record_is_ready_for_json(tuned: arbo.Linker) -> None:
     assert json.loads(written)["curves"][0]["threshold"][0] is None
 
 
-def test_the_linker_that_is_tuned_stays_as_it_is(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], dev: arbo.Corpus
-) -> None:
+def test_the_linker_that_is_tuned_stays_as_it_is(sample: Sample, dev: arbo.Corpus) -> None:
     before = arbo.Linker(sample[1], config=arbo.LinkerConfig(candidates=3, expand_abbreviations=False))
     after = before.tune(dev[:5])
     assert before.config == arbo.LinkerConfig(candidates=3, expand_abbreviations=False)
@@ -304,7 +295,7 @@ def test_the_linker_that_is_tuned_stays_as_it_is(
     assert (after.config.candidates, after.config.expand_abbreviations) == (3, False)
 
 
-def test_discovery_improves(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_discovery_improves(sample: Sample) -> None:
     documents = sample[0]
     before = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.01))
     after = before.tune(documents)
@@ -315,7 +306,7 @@ def test_discovery_improves(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> N
     assert ari(after.discover(documents)) >= ari(arbo.Linker().discover(documents))
 
 
-def test_what_discovery_does_not_choose_stays(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_what_discovery_does_not_choose_stays(sample: Sample) -> None:
     documents, kb = sample
     before = arbo.LinkerConfig(method="minimax", entity_threshold=0.3)
     tuned = arbo.Linker(config=before).tune(documents).config
@@ -325,38 +316,33 @@ def test_what_discovery_does_not_choose_stays(sample: tuple[arbo.Corpus, arbo.Kn
     assert any(link.entity is None for link in arbo.Linker(kb, config=tuned).link(documents).links)
 
 
-def one(*mentions: tuple[str, tuple[str, ...] | None]) -> list[arbo.Document]:
-    made, at = [], 0
-    for i, (text, gold) in enumerate(mentions):
-        made.append(arbo.Mention(f"m{i}", "d", ((at, at + len(text)),), text, None, gold))
-        at += len(text) + 1
-    return [arbo.Document("d", "\n".join(text for text, _ in mentions), tuple(made))]
-
-
 def test_discovery_of_things_that_are_all_different() -> None:
-    documents = one(("kelp", ("A",)), ("zebra", ("B",)), ("moon", ("C",)))
+    documents = [document("d", ("kelp", ("A",)), ("zebra", ("B",)), ("moon", ("C",)))]
     tuned = arbo.Linker().tune(documents)
     assert len(tuned.discover(documents).discovered) == 3
 
 
 @pytest.mark.parametrize("with_kb", [True, False])
-@pytest.mark.parametrize("documents", [[], one(), one(("kelp", None)), one(("kelp", None), ("zebra", None))])
+@pytest.mark.parametrize(
+    "documents",
+    [[], [document("d")], [document("d", ("kelp", None))], [document("d", ("kelp", None), ("zebra", None))]],
+)
 def test_without_gold_annotations_there_is_nothing_to_tune_on(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], with_kb: bool, documents: list[arbo.Document]
+    sample: Sample, with_kb: bool, documents: list[arbo.Document]
 ) -> None:
     with pytest.raises(arbo.DataError, match="gold"):
         arbo.Linker(sample[1] if with_kb else None).tune(documents)
 
 
-def test_a_single_mention_is_enough(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_a_single_mention_is_enough(sample: Sample) -> None:
     entity = next(iter(sample[1]))
-    documents = one((entity.name, (entity.id,)))
+    documents = [document("d", (entity.name, (entity.id,)))]
     assert arbo.Linker(sample[1]).tune(documents).link(documents).links[0].entity == entity.id
     assert len(arbo.Linker().tune(documents).discover(documents).discovered) == 1
 
 
 def test_an_empty_knowledge_base_can_be_tuned() -> None:
-    documents = one(("kelp", ()), ("zebra", ("A",)))
+    documents = [document("d", ("kelp", ()), ("zebra", ("A",)))]
     tuned = arbo.Linker(arbo.KnowledgeBase()).tune(documents)
     assert tuned.tuning is not None
     assert tuned.tuning.best.score == 1

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from builders import document
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,8 +66,7 @@ def test_those_of_a_run_are_what_its_linker_found(tmp_path: Path) -> None:
 
 def test_more_than_there_are_and_other_domains() -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("A", "marsh fever", domain="x"), arbo.Entity("B", "fever", domain="y")])
-    mention = arbo.Mention("m", "d", ((0, 5),), "fever")
-    documents = arbo.Corpus([arbo.Document("d", "fever", (mention,), "x"), arbo.Document("e", "", (), "y")])
+    documents = arbo.Corpus([document("d", "fever", domain="x"), arbo.Document("e", "", (), "y")])
     found = arbo.Linker(kb).candidates(documents, k=64)
     assert found.entities.tolist() == [[0, -1]]
     assert found.scores[0, 1] == NONE

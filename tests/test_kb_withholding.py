@@ -9,12 +9,13 @@ from pathlib import Path
 
 import networkx as nx
 import pytest
+from builders import document
 from conftest import Run
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import arbo
-from arbo import Document, Entity, KnowledgeBase, Mention, UsageError, nil_split
+from arbo import Entity, KnowledgeBase, UsageError, nil_split
 from arbo.data.corpus import Corpus
 from arbo.kb.withholding import Check
 from arbo.readers.obo import read_obo_parents
@@ -27,14 +28,6 @@ KB = KnowledgeBase(
         Entity("D", "chill", types=("T3",), definition=" "),
     ]
 )
-
-
-def document(id_: str, *mentions: tuple[str, tuple[str, ...] | None]) -> Document:
-    made, at = [], 0
-    for i, (text, gold) in enumerate(mentions):
-        made.append(Mention(f"{id_}{i}", id_, ((at, at + len(text)),), text, None, gold))
-        at += len(text) + 1
-    return Document(id_, "\n".join(text for text, _ in mentions), tuple(made))
 
 
 def ids(kb: KnowledgeBase) -> str:

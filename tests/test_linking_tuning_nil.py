@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import document, save_data
 from conftest import Run
 
 import arbo
-from arbo.data.corpus import Corpus
 from arbo.linking.tuning import _Gold
 from clustering import partition
 from eval import nil_curve, nil_scores
@@ -93,24 +94,13 @@ def test_curves_are_exact(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
 
 def test_links_play_no_part(dev: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
     """With another right entity for every mention the NIL decisions, and so the choice, stay the same."""
-    documents = [
-        arbo.Document(
-            document.id,
-            document.text,
-            tuple(
-                arbo.Mention(
-                    m.id,
-                    m.document_id,
-                    m.spans,
-                    m.text,
-                    m.type,
-                    None if m.gold is None else tuple(kb.entities[0].id if id_ in kb else id_ for id_ in m.gold),
-                )
-                for m in document.mentions
-            ),
-        )
-        for document in dev
-    ]
+
+    def moved(mention: arbo.Mention) -> arbo.Mention:
+        if mention.gold is None:
+            return mention
+        return replace(mention, gold=tuple(kb.entities[0].id if id_ in kb else id_ for id_ in mention.gold))
+
+    documents = [replace(one, mentions=tuple(map(moved, one.mentions))) for one in dev]
     assert (
         arbo.Linker(kb).tune(documents, objective="nil_f1").config
         == arbo.Linker(kb).tune(dev, objective="nil_f1").config
@@ -119,9 +109,8 @@ def test_links_play_no_part(dev: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
 
 def test_without_nil_mentions_there_is_nothing_to_tune_on(dev: arbo.Corpus, kb: arbo.KnowledgeBase) -> None:
     entity = kb.entities[0]
-    mention = arbo.Mention("m", "d", ((0, len(entity.name)),), entity.name, None, (entity.id,))
     with pytest.raises(arbo.DataError, match=r"NIL.*nil_split"):
-        arbo.Linker(kb).tune([arbo.Document("d", entity.name, (mention,))], objective="nil_f1")
+        arbo.Linker(kb).tune([document("d", (entity.name, (entity.id,)))], objective="nil_f1")
 
 
 @pytest.mark.parametrize(("with_kb", "objective"), [(True, "ari"), (False, "nil_f1"), (True, "f1")])
@@ -133,10 +122,8 @@ def test_an_objective_that_does_not_fit(
 
 
 def test_the_verb(run: Run, dev: arbo.Corpus, kb: arbo.KnowledgeBase, tuned: arbo.Linker, tmp_path: Path) -> None:
-    Corpus.of(dev).to_jsonl(tmp_path / "dev.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    docs = [tmp_path / "dev.jsonl", "--format", "jsonl"]
-    base = ["--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
+    data = save_data(tmp_path, dev, kb)
+    docs, base = data[:3], data[3:]
     out, plot = tmp_path / "tuned.json", tmp_path / "tuned.svg"
     found = run("tune", *docs, *base, "--nil", "--out", out, "--plot", plot, "--json")
     assert found.code == 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import document, dual_encoder, passage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,10 +26,6 @@ from clustering.knn import nearest
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
 
 CONTEXT = arbo.EncoderConfig.in_context(max_length=40)
-
-
-def encoder(tower: Tower, config: arbo.EncoderConfig | None = None, **options: Any) -> arbo.DualEncoder:
-    return arbo.DualEncoder(tower, tower, config or arbo.EncoderConfig(), **options)
 
 
 def inputs(documents: arbo.Corpus) -> list[MentionInput]:
@@ -47,7 +44,7 @@ def rows(vectors: Any) -> np.ndarray:
 @pytest.mark.slow
 def test_link_discover_and_tune_the_sample(bert: Tower, tmp_path: Path, config: arbo.EncoderConfig) -> None:
     documents, kb = arbo.load_sample()
-    own = encoder(bert, config, cache=tmp_path / "cache", name="tiny")
+    own = replace(dual_encoder(bert, config, tmp_path / "cache"), name="tiny")
     linker = arbo.Linker(kb, own)
     result = linker.link(documents)
     assert len(result.links) == len(documents.mentions)
@@ -69,15 +66,14 @@ def test_link_discover_and_tune_the_sample(bert: Tower, tmp_path: Path, config: 
 
 def test_an_exact_name_is_linked(bert: Tower) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kidney cancer", aliases=("Xyz",))])
-    mentions = (arbo.Mention("m1", "d", ((0, 3),), "xyz"), arbo.Mention("m2", "d", ((8, 20),), "Marsh\nfever "))
-    documents = [arbo.Document("d", "xyz and Marsh\nfever rises", mentions)]
-    result = arbo.Linker(kb, encoder(bert)).link(documents)
+    documents = [passage("d", "xyz and Marsh\nfever rises", "xyz", "Marsh\nfever ")]
+    result = arbo.Linker(kb, dual_encoder(bert)).link(documents)
     assert [link.entity for link in result.links] == ["E2", "E1"]
     assert [link.bottleneck for link in result.links] == [0, 0]
 
 
 def test_no_mentions_no_entities(bert: Tower) -> None:
-    own = encoder(bert)
+    own = dual_encoder(bert)
     assert len(own.encode_mentions([])) == len(own.encode_entities(arbo.KnowledgeBase())) == 0
     assert len(arbo.Linker(arbo.KnowledgeBase(), own).link([arbo.Document("d", "nothing")]).links) == 0
 
@@ -85,7 +81,7 @@ def test_no_mentions_no_entities(bert: Tower) -> None:
 @pytest.mark.parametrize("config", [arbo.EncoderConfig(), CONTEXT], ids=["names", "in context"])
 def test_the_order_of_documents_does_not_matter(bert: Tower, config: arbo.EncoderConfig) -> None:
     documents = list(arbo.load_sample()[0])[:30]
-    own = encoder(bert, config)
+    own = dual_encoder(bert, config)
     forth, back = arbo.Corpus(documents), arbo.Corpus(documents[::-1])
     place = {mention.id: i for i, mention in enumerate(forth.mentions)}
     order = [place[mention.id] for mention in back.mentions]
@@ -98,7 +94,7 @@ def test_the_order_of_documents_does_not_matter(bert: Tower, config: arbo.Encode
 def test_equal_texts_are_embedded_once(bert: Tower, batches: Batches) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", "fever", aliases=("Fever", f"a {i}")) for i in range(5)])
     with batches(bert) as seen:
-        vectors = encoder(bert).encode_entities(kb)
+        vectors = dual_encoder(bert).encode_entities(kb)
     assert sum(n for n, _ in seen) == 2 + 5
     assert len(vectors.matrix) == 1 + 5  # `fever` and `Fever` are equal to this model
     assert vectors.owner.tolist() == [i for i in range(5) for _ in range(3)]
@@ -113,7 +109,7 @@ def test_progress_is_told(bert: Tower, monkeypatch: pytest.MonkeyPatch) -> None:
         return lambda items, total: [told.append((what, i, total)) or item for i, item in enumerate(items)]
 
     kb = arbo.KnowledgeBase([arbo.Entity(name, name) for name in "abcde"])
-    encoder(bert).encode_entities(kb, announce)
+    dual_encoder(bert).encode_entities(kb, announce)
     assert told == [("embedding entities", i, 3) for i in range(3)]
 
 
@@ -124,9 +120,9 @@ def test_a_long_document_with_many_mentions(bert: Tower) -> None:
     text = "the fever of marsh patients in left kidney " * (10**7 // 43)
     starts = range(4, len(text) - 9, len(text) // 1000 // 43 * 43)
     mentions = tuple(arbo.Mention(f"m{at}", "d", ((at, at + 5),), "fever") for at in starts)
-    document = arbo.Document("d", text, mentions)
+    long = arbo.Document("d", text, mentions)
     config = replace(CONTEXT, mention="[CLS] {left} {mention} {right} [SEP]", max_length=16)
-    vectors = encoder(bert, config).encode_mentions(inputs(arbo.Corpus([document])))
+    vectors = dual_encoder(bert, config).encode_mentions(inputs(arbo.Corpus([long])))
     assert len(vectors) >= 1000
     assert len(vectors.matrix) < 10  # all see the same, except near the ends
 
@@ -134,18 +130,17 @@ def test_a_long_document_with_many_mentions(bert: Tower) -> None:
 def test_mentions_differ_by_their_context_alone(bert: Tower) -> None:
     mentions = tuple(arbo.Mention(f"m{at}", "d", ((at, at + 5),), "fever") for at in (4, 17))
     given = inputs(arbo.Corpus([arbo.Document("d", "the fever and in fever rises", mentions)]))
-    assert len(encoder(bert).encode_mentions(given).matrix) == 1
-    assert len(encoder(bert, CONTEXT).encode_mentions(given).matrix) == 2
-    assert len(encoder(bert, replace(CONTEXT, context=0)).encode_mentions(given).matrix) == 1
+    assert len(dual_encoder(bert).encode_mentions(given).matrix) == 1
+    assert len(dual_encoder(bert, CONTEXT).encode_mentions(given).matrix) == 2
+    assert len(dual_encoder(bert, replace(CONTEXT, context=0)).encode_mentions(given).matrix) == 1
 
 
 @pytest.mark.parametrize("text", ["\u200b", "😀", "e\u0301", "[SEP]", " ", "\x01", "x" * 10**5, "腎臓"])
 @pytest.mark.parametrize("pooling", ["cls", "mean", "mention"])
 def test_odd_mentions_have_a_vector(bert: Tower, text: str, pooling: Any) -> None:
-    mention = arbo.Mention("m", "d", ((0, len(text)),), text)
-    given = inputs(arbo.Corpus([arbo.Document("d", text, (mention,))]))
+    given = inputs(arbo.Corpus([document("d", text)]))
     for config in (arbo.EncoderConfig(), CONTEXT, arbo.EncoderConfig(mention="{mention}")):
-        assert np.isfinite(rows(encoder(bert, replace(config, pooling=pooling)).encode_mentions(given))).all()
+        assert np.isfinite(rows(dual_encoder(bert, replace(config, pooling=pooling)).encode_mentions(given))).all()
 
 
 def test_fields_of_an_entity() -> None:
@@ -166,7 +161,7 @@ def test_fields_of_an_entity() -> None:
 
 def test_an_entity_as_a_whole_has_one_vector(bert: Tower) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("a", "flu", ("grippe",)), arbo.Entity("b", "flu", ("other",))])
-    vectors = encoder(bert, CONTEXT).encode_entities(kb)
+    vectors = dual_encoder(bert, CONTEXT).encode_entities(kb)
     assert vectors.owner.tolist() == [0, 1]
     assert len(vectors.matrix) == 2
 
@@ -176,20 +171,20 @@ def test_an_entity_as_a_whole_has_one_vector(bert: Tower) -> None:
 
 def test_a_window_that_the_model_cannot_read(bert: Tower, roberta: Tower) -> None:
     for tower in (bert, roberta):
-        encoder(tower, arbo.EncoderConfig(max_length=128))
+        dual_encoder(tower, max_length=128)
         with pytest.raises(UsageError, match="max_length=129, but the model reads 128 tokens at most"):
-            encoder(tower, arbo.EncoderConfig(max_length=129))
+            dual_encoder(tower, max_length=129)
 
 
 def test_the_largest_window_is_read_whole(bert: Tower, roberta: Tower) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("a", "fever " * 500)])
     for tower in (bert, roberta):
-        assert np.isfinite(encoder(tower, arbo.EncoderConfig(max_length=128)).encode_entities(kb).matrix).all()
+        assert np.isfinite(dual_encoder(tower, max_length=128).encode_entities(kb).matrix).all()
 
 
 def test_a_window_that_the_markers_fill(bert: Tower) -> None:
     with pytest.raises(UsageError, match="max_length=2 leaves no room"):
-        encoder(bert, arbo.EncoderConfig(max_length=2))
+        dual_encoder(bert, max_length=2)
 
 
 def test_towers_of_different_sizes(bert: Tower, tmp_path: Path) -> None:
@@ -211,14 +206,14 @@ def test_two_towers(bert: Tower, bert_folder: Path) -> None:
     both = arbo.DualEncoder(bert, other, arbo.EncoderConfig())
     kb = arbo.KnowledgeBase([arbo.Entity("a", "fever")])
     assert both.settings["weights"] == [bert.fingerprint, other.fingerprint]
-    assert np.array_equal(both.encode_entities(kb).matrix, encoder(other).encode_entities(kb).matrix)
-    assert not np.array_equal(both.encode_entities(kb).matrix, encoder(bert).encode_entities(kb).matrix)
+    assert np.array_equal(both.encode_entities(kb).matrix, dual_encoder(other).encode_entities(kb).matrix)
+    assert not np.array_equal(both.encode_entities(kb).matrix, dual_encoder(bert).encode_entities(kb).matrix)
 
 
 def test_thresholds_are_those_of_the_configuration_or_the_metric(bert: Tower) -> None:
-    assert encoder(bert).threshold == (0.35, 0.2)
-    assert encoder(bert, CONTEXT).threshold == (0, 0)
-    changed = replace(encoder(bert), config=arbo.EncoderConfig(mention_threshold=0))
+    assert dual_encoder(bert).threshold == (0.35, 0.2)
+    assert dual_encoder(bert, CONTEXT).threshold == (0, 0)
+    changed = replace(dual_encoder(bert), config=arbo.EncoderConfig(mention_threshold=0))
     assert changed.threshold == (0.35, 0)
     assert (changed.metric, changed.fit([])) == ("cosine", changed)
 
@@ -231,7 +226,7 @@ def own_weights(one: arbo.DualEncoder) -> set[int]:
 
 
 def test_a_shared_tower_is_trained_once_and_two_are_trained_apart(bert: Tower) -> None:
-    one = encoder(bert, CONTEXT).copy()
+    one = dual_encoder(bert, CONTEXT).copy()
     assert one.shared
     assert list(one.module) == [one.mention_tower.model]
     two = one.with_two_towers()
@@ -245,7 +240,7 @@ def test_a_shared_tower_is_trained_once_and_two_are_trained_apart(bert: Tower) -
     assert one.with_projection(8).shared
     assert projected.mention_tower.fingerprint == projected.entity_tower.fingerprint
     again = projected.with_two_towers()
-    every = [own_weights(made) for made in (encoder(bert), one, two, projected, again)]
+    every = [own_weights(made) for made in (dual_encoder(bert), one, two, projected, again)]
     assert sum(map(len, every)) == len(set().union(*every)), "no two share a weight"
     assert len(every[2]) == 2 * len(every[1])
 
@@ -254,7 +249,7 @@ def test_a_copy_is_trained_and_the_encoder_stays(bert: Tower, tmp_path: Path) ->
     import torch
 
     kb = arbo.KnowledgeBase([arbo.Entity("a", "fever"), arbo.Entity("b", "kidney cancer")])
-    own = encoder(bert, cache=tmp_path)
+    own = dual_encoder(bert, cache=tmp_path)
     before = rows(own.encode_entities(kb))
     student = own.copy()
     assert student.cache is None
@@ -266,7 +261,7 @@ def test_a_copy_is_trained_and_the_encoder_stays(bert: Tower, tmp_path: Path) ->
     trained = rows(student.encode_entities(kb))
     assert student.mention_tower.model.training
     assert not np.allclose(trained, before)
-    assert np.array_equal(rows(encoder(bert).encode_entities(kb)), before)
+    assert np.array_equal(rows(dual_encoder(bert).encode_entities(kb)), before)
     # What the training came to is told apart from what it began with: its embeddings are found by its own weights.
     done = replace(student.copy(), cache=tmp_path)
     assert done.settings["weights"] != own.settings["weights"] == student.settings["weights"]
@@ -285,7 +280,7 @@ def literals(one: arbo.DualEncoder) -> dict[str, list[int]]:
 def test_markers_become_tokens(kind: str, request: pytest.FixtureRequest) -> None:
     tower: Tower = request.getfixturevalue(kind)
     known = len(tower.tokenizer)
-    plain = encoder(tower, CONTEXT)
+    plain = dual_encoder(tower, CONTEXT)
     marked = plain.with_markers()
     assert marked.shared
     assert {text: ids for text, ids in literals(marked).items() if ids[0] >= known} == {
@@ -302,7 +297,7 @@ def test_markers_become_tokens(kind: str, request: pytest.FixtureRequest) -> Non
 
 def test_words_of_a_template_are_no_markers(bert: Tower) -> None:
     words = arbo.EncoderConfig(mention="[CLS] Zebra of: {mention} <e1> #M [unused0] [SEP]", entity="{name} @DISEASE$")
-    marked = encoder(bert, words).with_markers()
+    marked = dual_encoder(bert, words).with_markers()
     assert set(marked.entity_tower.tokenizer.get_added_vocab()) - set(bert.tokenizer.get_added_vocab()) == {
         "<e1>", "@DISEASE$",
     }  # fmt: skip
@@ -330,7 +325,7 @@ PIECE = st.sampled_from(
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
 def marked(request: pytest.FixtureRequest) -> arbo.DualEncoder:
-    return encoder(request.getfixturevalue(request.param), CONTEXT).with_markers()
+    return dual_encoder(request.getfixturevalue(request.param), CONTEXT).with_markers()
 
 
 @settings(max_examples=100, deadline=None)
@@ -338,11 +333,11 @@ def marked(request: pytest.FixtureRequest) -> arbo.DualEncoder:
 def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], name: list[str], right: list[str]) -> None:
     before, words, after = "".join(left), f"a{''.join(name)}", "".join(right)
     mention = arbo.Mention("m", "d", ((len(before), len(before + words)),), words)
-    document = arbo.Document("d", before + words + after)
+    whole = arbo.Document("d", before + words + after)
     added = marked.mention_tower.tokenizer.get_added_vocab()
     markers = set(added.values()) - {marked.mention_tower.tokenizer.unk_token_id}
     for texts, expected in (
-        (marked.mention_texts([MentionInput(words, mention, document)]), ("[CLS]", "[START]", "[END]", "[SEP]")),
+        (marked.mention_texts([MentionInput(words, mention, whole)]), ("[CLS]", "[START]", "[END]", "[SEP]")),
         (
             marked.entity_texts(arbo.KnowledgeBase([arbo.Entity("e", words, definition=after)])),
             ("[CLS]", "[TITLE]", "[SEP]"),

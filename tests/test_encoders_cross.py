@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from builders import dual_encoder, every_pair, passage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,18 +47,11 @@ def encoder(bert: Tower, config: CrossEncoderConfig = CONFIG) -> CrossEncoder:
 
 def mentions(text: str, *names: str) -> list[MentionInput]:
     """Mentions of a text, by what they say."""
-    marked = tuple(
-        arbo.Mention(f"m{i}", "d", ((at := text.index(name), at + len(name)),), name) for i, name in enumerate(names)
-    )
-    return mention_inputs(arbo.Corpus([arbo.Document("d", text, marked)]), expand_abbreviations=False)
+    return mention_inputs(arbo.Corpus([passage("d", text, *names)]), expand_abbreviations=False)
 
 
 def words(own: CrossEncoder, ids: list[int]) -> str:
     return " ".join(own.tower.tokenizer.convert_ids_to_tokens(ids))
-
-
-def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
-    return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
 
 
 # What is read
@@ -243,7 +237,7 @@ def test_weights_of_its_own(bert: Tower) -> None:
 
 def test_kinds_of_models_are_told_apart(bert: Tower, bert_folder: Path, tmp_path: Path) -> None:
     encoder(bert).save_pretrained(tmp_path / "cross")
-    arbo.DualEncoder(bert, bert, arbo.EncoderConfig()).save_pretrained(tmp_path / "dual")
+    dual_encoder(bert).save_pretrained(tmp_path / "dual")
     with pytest.raises(DataError, match="this is a cross-encoder; what is wanted here is a dual-encoder"):
         arbo.DualEncoder.from_pretrained(tmp_path / "cross", device="cpu")
     with pytest.raises(DataError, match="this is a dual-encoder; what is wanted here is a cross-encoder"):

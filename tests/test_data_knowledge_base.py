@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import NAMES, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,10 +117,6 @@ def test_every_field_counts_in_the_fingerprint(column: str) -> None:
     assert KnowledgeBase([FLU]).fingerprint != KnowledgeBase([changed]).fingerprint
 
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
-NAMES = TEXTS.filter(str.strip)
-
-
 @given(
     st.lists(
         st.builds(
@@ -127,9 +124,9 @@ NAMES = TEXTS.filter(str.strip)
             NAMES,
             NAMES,
             st.lists(NAMES, max_size=3).map(tuple),
-            st.none() | TEXTS,
+            st.none() | texts(),
             alternative_ids=st.lists(NAMES, max_size=2).map(tuple),
-            domain=st.none() | TEXTS,
+            domain=st.none() | texts(),
         ),
         unique_by=lambda entity: entity.id,
         max_size=5,

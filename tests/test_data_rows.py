@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from builders import drawn_documents
 from hypothesis import given
-from hypothesis import strategies as st
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, text_of
+from arbo.data.documents import Document, Mention
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
@@ -349,23 +349,7 @@ def test_columns_of_neither_kind_are_named() -> None:
         Corpus.of([{}])
 
 
-TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=8)
-NAMES = TEXTS.filter(str.strip)
-
-
-@st.composite
-def documents(draw: st.DrawFn, name: str) -> Document:
-    text = draw(TEXTS)
-    mentions = []
-    for number in range(draw(st.integers(0, 3))):
-        start, end = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2, unique=True)))
-        gold = draw(st.none() | st.lists(NAMES, max_size=2).map(tuple))
-        kind = draw(st.none() | TEXTS)
-        mentions.append(Mention(f"{name}:{number}", name, ((start, end),), text_of(((start, end),), text), kind, gold))
-    return Document(name, text, tuple(mentions))
-
-
-@given(st.lists(NAMES, unique=True, max_size=3).flatmap(lambda ids: st.tuples(*map(documents, ids))))
+@given(drawn_documents(most_spans=1))
 def test_any_documents_come_back(written: tuple[Document, ...]) -> None:
     corpus = Corpus(written)
     for rows in (document_rows(corpus), flattened(corpus)):

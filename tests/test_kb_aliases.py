@@ -1,31 +1,17 @@
 """Names that annotated documents give to entities."""
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
+from builders import document
 from conftest import Run
 
 import arbo
-from arbo import DataError, Entity, KnowledgeBase
+from arbo import DataError, Document, Entity, KnowledgeBase
+from arbo.data.corpus import Corpus
 
 
-def document(id_: str, *mentions: tuple[str, Sequence[str] | None], domain: str | None = None) -> dict[str, Any]:
-    """One that says the mentions in a row."""
-    text, spans = "", []
-    for name, _ in mentions:
-        spans.append([len(text), len(text) + len(name)])
-        text += f"{name}. "
-    marked: list[dict[str, Any]] = [{"spans": [span]} for span in spans]
-    for mention, (_, gold) in zip(marked, mentions, strict=True):
-        if gold is not None:
-            mention["entities"] = list(gold)
-    return {"id": id_, "text": text, "mentions": marked} | ({} if domain is None else {"domain": domain})
-
-
-def aliases(kb: KnowledgeBase, *documents: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+def aliases(kb: KnowledgeBase, *documents: Document) -> dict[str, tuple[str, ...]]:
     return {entity.id: entity.aliases for entity in kb.with_names_of(documents)}
 
 
@@ -82,8 +68,8 @@ def test_what_the_source_noted_is_counted_once() -> None:
 
 def test_domains_are_apart() -> None:
     kb = KnowledgeBase([Entity("A", "flu", domain="a"), Entity("B", "flu", domain="b")])
-    in_a, in_b = (document(name, ("bug", ["A", "B"]), domain=name) for name in "ab")
-    assert aliases(kb, in_a, in_b, in_b) == {"A": ("bug",), "B": ("bug",)}
+    documents = (document(id_, ("bug", ["A", "B"]), domain=id_[0]) for id_ in ("a", "b1", "b2"))
+    assert aliases(kb, *documents) == {"A": ("bug",), "B": ("bug",)}
 
 
 def test_abbreviations_are_written_out_as_in_linking() -> None:
@@ -111,7 +97,7 @@ def test_the_sample_is_linked_better_with_names_of_its_own_documents() -> None:
 def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
     kb, documents, out = tmp_path / "kb.jsonl", tmp_path / "d.jsonl", tmp_path / "new" / "kb.jsonl"
     KnowledgeBase([FLU, COLD]).to_jsonl(kb)
-    documents.write_text(json.dumps(document("1", ("Grippe", ["D1"]), ("flu", ["D1"]))) + "\n", "utf-8")
+    Corpus.of([document("1", ("Grippe", ["D1"]), ("flu", ["D1"]))]).to_jsonl(documents)
     command = ["kb", "add-names", str(kb), str(documents), "--kb-format", "jsonl", "--format", "jsonl", "--out"]
     done = run(*command, str(out))
     assert done.code == 0, done.err

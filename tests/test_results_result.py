@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import document
 
 import arbo
 from clustering import Graph, partition
@@ -32,12 +33,12 @@ def as_obo(kb: arbo.KnowledgeBase) -> str:
 
 def as_pubtator(documents: arbo.Corpus) -> str:
     blocks = []
-    for number, document in enumerate(documents, start=1):
-        cut = document.text.index(" ")
-        lines = [f"{number}|t|{document.text[:cut]}", f"{number}|a|{document.text[cut + 1 :]}"]
+    for number, one in enumerate(documents, start=1):
+        cut = one.text.index(" ")
+        lines = [f"{number}|t|{one.text[:cut]}", f"{number}|a|{one.text[cut + 1 :]}"]
         lines += [
             f"{number}\t{m.start}\t{m.end}\t{m.text}\t{m.type}\t{'|'.join(m.gold)}"
-            for m in document.mentions
+            for m in one.mentions
             if len(m.spans) == 1 and m.gold
         ]
         blocks.append("\n".join(lines))
@@ -145,9 +146,7 @@ def test_a_new_cluster_never_takes_the_id_of_an_entity() -> None:
     kb = arbo.KnowledgeBase(
         [arbo.Entity("new-1", "marsh fever"), arbo.Entity("A", "kelp blight", alternative_ids=("new-2",))]
     )
-    mentions = [("marsh fever", (0, 11)), ("zzz qqq", (12, 19))]
-    made = tuple(arbo.Mention(f"m{i}", "d", (span,), text) for i, (text, span) in enumerate(mentions))
-    found = arbo.Linker(kb).link([arbo.Document("d", "marsh fever zzz qqq", made)])
+    found = arbo.Linker(kb).link([document("d", "marsh fever", "zzz qqq")])
     assert [(c.id, c.entity, len(c.mentions)) for c in found.clusters] == [
         ("new-1", "new-1", 1),
         ("new-3", None, 1),

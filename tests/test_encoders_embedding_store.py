@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import Bomb, dual_encoder
 from safetensors.numpy import save
 
 import arbo
@@ -42,13 +43,9 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dual, "SLICE", 8)
 
 
-def encoder(tower: Tower, cache: Path | None, **changes: Any) -> arbo.DualEncoder:
-    return arbo.DualEncoder(tower, tower, replace(CONFIG, **changes), cache)
-
-
 def embed(tower: Tower, cache: Path | None, kb: arbo.KnowledgeBase = KB, **changes: Any) -> np.ndarray:
     """The vector of each entity."""
-    vectors = encoder(tower, cache, **changes).encode_entities(kb)
+    vectors = dual_encoder(tower, CONFIG, cache, **changes).encode_entities(kb)
     return np.asarray(vectors.matrix)[vectors.row]
 
 
@@ -129,7 +126,7 @@ from arbo.encoders import dual
 from arbo.encoders.tower import Tower
 
 sys.path.insert(0, sys.argv[1])
-from test_embedding_store import KB, embed
+from test_encoders_embedding_store import KB, embed
 
 dual.SLICE = 8
 torch.set_num_threads(1)
@@ -230,14 +227,6 @@ def test_damaged_files_are_made_again(
     assert (seen, caplog.messages) == ([], [])
 
 
-class Trap:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return open, (str(self.path), "w")
-
-
 KEYS = np.zeros((8, 16), np.uint8)
 VECTORS = np.zeros((8, 64), np.float32)
 FOREIGN = {
@@ -256,7 +245,7 @@ FOREIGN = {
 @pytest.mark.parametrize("kind", [*FOREIGN, "pickle", "folder"])
 def test_foreign_files_are_left_out(tmp_path: Path, bert: Tower, caplog: pytest.LogCaptureFixture, kind: str) -> None:
     whole = embed(bert, tmp_path)
-    content = pickle.dumps(Trap(tmp_path / "trap")) if kind not in FOREIGN else save(FOREIGN[kind])
+    content = pickle.dumps(Bomb(tmp_path / "trap")) if kind not in FOREIGN else save(FOREIGN[kind])
     foreign = files(tmp_path)[0].with_name(f"{hashlib.sha256(content).hexdigest()}.safetensors")
     if kind == "folder":
         foreign.mkdir()

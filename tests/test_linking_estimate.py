@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Sample
 
 import arbo
 from arbo.linking import estimate
@@ -19,11 +20,6 @@ from clustering.late_interaction import TokenMatrices
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def sample() -> tuple[arbo.Corpus, arbo.KnowledgeBase]:
-    return arbo.load_sample()
-
-
 def copies(documents: arbo.Corpus, n: int) -> arbo.Corpus:
     def copy(document: arbo.Document, i: int) -> arbo.Document:
         id_ = f"{document.id}/{i}"
@@ -33,7 +29,7 @@ def copies(documents: arbo.Corpus, n: int) -> arbo.Corpus:
     return arbo.Corpus(copy(document, i) for i in range(n) for document in documents)
 
 
-def test_counts_are_those_of_the_job(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_counts_are_those_of_the_job(sample: Sample) -> None:
     documents, kb = sample
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(k=2, candidates=5))
     told = linker.estimate(documents)
@@ -47,7 +43,7 @@ def test_counts_are_those_of_the_job(sample: tuple[arbo.Corpus, arbo.KnowledgeBa
     assert alone.peak_bytes <= told.peak_bytes
 
 
-def test_more_mentions_and_more_candidates_take_more(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_more_mentions_and_more_candidates_take_more(sample: Sample) -> None:
     documents, kb = sample
     many = copies(documents, 200)
     few = arbo.Linker(kb).estimate(documents)
@@ -58,9 +54,7 @@ def test_more_mentions_and_more_candidates_take_more(sample: tuple[arbo.Corpus, 
     assert few.distinct_mentions == more.distinct_mentions, "equal mentions are searched for once"
 
 
-def test_a_transformer_reads_what_its_cache_lacks(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], bert_folder: Path, tmp_path: Path
-) -> None:
+def test_a_transformer_reads_what_its_cache_lacks(sample: Sample, bert_folder: Path, tmp_path: Path) -> None:
     documents, kb = sample
     encoder = arbo.DualEncoder.from_pretrained(bert_folder, cache=tmp_path)
     linker = arbo.Linker(kb, encoder)
@@ -76,9 +70,7 @@ def test_a_transformer_reads_what_its_cache_lacks(
     assert "to embed" not in str(half)
 
 
-def test_tokens_take_more_and_are_never_in_the_cache(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], bert_folder: Path, tmp_path: Path
-) -> None:
+def test_tokens_take_more_and_are_never_in_the_cache(sample: Sample, bert_folder: Path, tmp_path: Path) -> None:
     documents, kb = sample
     encoder = arbo.DualEncoder.from_pretrained(bert_folder, arbo.EncoderConfig(pooling="tokens"), cache=tmp_path)
     n_tokens = len(encoder.encode_entities(kb).matrix)
@@ -95,7 +87,7 @@ def test_tokens_take_more_and_are_never_in_the_cache(
 
 @pytest.mark.parametrize("candidates", [10, 256])
 def test_comparing_tokens_takes_as_long_as_there_are_tokens(
-    sample: tuple[arbo.Corpus, arbo.KnowledgeBase], bert_folder: Path, monkeypatch: pytest.MonkeyPatch, candidates: int
+    sample: Sample, bert_folder: Path, monkeypatch: pytest.MonkeyPatch, candidates: int
 ) -> None:
     """All names of a thing are compared, of the candidates and, for a sample of the mentions, of all things."""
     documents, kb = sample
@@ -126,7 +118,7 @@ def test_comparing_tokens_takes_as_long_as_there_are_tokens(
     assert done[1] < 0.8 * done[0], "this test is of entities with several names"
 
 
-def test_given_vectors(sample: tuple[arbo.Corpus, arbo.KnowledgeBase]) -> None:
+def test_given_vectors(sample: Sample) -> None:
     documents, kb = sample
     rng = np.random.default_rng(0)
     encoder = arbo.VectorEncoder(

@@ -1,0 +1,158 @@
+"""What several test files build: documents, linkers and encoders, files, and processes of their own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import arbo
+from arbo.data.corpus import Corpus
+from arbo.data.documents import text_of
+
+if TYPE_CHECKING:
+    from arbo.encoders.tower import Tower
+
+Gold = Iterable[str] | None
+
+NAMES_ONLY = arbo.EncoderConfig()
+
+
+# Documents
+
+
+def document(id_: str, *mentions: str | tuple[str, Gold], domain: str | None = None) -> arbo.Document:
+    """Make a document of names, one a line, each a mention `<id>-<number>`; a pair is a name and its gold ids."""
+    made, at = [], 0
+    for i, mention in enumerate(mentions):
+        name, gold = (mention, None) if isinstance(mention, str) else mention
+        span = (at, at + len(name))
+        made.append(arbo.Mention(f"{id_}-{i}", id_, (span,), name, None, None if gold is None else tuple(gold)))
+        at += len(name) + 1
+    return arbo.Document(id_, "\n".join(mention.text for mention in made), tuple(made), domain)
+
+
+def passage(id_: str, text: str, *names: str, gold: Gold = None) -> arbo.Document:
+    """Make a document of a text whose mentions are the first places of these names, all with the same gold ids."""
+    own = None if gold is None else tuple(gold)
+    mentions = []
+    for i, name in enumerate(names):
+        at = text.index(name)
+        mentions.append(arbo.Mention(f"{id_}-{i}", id_, ((at, at + len(name)),), name, None, own))
+    return arbo.Document(id_, text, tuple(mentions))
+
+
+def texts(least: int = 0, most: int = 12) -> st.SearchStrategy[str]:
+    """Draw texts of that many characters, of any script; NUL and halves of characters are in no text."""
+    letters = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+    return st.text(letters, min_size=least, max_size=most)
+
+
+NAMES = texts(most=8).filter(str.strip)
+
+
+@st.composite
+def drawn_document(draw: st.DrawFn, name: str, most_spans: int = 3) -> arbo.Document:
+    """Draw a document with up to three mentions, each of up to so many pieces."""
+    text = draw(texts())
+    piece = st.lists(st.integers(0, len(text)), min_size=2, max_size=2, unique=True).map(sorted).map(tuple)
+    mentions = []
+    for number in range(draw(st.integers(0, 3)) if text else 0):
+        spans = tuple(draw(st.lists(piece, min_size=1, max_size=most_spans)))
+        kind, gold = draw(st.none() | texts()), draw(st.none() | st.lists(NAMES, max_size=2).map(tuple))
+        mentions.append(arbo.Mention(f"{name}:{number}", name, spans, text_of(spans, text), kind, gold))
+    return arbo.Document(name, text, tuple(mentions))
+
+
+def drawn_documents(most_spans: int = 3) -> st.SearchStrategy[tuple[arbo.Document, ...]]:
+    """Draw up to three documents of different ids."""
+    ids = st.lists(NAMES, unique=True, max_size=3)
+    return ids.flatmap(lambda ids: st.tuples(*(drawn_document(id_, most_spans) for id_ in ids)))
+
+
+# Linkers and encoders
+
+
+def linker(kb: arbo.KnowledgeBase | None = None, **settings: Any) -> arbo.Linker:
+    """Make a linker with the encoder of letters; settings are those of its configuration."""
+    return arbo.Linker(kb, config=replace(arbo.LinkerConfig(), **settings))
+
+
+def dual_encoder(
+    tower: Tower, config: arbo.EncoderConfig = NAMES_ONLY, cache: Path | None = None, **changes: Any
+) -> arbo.DualEncoder:
+    """Make an encoder that has one tower for mentions and entities; changes are to its configuration."""
+    return arbo.DualEncoder(tower, tower, replace(config, **changes), cache)
+
+
+def every_pair(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Number all pairs of n things and m others."""
+    return np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+
+
+# Files
+
+
+def save_lines(path: Path, *lines: object, end: str = "\n") -> Path:
+    """Write lines, each with its end, and return the path; objects become JSON, and `.gz` is zipped."""
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    content = "".join(f"{line}{end}" for line in written).encode("utf-8")
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def save_data(folder: Path, documents: Iterable[arbo.Document], kb: arbo.KnowledgeBase) -> list[object]:
+    """Write `docs.jsonl` and `kb.jsonl`, and return how a command takes them."""
+    Corpus.of(documents).to_jsonl(folder / "docs.jsonl")
+    kb.to_jsonl(folder / "kb.jsonl")
+    return data_arguments(folder)
+
+
+def data_arguments(folder: Path, documents: str = "docs.jsonl", kb: str = "kb.jsonl") -> list[object]:
+    """Name documents and a knowledge base of a folder as a command takes them."""
+    return [folder / documents, "--format", "jsonl", "--kb", folder / kb, "--kb-format", "jsonl"]
+
+
+def edit_json(file: Path, **changes: object) -> None:
+    """Replace values of a JSON object in a file."""
+    file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | changes), "utf-8")
+
+
+def files_in(folder: Path) -> set[str]:
+    """Name the files below a folder, with the folders they are in."""
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
+
+
+class Bomb:
+    """Makes a folder where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.trace),)
+
+
+# Processes
+
+
+def python(code: str, *arguments: object, **environment: str) -> str:
+    """Run code in a process of its own and return what it prints; fail with what it complains of."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

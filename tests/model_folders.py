@@ -1,0 +1,44 @@
+"""Models to be saved, and what their folders hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from builders import dual_encoder
+
+import arbo
+from arbo.encoders.tower import Tower
+
+CONFIG = arbo.EncoderConfig.in_context(max_length=40, entity_threshold=-0.25, mention_threshold=1, context=7)
+
+HF = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+TWO = {f"{tower}/{file}" for tower in ("mention", "entity") for file in (*HF, "projection.safetensors")}
+
+
+def shared(bert: Tower) -> arbo.DualEncoder:
+    """Make a model with markers, in one tower."""
+    return dual_encoder(bert, CONFIG).with_markers()
+
+
+def apart(bert: Tower) -> arbo.DualEncoder:
+    """Make two towers with other markers and other weights each, and a projection."""
+    two = dual_encoder(bert, CONFIG).with_two_towers().with_projection(16).with_markers()
+    with torch.no_grad():
+        for parameter in two.entity_tower.model.parameters():
+            parameter.mul_(1.01)
+    return two.copy()
+
+
+MAKE: dict[str, Callable[[Tower], arbo.DualEncoder]] = {
+    "shared": shared,
+    "shared, projected": lambda bert: shared(bert).with_projection(16),
+    "apart": apart,
+}
+
+
+def load(folder: str | Path, **options: Any) -> arbo.DualEncoder:
+    """Load a model onto the processor."""
+    return arbo.DualEncoder.from_pretrained(folder, device="cpu", **options)

@@ -1,0 +1,176 @@
+"""The linker's decisions against a brute-force computation, on the sample."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from builders import linker
+from conftest import Sample
+
+import arbo
+from arbo.data.inputs import mention_inputs
+from clustering import METHODS, Method
+
+
+class Truth(NamedTuple):
+    """Cosines of the sample's mentions, computed densely."""
+
+    row: dict[str, int]
+    entity: np.ndarray
+    """(mentions, entities), of an entity's several names the best."""
+    mention: np.ndarray
+    """(mentions, mentions)."""
+
+
+@pytest.fixture(scope="module")
+def truth(sample: Sample) -> Truth:
+    documents, kb = sample
+    encoder = arbo.NgramEncoder().fit(kb.names().names)
+    encoded = (
+        encoder.encode_entities(kb),
+        encoder.encode_mentions(mention_inputs(documents, expand_abbreviations=True)),
+    )
+    used = np.unique(np.concatenate([vectors.matrix.indices for vectors in encoded]))
+    names, mentions = (vectors.matrix[:, used].toarray().astype(np.float64)[vectors.row] for vectors in encoded)
+    names, mentions = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in (names, mentions))
+    entity = np.full((len(mentions), len(kb)), -np.inf)
+    np.maximum.at(entity.T, encoded[0].owner, names @ mentions.T)
+    row = {mention.id: i for i, mention in enumerate(documents.mentions)}
+    return Truth(row, entity, mentions @ mentions.T)
+
+
+CLOSE = 2e-6
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("limit", ["default", None])
+def test_every_figure_of_a_link_is_what_it_says(
+    sample: Sample, truth: Truth, method: Method, limit: str | None
+) -> None:
+    documents, kb = sample
+    k = 4
+    result = linker(kb, method=method, k=k, entity_threshold=limit, mention_threshold=limit).link(documents)
+    most = result.manifest["threshold"]
+    ranked = -np.sort(-truth.entity, axis=1)
+    np.fill_diagonal(others := truth.mention.copy(), -np.inf)
+    nearest = -np.sort(-others, axis=1)
+    for i, link in enumerate(result.links):
+        assert link.margin == pytest.approx(ranked[i, 0] - ranked[i, 1], abs=CLOSE)
+        scores = [score for _, score in link.candidates]
+        np.testing.assert_allclose(scores, ranked[i, :16], atol=CLOSE)
+        assert [truth.entity[i, kb.index(id_)] for id_, _ in link.candidates] == pytest.approx(scores, abs=CLOSE)
+        if link.entity is None:
+            assert (link.score, link.parent, link.step) == (None, None, None)
+            assert link.bottleneck == np.inf
+            assert ranked[i, 0] <= 1 - most["entity"] + CLOSE
+        else:
+            assert link.score == pytest.approx(truth.entity[i, kb.index(link.entity)], abs=CLOSE)
+        if link.parent is not None and link.parent_is_mention:
+            cosine = others[i, truth.row[link.parent]]
+            if method != "undirected":
+                assert cosine >= nearest[i, k - 1] - CLOSE  # one of its k nearest
+            assert link.step == pytest.approx(1 - cosine, abs=CLOSE)
+            assert link.step is not None
+            assert link.step <= most["mention"] + CLOSE
+        elif link.parent is not None:
+            assert link.parent == link.entity
+            assert link.step == pytest.approx(1 - ranked[i, 0], abs=CLOSE)  # its nearest entity
+            assert link.step is not None
+            assert link.step <= most["entity"] + CLOSE
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_path_leads_to_the_entity_over_its_bottleneck(sample: Sample, method: Method) -> None:
+    documents, kb = sample
+    result = linker(kb, method=method).link(documents)
+    by_mention = 0
+    for link in result.links:
+        if link.entity is None:
+            continue
+        steps, at, seen = [link.step], link, {link.mention.id}
+        while at.parent_is_mention:
+            at = result.link_of(str(at.parent))
+            assert at.mention.id not in seen
+            seen.add(at.mention.id)
+            steps.append(at.step)
+            by_mention += 1
+        assert at.parent == at.entity == link.entity == link.cluster
+        assert link.bottleneck == max(step for step in steps if step is not None)
+    assert (by_mention > 20) == (method != "independent")
+
+
+def test_independent_takes_the_nearest_entity(sample: Sample, truth: Truth) -> None:
+    documents, kb = sample
+    settings = {"entity_threshold": None, "mention_threshold": None}
+    expected = truth.entity.max(axis=1)
+    for configured in (linker(kb, method="independent", **settings), linker(kb, k=0, **settings)):
+        scores = [link.score for link in configured.link(documents).links]
+        np.testing.assert_allclose(scores, expected, atol=CLOSE)  # type: ignore[arg-type]
+
+
+def test_minimax_bottlenecks_are_the_smallest(sample: Sample, truth: Truth) -> None:
+    documents, kb = sample
+    k = 3
+    settings = {"entity_threshold": None, "mention_threshold": None}
+    found = [link.bottleneck for link in linker(kb, method="minimax", k=k, **settings).link(documents).links]
+    np.fill_diagonal(others := truth.mention.copy(), -np.inf)
+    best = 1 - truth.entity.max(axis=1)
+    lists = np.argsort(-others.round(6), axis=1, kind="stable")[:, :k]
+    weight = np.take_along_axis(1 - others, lists, axis=1)
+    for _ in range(len(best)):
+        through = np.maximum(best[lists], weight).min(axis=1)
+        if (through >= best).all():
+            break
+        best = np.minimum(best, through)
+    np.testing.assert_allclose(found, best, atol=CLOSE)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_discovered_clusters_hang_together(sample: Sample, truth: Truth, method: Method) -> None:
+    documents, kb = sample
+    result = linker(kb, method=method).link(documents)
+    limit = result.manifest["threshold"]["mention"]
+    sizes = [len(cluster.mentions) for cluster in result.discovered]
+    assert all(one >= other for one, other in pairwise(sizes))
+    assert max(sizes) > 1
+    for cluster in result.discovered:
+        rows = [truth.row[mention.id] for mention in cluster.mentions]
+        if len(rows) == 1:
+            assert cluster.weakest_join is None
+            continue
+        within = 1 - truth.mention[np.ix_(rows, rows)]
+        assert cluster.weakest_join is not None
+        assert cluster.weakest_join <= limit + CLOSE
+        assert np.abs(within - cluster.weakest_join).min() < CLOSE  # the weight of one of its edges
+        reached = {0}
+        while len(reached) < len(rows):  # Prim: no edge that is needed is heavier than the weakest join
+            outside = [i for i in range(len(rows)) if i not in reached]
+            gap = within[np.ix_(sorted(reached), outside)]
+            assert gap.min() <= cluster.weakest_join + CLOSE
+            reached.add(outside[int(gap.min(axis=0).argmin())])
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_discovery_is_single_linkage(sample: Sample, k: int) -> None:
+    """Of discovery without a knowledge base: the connected components of the lists within the threshold."""
+    documents, _ = sample
+    result = arbo.Linker(config=arbo.LinkerConfig(k=k)).discover(documents)
+    retrieval = arbo.Linker().retrieve(documents, k=k, discover=True)
+    near = retrieval.mentions.dissimilarity <= result.manifest["threshold"]["mention"]
+    parent = list(range(len(near)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            i = parent[i]
+        return i
+
+    for i, j in zip(*np.nonzero(near), strict=True):
+        parent[root(int(i))] = root(int(retrieval.mentions.ids[i, j]))
+    expected: dict[int, set[str]] = {}
+    for i, mention in enumerate(documents.mentions):
+        expected.setdefault(root(i), set()).add(mention.id)
+    found = {frozenset(mention.id for mention in cluster.mentions) for cluster in result.clusters}
+    assert found == set(map(frozenset, expected.values()))

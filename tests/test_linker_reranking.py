@@ -1,0 +1,257 @@
+"""Linking with a reranker, from end to end and from the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import data_arguments, save_data
+from conftest import Run
+from rerankers import Oracle, indifferent, is_right, knows_gold
+
+import arbo
+from arbo.data.gold import Gold
+from arbo.encoders.cross import CrossEncoder
+from arbo.encoders.cross_config import CrossEncoderConfig
+from arbo.encoders.tower import Tower
+from arbo.errors import UsageError
+from arbo.progress import quiet
+from arbo.retrieval.candidates import Candidates, is_gold
+from arbo.retrieval.reranking import rerank, reranked
+
+
+def test_thresholds_are_of_those_who_make_the_edges() -> None:
+    documents, kb = arbo.load_sample()
+    own = replace(indifferent(), threshold=0.4)
+    for mentions, expected in ((False, arbo.NgramEncoder().threshold[1]), (True, 0.4)):
+        linker = arbo.Linker(kb, config=arbo.LinkerConfig(rerank_mentions=mentions), reranker=own)
+        assert linker.link(documents[:3]).manifest["threshold"] == {"entity": 0.4, "mention": expected}
+
+
+@pytest.mark.parametrize("changes", [{"rerank_mentions": True}, {"skip_margin": 0.1}])
+def test_settings_for_a_reranker_need_one(changes: dict[str, Any]) -> None:
+    kb, config = arbo.load_sample()[1], arbo.LinkerConfig(**changes)
+    for own in (None, kb):
+        with pytest.raises(UsageError, match=rf"{next(iter(changes))} is for a reranker, and there is none"):
+            arbo.Linker(own, config=config)
+    arbo.Linker(kb, config=config, reranker=indifferent())
+
+
+def test_discovery_asks_no_reranker() -> None:
+    documents, kb = arbo.load_sample()
+    own = indifferent()
+    linker = arbo.Linker(kb, reranker=own)
+    assert linker.discover(documents[:5]).link_table == arbo.Linker().discover(documents[:5]).link_table
+    both = linker.configured(config=arbo.LinkerConfig(rerank_mentions=True))
+    with pytest.raises(UsageError, match="discover asks no reranker"):
+        both.discover(documents)
+    with pytest.raises(UsageError, match="discover asks no reranker"):
+        both.configured(kb=None).tune(documents)
+    assert not own.asked
+
+
+@pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected", "independent"])
+def test_links_are_the_rerankers(method: Any) -> None:
+    documents, kb = arbo.load_sample()
+    config = arbo.LinkerConfig(method=method, k=0)
+    result = arbo.Linker(kb, config=config, reranker=knows_gold()).link(documents)
+    accepted = arbo.Linker(kb).candidates(documents, k=16)
+    hits = is_gold(accepted.entities, Gold.of(documents, kb).entities).any(axis=1)
+    assert hits.mean() > 0.5
+    for link, hit in zip(result.links, hits, strict=True):
+        if hit:
+            assert is_right(link.mention, kb[str(link.entity)])
+            n_right = sum(is_right(link.mention, kb[id_]) for id_, _ in link.candidates)
+            assert link.score == pytest.approx(1 / n_right, abs=1e-4)
+            assert link.step == pytest.approx(1 - 1 / n_right, abs=1e-4)
+        else:  # each of 16 is as good as the others
+            assert link.entity is None
+            assert [score for _, score in link.candidates] == pytest.approx([1 / 16] * 16)
+    assert result.manifest["threshold"]["entity"] == 0.5
+    assert result.manifest["encoder"]["reranker"] == {"encoder": "oracle"}
+
+
+def test_the_second_stage_is_one_function() -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, reranker=Oracle(lambda item, entity: len(entity.name) / 3.0))
+    found = rerank(linker.reranker, replace(linker, reranker=None).candidates(documents, k=7), documents, kb)  # type: ignore[arg-type]
+    again = linker.candidates(documents, k=7)
+    assert np.array_equal(found.entities, again.entities)
+    np.testing.assert_allclose(found.scores, again.scores, atol=1e-7)
+    sparing = linker.configured(config=arbo.LinkerConfig(skip_margin=0.25, candidates=7))
+    skipped = rerank(
+        linker.reranker,  # type: ignore[arg-type]
+        replace(linker, reranker=None).candidates(documents, k=7),
+        documents,
+        kb,
+        skip_margin=0.25,
+    )
+    for one in (sparing.candidates(documents, k=7), Candidates.of_result(sparing.link(documents), kb)):
+        assert one.made_by == skipped.made_by != again.made_by == found.made_by
+        assert np.array_equal(one.entities, skipped.entities)
+    corpus = arbo.Corpus.of(documents)
+    retrieval = linker.retrieve(corpus, k=2, discover=False)
+    first = replace(linker, reranker=None).retrieve(corpus, k=2, discover=False)
+    assert np.array_equal(retrieval.mentions.dissimilarity, first.mentions.dissimilarity)
+    assert retrieval.graph(2).n_edges == first.graph(2).n_edges
+
+
+def test_the_score_of_an_entity_that_is_no_candidate_is_zero() -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=2))
+    first = linker.retrieve(arbo.Corpus.of(documents), k=1, discover=False)
+    second = reranked(first, indifferent(), kb, skip_margin=None, announce=quiet)
+    nearest, neither = second.entities.ids[:, 0], np.full(len(documents.mentions), -1, np.int32)
+    assert set(second.similarity(second.dissimilarity_to(nearest)).tolist()) == {0.5}
+    assert set(second.dissimilarity_to(neither).tolist()) == {np.inf}
+    far = ((nearest + 1) % len(kb)).astype(np.int32)
+    far = np.where((second.entities.ids == far[:, None]).any(axis=1), -1, far)
+    assert set(second.dissimilarity_to(far)[far >= 0].tolist()) == {1.0}
+
+
+def test_explain_tune_evaluate_and_keep(tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, reranker=knows_gold())
+    result = linker.link(documents)
+    for link in result.links:
+        told = str(result.explain(link))
+        assert ("probability" in told) == bool(link.candidates)
+        assert not re.search(r"(?<!dis)similarity", told)
+    plain = arbo.Linker(kb).link(documents).evaluate()
+    assert result.evaluate().linking.accuracy > plain.linking.accuracy  # type: ignore[union-attr]
+    tuned = linker.tune(documents)
+    assert tuned.reranker is linker.reranker
+    assert tuned.tuning.best.score >= result.evaluate().accuracy_with_nil  # type: ignore[union-attr,operator]
+    assert tuned.link(documents).evaluate().accuracy_with_nil == pytest.approx(tuned.tuning.best.score)  # type: ignore[union-attr]
+    result.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["reranker"] == {"encoder": "oracle"}
+    assert len(linker.discover(documents).links) == len(
+        documents.mentions
+    )  # without entities there is nothing to rerank
+
+
+# A cross-encoder, from the command line
+
+
+@pytest.fixture
+def files(bert: Tower, tmp_path: Path) -> Path:
+    """A few documents, a knowledge base, and a cross-encoder whose scores mean nothing."""
+    documents, kb = arbo.load_sample()
+    save_data(tmp_path, documents[:6], arbo.KnowledgeBase(kb.entities[:9]))
+    config = CrossEncoderConfig(max_length=40, candidates=3)
+    CrossEncoder.of(bert, config).with_markers().save_pretrained(tmp_path / "cross")
+    return tmp_path
+
+
+def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
+    out = files / "run"
+    told = run("link", *data_arguments(files), "--reranker", files / "cross", "--out", out, "--json")
+    assert told.code == 0, told.err
+    result = arbo.Result.load(out)
+    assert max(len(link.candidates) for link in result.links) == 3
+    for link in result.links:
+        assert sum(score for _, score in link.candidates) == pytest.approx(1, abs=1e-5)
+    cross = CrossEncoder.from_pretrained(files / "cross")
+    assert result.manifest["encoder"]["reranker"]["weights"] == cross.settings["weights"]
+    documents, kb = arbo.read_jsonl(files / "docs.jsonl"), arbo.KnowledgeBase.from_jsonl(files / "kb.jsonl")
+    own = arbo.Linker(kb, config=arbo.LinkerConfig(candidates=3), reranker=cross).link(documents)
+    assert [link.entity for link in own.links] == [link.entity for link in result.links]
+
+    again = run(
+        "link",
+        *data_arguments(files),
+        "--reranker",
+        files / "cross",
+        "--candidates",
+        2,
+        "--skip-margin",
+        0,
+        "--out",
+        out,
+    )
+    assert again.code == 0
+    result = arbo.Result.load(out)
+    assert result.manifest["config"]["skip_margin"] == 0
+    assert {link.candidates[0][1] for link in result.links} == {1}  # the cross-encoder was spared all
+
+
+def test_a_dry_run_counts_the_pairs(run: Run, files: Path) -> None:
+    dry = ["link", *data_arguments(files), "--out", files / "run", "--dry-run"]
+    told = run(*dry, "--reranker", files / "cross", "--json")
+    documents = arbo.read_jsonl(files / "docs.jsonl")
+    assert told.json["to_read"] == 3 * len(documents.mentions)
+    plain = run(*dry, "--json")
+    assert plain.json["to_read"] == 0
+    assert plain.json["seconds"] < told.json["seconds"]
+    assert "pairs to read" in run(*dry, "--reranker", files / "cross").out
+
+
+def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
+    tuned, out = files / "tuned.json", files / "run"
+    assert run("tune", *data_arguments(files), "--reranker", files / "cross", "--out", tuned).code == 0
+    assert run("link", *data_arguments(files), "--config", tuned, "--out", out).code == 0
+    assert arbo.Result.load(out).manifest["encoder"]["reranker"]["model"] == str(files / "cross")
+    changed = CrossEncoder.from_pretrained(files / "cross", replace(CrossEncoderConfig(max_length=40), context=3))
+    changed.save_pretrained(files / "other")
+    refused = run("link", *data_arguments(files), "--config", tuned, "--reranker", files / "other", "--out", out)
+    assert refused.code == 2
+    assert "tuned with another reranker" in refused.told
+    assert run("tune", *data_arguments(files), "--out", files / "without.json").code == 0
+    refused = run(
+        "link", *data_arguments(files), "--config", files / "without.json", "--reranker", files / "cross", "--out", out
+    )
+    assert refused.code == 2
+    assert "tuned with no reranker" in refused.told
+    discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", tuned, "--out", out)
+    assert discovered.code == 2
+    assert f"{tuned} was tuned with a reranker" in discovered.told
+    file = files / "by-hand.json"
+    file.write_text('{"config": {"rerank_mentions": true}}', "utf-8")
+    discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", file, "--out", out)
+    assert discovered.code == 2
+    assert "rerank_mentions is for a reranker" in discovered.told
+
+
+@pytest.mark.parametrize(
+    ("asked", "same", "other"),
+    [
+        ("candidates", ["--candidates", 2], ["--candidates", 3]),
+        ("skip_margin", ["--skip-margin", 0.25], ["--skip-margin", 0.5]),
+        ("rerank_mentions", ["--rerank-mentions"], ["--rerank-entities"]),
+    ],
+)
+def test_thresholds_are_of_a_reranker_that_is_asked_alike(
+    run: Run, files: Path, asked: str, same: list[object], other: list[object]
+) -> None:
+    tuned, out = files / "tuned.json", files / "run"
+    assert run("tune", *data_arguments(files), "--reranker", files / "cross", *same, "--out", tuned).code == 0
+    value = json.loads(tuned.read_text("utf-8"))["config"][asked]
+    refused = run("link", *data_arguments(files), "--config", tuned, *other, "--out", out)
+    assert refused.code == 2
+    assert f"was tuned with {asked}={value}, not" in refused.told
+    assert not out.exists()
+    assert run("link", *data_arguments(files), "--config", tuned, *same, "--k", 1, "--out", out).code == 0
+
+
+def test_candidates_of_an_encoder_alone_are_free(run: Run, files: Path) -> None:
+    assert run("tune", *data_arguments(files), "--out", files / "tuned.json").code == 0
+    given = ["--config", files / "tuned.json", "--candidates", 5, "--out", files / "run"]
+    assert run("link", *data_arguments(files), *given).code == 0
+
+
+def test_wrong_models_and_usage(run: Run, files: Path, bert_folder: Path) -> None:
+    refused = run("link", *data_arguments(files), "--reranker", bert_folder, "--out", files / "run")
+    assert refused.code == 3
+    assert "not a cross-encoder that arbo saved" in refused.told
+    refused = run("tune", files / "docs.jsonl", "--format", "jsonl", "--reranker", "any", "--out", files / "t.json")
+    assert refused.code == 2
+    assert "--reranker needs --kb" in refused.told
+    refused = run("link", *data_arguments(files), "--skip-margin", 0.1, "--out", files / "run")
+    assert refused.code == 2
+    assert "skip_margin is for a reranker, and there is none" in refused.told
+    assert not (files / "run").exists()

@@ -1,0 +1,206 @@
+"""The second stage: what a reranker makes of candidates and of a retrieval."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import document
+from conftest import Sample
+from hypothesis import given
+from hypothesis import strategies as st
+from rerankers import Oracle, indifferent, knows_gold, small
+
+import arbo
+from arbo.data.gold import Gold
+from arbo.data.inputs import mention_inputs
+from arbo.encoders.cross_config import CrossEncoderConfig
+from arbo.errors import DataError, UsageError
+from arbo.retrieval.candidates import Candidates, is_gold, with_gold
+from arbo.retrieval.reranking import TwoStages, rerank
+
+NONE = -np.inf
+
+
+Retrieved = tuple[arbo.Corpus, arbo.KnowledgeBase, Candidates]
+
+
+@pytest.fixture(scope="module")
+def retrieved(sample: Sample) -> Retrieved:
+    """The sample, with candidates."""
+    documents, kb = sample
+    return documents, kb, arbo.Linker(kb).candidates(documents, k=5)
+
+
+def test_probabilities_by_hand() -> None:
+    documents, kb, found = small([[0.9, 0.8, 0.7], [0.5, 0.4], [0.3], []])
+    said = {"E0": 0.0, "E1": np.log(2), "E2": np.log(5)}
+    own = Oracle(lambda item, entity: said[entity.id])
+    after = rerank(own, found, documents, kb)
+    assert after.entities.tolist() == [[2, 1, 0], [1, 0, -1], [0, -1, -1], [-1, -1, -1]]
+    expected = [[5 / 8, 2 / 8, 1 / 8], [2 / 3, 1 / 3, NONE], [1, NONE, NONE], [NONE] * 3]
+    np.testing.assert_allclose(after.scores, expected, rtol=1e-6)
+    assert after.made_by == {"encoder": "none", "reranker": {"encoder": "oracle"}, "skip_margin": None}
+    # What is no candidate is never read.
+    assert sorted(own.asked) == [("m0", "E0"), ("m0", "E1"), ("m0", "E2"), ("m1", "E0"), ("m1", "E1"), ("m2", "E0")]
+
+
+def test_equals_stay_in_their_order(retrieved: Retrieved) -> None:
+    documents, kb, found = retrieved
+    after = rerank(indifferent(), found, documents, kb)
+    assert np.array_equal(after.entities, found.entities)
+    np.testing.assert_allclose(after.scores, 0.2)
+
+
+@given(st.lists(st.lists(st.integers(-3, 3).map(float), max_size=5), min_size=1, max_size=5))
+def test_any_scores(rows: list[list[float]]) -> None:
+    documents, kb, found = small([[1.0 - i for i in range(len(row))] for row in rows])
+    own = Oracle(lambda item, entity: rows[int(item.mention.id[1:])][int(entity.id[1:])])
+    after = rerank(own, found, documents, kb)
+    for row, entities, scores in zip(rows, after.entities.tolist(), after.scores, strict=True):
+        assert entities[: len(row)] == sorted(range(len(row)), key=lambda place: -row[place])
+        weight = np.exp(sorted(row, reverse=True))
+        np.testing.assert_allclose(scores[: len(row)], weight / weight.sum(), rtol=1e-5)
+
+
+def test_scores_far_apart_and_huge() -> None:
+    documents, kb, found = small([[0.9, 0.8, 0.7]])
+    after = rerank(Oracle(lambda item, entity: {"E0": -1e30, "E1": 1e30, "E2": 0.0}[entity.id]), found, documents, kb)
+    assert (after.entities.tolist(), after.scores.tolist()) == ([[1, 2, 0]], [[1, 0, 0]])
+
+
+def test_the_score_of_the_first_stage_is_added() -> None:
+    documents, kb, found = small([[0.9, 0.5, 0.25], [0.5]])
+    given = with_gold(found, np.array([[1], [2]]))
+    assert given.entities.tolist() == [[0, 1, 2], [0, 2, -1]]
+    own = replace(Oracle(lambda item, entity: {"E0": 0.0, "E1": 1.0, "E2": 2.0}[entity.id]), retrieval_weight=2.0)
+    after = rerank(own, given, documents, kb)
+    weight = np.exp([2.5, 2.0, 1.8])
+    np.testing.assert_allclose(after.scores[0], weight / weight.sum(), rtol=1e-6)
+    assert after.entities[0].tolist() == [2, 1, 0]
+    np.testing.assert_allclose(after.scores[1], [1 / (1 + np.exp(-2)), 1 - 1 / (1 + np.exp(-2)), NONE], rtol=1e-6)
+
+
+def test_edges_between_mentions() -> None:
+    names = ("fever", "high fever", "marsh", "swamp")
+    documents = arbo.Corpus(document(f"d{i}", name) for i, name in enumerate(names))
+    kb = arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "marsh")])
+    own = Oracle(lambda item, entity: float(item.name[-1] == entity.name[-1]) + 0.5 * float(item.name != entity.name))
+    encoder = arbo.Linker(kb, config=arbo.LinkerConfig(k=2))
+    linker = arbo.Linker(kb, config=arbo.LinkerConfig(k=2, rerank_mentions=True), reranker=own)
+    plain, found = (one.retrieve(documents, k=2, discover=False) for one in (encoder, linker))
+    assert np.array_equal(found.mentions.ids, plain.mentions.ids)
+    for place, name in enumerate(names):
+        total = sum(np.exp(own.score_of(found.inputs[place], entity)) for entity in kb)
+        for other, dissimilarity in zip(found.mentions.ids[place], found.mentions.dissimilarity[place], strict=True):
+            beside = np.exp(own.score_of(found.inputs[place], arbo.Entity("m", names[other])))
+            assert dissimilarity == pytest.approx(1 - beside / (beside + total)), (name, names[other])
+    assert len(linker.link(documents).links) == 4
+    with pytest.raises(UsageError, match="leave skip_margin out"):
+        arbo.LinkerConfig(rerank_mentions=True, skip_margin=0.1)
+
+
+@pytest.mark.parametrize("weight", [0.0, 3.0])
+def test_edges_between_mentions_without_candidates(weight: float) -> None:
+    """Another mention is compared with the own name, whatever is added to all scores of a mention."""
+    names = {"m0": "fever", "m1": "fever", "m2": "cold", "m3": "cough", "m4": "marsh"}
+    documents = arbo.Corpus(document(m, name, domain="x" if name != "marsh" else "y") for m, name in names.items())
+    kb = arbo.KnowledgeBase([arbo.Entity("E0", "marsh", domain="y")])
+    fits = {"fever": 3.0, "cold": 2.0, "cough": 7.0}
+
+    def edges(added: float, k: int) -> Any:
+        own = Oracle(lambda item, entity: added + fits.get(entity.name, 0.0), retrieval_weight=weight)
+        config = arbo.LinkerConfig(k=k, rerank_mentions=True)
+        found = arbo.Linker(kb, config=config, reranker=own).retrieve(documents, k=k, discover=False)
+        asked = {(mention, names[f"m{entity}"]) for mention, entity in own.asked if entity != "E0"}
+        assert ("m4-0", "marsh") not in asked  # it has a candidate, and no neighbour
+        return found
+
+    found = edges(0.0, 3)
+    plain = arbo.Linker(kb, config=arbo.LinkerConfig(k=3)).retrieve(documents, k=3, discover=False)
+    near = plain.similarity(plain.mentions.dissimilarity)
+    for row in range(4):
+        own = fits[names[f"m{row}"]] + weight * near[row, 0]
+        for other, closeness, edge in zip(
+            found.mentions.ids[row], near[row], found.mentions.dissimilarity[row], strict=True
+        ):
+            if other >= 0:
+                beside = fits[names[f"m{other}"]] + weight * closeness
+                assert edge == pytest.approx(1 / (1 + np.exp(beside - own)), rel=1e-5)
+    assert found.mentions.dissimilarity[0, 0] == 0.5  # of the same name
+    np.testing.assert_allclose(edges(50.0, 3).mentions.dissimilarity, found.mentions.dissimilarity, rtol=1e-4)
+    np.testing.assert_array_equal(edges(0.0, 1).mentions.dissimilarity, found.mentions.dissimilarity[:, :1])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_reranker_that_gives_nan(bad: float) -> None:
+    documents, kb, found = small([[0.9, 0.5]])
+    with pytest.raises(DataError, match="NaN or infinity for 1 of 2 pairs"):
+        rerank(Oracle(lambda item, entity: bad if entity.id == "E1" else 0.0), found, documents, kb)
+
+
+@pytest.mark.parametrize(("said", "weight"), [(1e39, 0), (3e38, 1e38), (0.0, 1e30)])
+def test_a_sum_beyond_float32(said: float, weight: float) -> None:
+    documents, kb, found = small([[0.9, 0.5]])
+    own = Oracle(lambda item, entity: said if entity.id == "E0" else 0.0, retrieval_weight=weight)
+    if not said:
+        found = replace(found, scores=found.scores * np.float32([1e30, 1]))
+    with pytest.raises(
+        DataError, match=rf"for 1 of 2 pairs, {weight:g} times the first stage's score".replace("+", ".")
+    ):
+        rerank(own, found, documents, kb)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 1), ()])
+def test_a_reranker_that_gives_another_number_of_scores(shape: tuple[int, ...]) -> None:
+    class Other(Oracle):
+        def score(self, *given: Any) -> Any:
+            return np.zeros(shape)
+
+    documents, kb, found = small([[0.9, 0.5]])
+    with pytest.raises(DataError, match=r"scores of shape \(.*\) for 2 pairs"):
+        rerank(Other(lambda item, entity: 0.0), found, documents, kb)
+
+
+@pytest.mark.parametrize("weight", [-1, 1e39, float("inf"), float("nan"), "1"])
+def test_weights_that_cannot_be_meant(weight: Any) -> None:
+    with pytest.raises(UsageError, match="retrieval_weight must be a number from 0 to 1e"):
+        CrossEncoderConfig(retrieval_weight=weight)
+
+
+def test_stale_candidates_are_refused(retrieved: Retrieved) -> None:
+    documents, kb, found = retrieved
+    with pytest.raises(DataError, match="made with other documents"):
+        rerank(indifferent(), found, documents[1:], kb)
+    with pytest.raises(DataError, match="made with another knowledge base"):
+        rerank(indifferent(), found, documents, arbo.KnowledgeBase(kb.entities[1:]))
+
+
+def test_no_mentions() -> None:
+    documents, kb = arbo.Corpus([arbo.Document("d", "nothing")]), arbo.load_sample()[1]
+    found = arbo.Linker(kb).candidates(documents)
+    assert len(rerank(indifferent(), found, documents, kb)) == 0
+    assert len(arbo.Linker(kb, reranker=indifferent()).link(documents).links) == 0
+    empty = arbo.Linker(arbo.KnowledgeBase(), reranker=indifferent())
+    assert all(link.entity is None for link in empty.link(arbo.load_sample()[0][:3]).links)
+
+
+def test_an_oracle_that_sees_gold_is_always_right(retrieved: Retrieved) -> None:
+    documents, kb, found = retrieved
+    gold = Gold.of(documents, kb).entities
+    after = rerank(knows_gold(), with_gold(found, gold), documents, kb)
+    assert is_gold(after.entities[:, :1], gold)[:, 0].tolist() == (gold >= 0).any(axis=1).tolist()
+    assert after.made_by["gold"] == "injected"
+
+
+def test_two_stages_encode_as_the_first() -> None:
+    documents, kb = arbo.load_sample()
+    encoder = arbo.NgramEncoder()
+    fitted, both = encoder.fit(kb.names().names), TwoStages(encoder, indifferent()).fit(kb.names().names)
+    inputs = mention_inputs(documents, expand_abbreviations=True)
+    assert (both.encode_entities(kb).matrix != fitted.encode_entities(kb).matrix).nnz == 0
+    assert (both.encode_mentions(inputs).matrix != fitted.encode_mentions(inputs).matrix).nnz == 0
+    assert (both.metric, both.threshold) == (fitted.metric, (0.5, fitted.threshold[1]))
+    assert replace(both, mentions=True).threshold == (0.5, 0.5)
