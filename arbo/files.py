@@ -179,7 +179,10 @@ class Format(NamedTuple):
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
     """Return what a manifest holds; raise DataError if it is of something else."""
     if not isinstance(values, dict) or values.get("format") != format_.name:
-        raise DataError(f"this is not the manifest of {format_.what} ({format_.name!r})", file=os.fspath(file))
+        found = values.get("format") if isinstance(values, dict) else None
+        raise DataError(
+            f"this is not {format_.what}: its format is {found!r:.60}, not {format_.name!r}", file=os.fspath(file)
+        )
     return values
 
 
@@ -194,7 +197,7 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
     written_by = values.get("format_version")
     if isinstance(written_by, int) and written_by > format_.version:
         raise DataError(
-            f"{format_.what} was written by a newer arbo (format {written_by}, this one reads up to "
+            f"this was written by a newer arbo (format {written_by}, this one reads up to "
             f"{format_.version}); run: pip install --upgrade arbo",
             file=path,
         )

@@ -238,9 +238,9 @@ def test_weights_of_its_own(bert: Tower) -> None:
 def test_kinds_of_models_are_told_apart(bert: Tower, bert_folder: Path, tmp_path: Path) -> None:
     encoder(bert).save_pretrained(tmp_path / "cross")
     dual_encoder(bert).save_pretrained(tmp_path / "dual")
-    with pytest.raises(DataError, match="this is a cross-encoder; what is wanted here is a dual-encoder"):
+    with pytest.raises(DataError, match="not a dual-encoder that arbo saved: its format is 'arbo-cross-encoder'"):
         arbo.DualEncoder.from_pretrained(tmp_path / "cross", device="cpu")
-    with pytest.raises(DataError, match="this is a dual-encoder; what is wanted here is a cross-encoder"):
+    with pytest.raises(DataError, match="not a cross-encoder that arbo saved: its format is 'arbo-model'"):
         CrossEncoder.from_pretrained(tmp_path / "dual", device="cpu")
     with pytest.raises(DataError, match="not a cross-encoder that arbo saved"):
         CrossEncoder.from_pretrained(bert_folder, device="cpu")
@@ -251,7 +251,7 @@ def test_a_folder_that_is_not_whole(bert: Tower, tmp_path: Path, file: str) -> N
     encoder(bert).save_pretrained(tmp_path / "model")
     content = (tmp_path / "model" / file).read_bytes()
     (tmp_path / "model" / file).write_bytes(content[:-1])
-    with pytest.raises(DataError, match=f"{file}: the file is not the one that was saved"):
+    with pytest.raises(DataError, match=f"{file}: the file is not the one that was written"):
         CrossEncoder.from_pretrained(tmp_path / "model", device="cpu")
     (tmp_path / "model" / file).unlink()
     with pytest.raises(DataError, match=f"{file}: the file is missing"):

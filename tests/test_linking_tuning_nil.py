@@ -13,7 +13,7 @@ from builders import document, save_data
 from conftest import Run
 
 import arbo
-from arbo.linking.tuning import _Gold
+from arbo.data.gold import Gold
 from clustering import partition
 from eval import nil_curve, nil_scores
 
@@ -78,7 +78,7 @@ def test_curves_are_exact(tuned: arbo.Linker, dev: arbo.Corpus) -> None:
     assert tuned.tuning is not None
     assert tuned.kb is not None
     retrieval = tuned.retrieve(dev, k=8, discover=False)
-    gold = _Gold.of(dev, tuned.kb, "nil_f1")
+    gold = Gold.of(dev, tuned.kb)
     annotated, is_nil = gold.annotated, gold.is_nil
     for curve in tuned.tuning.curves:
         best = curve.best

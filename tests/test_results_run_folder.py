@@ -17,8 +17,8 @@ import pytest
 from builders import Bomb, document, edit_json, linker
 
 import arbo
-from arbo import store
 from arbo.linking.config import Limit
+from arbo.results import run_folder
 
 TABLES = ("mentions", "links", "clusters")
 FILES = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
@@ -131,7 +131,7 @@ def test_a_file_is_refused(result: arbo.Result, tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(arbo.UsageError, match="cannot write"):
-        store.check_replaceable(tmp_path / "file" / "deep" / "run")
+        run_folder.check_replaceable(tmp_path / "file" / "deep" / "run")
     with pytest.raises(arbo.UsageError, match="cannot write"):
         make().save(tmp_path / "file" / "run")
     assert names(tmp_path) == {"file"}
@@ -290,7 +290,7 @@ def test_a_pickle_is_never_unpickled(run: Path, tmp_path: Path, name: str) -> No
 
 
 def test_a_manifest_of_a_newer_version(run: Path) -> None:
-    edit_json(run / "manifest.json", format_version=store.FORMAT_VERSION + 1)
+    edit_json(run / "manifest.json", format_version=run_folder.FORMAT.version + 1)
     with pytest.raises(arbo.DataError, match="newer arbo"):
         arbo.Result.load(run)
     make().save(run)  # it may be replaced: it is a run
@@ -363,7 +363,7 @@ def test_the_manifest_names_the_documents_by_content(run: Path) -> None:
 def test_a_missing_distribution_costs_no_run(
     result: arbo.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_VERSIONS", ("arbo", "no-such-distribution"))
+    monkeypatch.setattr(run_folder, "_VERSIONS", ("arbo", "no-such-distribution"))
     result.save(tmp_path / "run")
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
     assert manifest["versions"]["no-such-distribution"] is None

@@ -26,7 +26,6 @@ from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.retrieval import domains as domains_module
 from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, recall_within
-from arbo.retrieval.retrieval import Retrieval
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
 
@@ -234,11 +233,11 @@ def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(domains_module, "nearest", nearest)
     for domain in (None, "lego"):
         case = Case(0, domains=(domain, domain))
-        retrieval: Retrieval = case.linker(case.kb).retrieve(case.corpus, k=2, discover=False)
-        assert seen == [
-            (retrieval.mention_vectors, retrieval.entity_vectors),
-            (retrieval.mention_vectors, retrieval.mention_vectors),
-        ]
+        linker = case.linker(case.kb)
+        linker.retrieve(case.corpus, k=2, discover=False)
+        (mentions, entities), (queries, corpus) = seen
+        assert mentions is queries is corpus
+        assert entities is linker._entities[1].vectors
         seen.clear()
 
 

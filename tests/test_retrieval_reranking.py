@@ -15,11 +15,10 @@ from rerankers import Oracle, indifferent, knows_gold, small
 
 import arbo
 from arbo.data.gold import Gold
-from arbo.data.inputs import mention_inputs
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.candidates import Candidates, is_gold, with_gold
-from arbo.retrieval.reranking import TwoStages, rerank
+from arbo.retrieval.reranking import rerank
 
 NONE = -np.inf
 
@@ -195,12 +194,15 @@ def test_an_oracle_that_sees_gold_is_always_right(retrieved: Retrieved) -> None:
     assert after.made_by["gold"] == "injected"
 
 
-def test_two_stages_encode_as_the_first() -> None:
+def test_a_reranked_retrieval_has_the_thresholds_of_who_makes_the_edges() -> None:
     documents, kb = arbo.load_sample()
-    encoder = arbo.NgramEncoder()
-    fitted, both = encoder.fit(kb.names().names), TwoStages(encoder, indifferent()).fit(kb.names().names)
-    inputs = mention_inputs(documents, expand_abbreviations=True)
-    assert (both.encode_entities(kb).matrix != fitted.encode_entities(kb).matrix).nnz == 0
-    assert (both.encode_mentions(inputs).matrix != fitted.encode_mentions(inputs).matrix).nnz == 0
-    assert (both.metric, both.threshold) == (fitted.metric, (0.5, fitted.threshold[1]))
-    assert replace(both, mentions=True).threshold == (0.5, 0.5)
+    first = arbo.Linker(kb)
+    second = first.configured(reranker=indifferent())
+    third = second.configured(config=arbo.LinkerConfig(rerank_mentions=True))
+    found, entities, both = (one.retrieve(documents, k=2, discover=False) for one in (first, second, third))
+    assert entities.threshold == (0.5, found.threshold[1])
+    assert both.threshold == (0.5, 0.5)
+    assert (entities.mentions.ids == found.mentions.ids).all()
+    assert (entities.mentions.dissimilarity == found.mentions.dissimilarity).all()
+    assert entities.settings == {**found.settings, "reranker": indifferent().settings, "skip_margin": None}
+    assert (entities.similarity(entities.entities.dissimilarity) <= 1).all()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(__file__).resolve().parents[1] / "arbo" / "data"
+DATA = Path(__file__).resolve().parents[1] / "arbo" / "sample"
 TYPES = {"Species", "Disease", "Place", "Instrument", "Vessel", "Person", "Project", "Organisation"}
 
 

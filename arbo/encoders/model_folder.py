@@ -48,6 +48,8 @@ class ModelConfig(Protocol):
 
 Config = TypeVar("Config", bound=ModelConfig)
 
+FORMATS = ("arbo-model", "arbo-cross-encoder", "arbo-label-attention")
+"""What `ModelConfig.format` can be."""
 _VERSION = 1
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
@@ -139,10 +141,11 @@ def check_model_replaceable(target: Path) -> None:
     """Raise unless a model may be written here: nothing there, an empty folder, or an earlier model of arbo."""
 
     def files_of(folder: Path) -> list[str]:
-        values = read_json(folder / MANIFEST, "what arbo knows of the model")
-        if not isinstance(values, dict) or not isinstance(values.get("files"), dict):
-            raise DataError("this is not of a model that arbo saved", file=str(folder / MANIFEST))
-        return list(values["files"])
+        path = folder / MANIFEST
+        values = read_json(path, "what arbo knows of the model")
+        found = values.get("format") if isinstance(values, dict) else None
+        kind = found if found in FORMATS else FORMATS[0]
+        return list(check_manifest(values, _format(kind, "a model that arbo saved"), path)["files"])
 
     check_replaceable(target, "model that arbo saved", MANIFEST, files_of)
 
@@ -158,14 +161,17 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
     if not path.is_file():
         return None
     values = read_json(path, "what arbo knows of the model")
-    format_ = Format(kind.format, _VERSION, _KEYS, f"{kind.kind} that arbo saved", _MEND)
-    manifest = check_manifest(values, format_, path)
+    manifest = check_manifest(values, _format(kind.format, f"{kind.kind} that arbo saved"), path)
     unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
     if unknown:
         known = ", ".join(("format", "format_version", *_KEYS))
         raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {known}", file=str(path))
     config = kind.from_dict(manifest["config"], file=str(path))
     return _Manifest(config, manifest["shared"], manifest["files"])
+
+
+def _format(name: str, what: str) -> Format:
+    return Format(name, _VERSION, _KEYS, what, _MEND)
 
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> None:

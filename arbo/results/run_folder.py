@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,13 @@ def load_run(folder: PathLike) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, 
 
     """
     path = Path(folder)
-    manifest = check_manifest(_read_manifest(path), FORMAT, path / MANIFEST)
+    try:
+        manifest = check_manifest(_read_manifest(path), FORMAT, path / MANIFEST)
+    except OSError as error:
+        raise DataError(
+            f"no run folder: {MANIFEST} cannot be read ({error.strerror}); arbo link and discover write runs",
+            file=str(folder),
+        ) from None
     names = [f"{name}.parquet" for name in TABLES]
     check_hashes(path, {name: str(manifest["files"].get(name)) for name in names}, FORMAT.mend)
     tables = []
@@ -83,7 +90,7 @@ def check_replaceable(target: Path) -> None:
     """Raise UsageError unless a run may be written here: nothing there, an empty folder, or an earlier run."""
 
     def files_of(folder: Path) -> list[str]:
-        if (folder / MANIFEST).is_file():  # another process may have moved it away since
+        with suppress(FileNotFoundError):  # another process may have moved it away since
             check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)
         return [f"{name}.parquet" for name in TABLES]
 
@@ -91,11 +98,8 @@ def check_replaceable(target: Path) -> None:
 
 
 def _read_manifest(folder: Path) -> object:
+    """Read a manifest; raise FileNotFoundError where there is none."""
     file = folder / MANIFEST
-    if not file.is_file():
-        raise DataError(
-            f"no run folder: it has no {MANIFEST}; a run is written by arbo link or discover", file=str(folder)
-        )
     try:
         return json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
