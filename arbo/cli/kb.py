@@ -22,7 +22,9 @@ def stats(
     kb: KnowledgeBaseFile,
     kb_format: options.KbFormat,
     kb_xrefs: options.KbXrefs = None,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="Number of ambiguous names to show.")] = 5,
+    examples: Annotated[
+        int, typer.Option("--examples", metavar="N", min=0, help="Number of ambiguous names to show.")
+    ] = 5,
     as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
@@ -41,7 +43,7 @@ def validate(
     kb: KnowledgeBaseFile,
     kb_format: options.KbFormat,
     examples: Annotated[
-        int, typer.Option("--examples", min=0, help="Number of examples to show of each kind of problem.")
+        int, typer.Option("--examples", metavar="N", min=0, help="Number of examples to show of each kind of problem.")
     ] = 3,
     as_json: options.Json = False,
 ) -> None:

@@ -70,7 +70,12 @@ MethodOption = Annotated[
 ]
 K = Annotated[
     int | None,
-    _cluster("--k", min=0, help="Nearest mentions to connect each mention with; 0 decides each alone. [default: 4]"),
+    _cluster(
+        "--k",
+        metavar="N",
+        min=0,
+        help="Nearest mentions to connect each mention with; 0 decides each alone. [default: 4]",
+    ),
 ]
 SearchOption = Annotated[
     SearchMethod | None,
@@ -130,6 +135,7 @@ NumberOfCandidates = Annotated[
     int | None,
     _rerank(
         "--candidates",
+        metavar="N",
         min=1,
         help="Nearest entities to keep for each mention, and to rerank. [default: 16, or as many as the reranker was "
         "trained for]",
@@ -139,6 +145,7 @@ SkipMargin = Annotated[
     float | None,
     _rerank(
         "--skip-margin",
+        metavar="MARGIN",
         min=0.0,
         help="Do not rerank mentions whose nearest entity is more similar than the second by at least this margin. "
         "[default: rerank all]",
@@ -188,6 +195,7 @@ FindThreshold = Annotated[
     float | None,
     _find(
         "--find-threshold",
+        metavar="SCORE",
         help="Minimum score of a proposed mention. [default: 0.8 for `fuzzy`, or the model's]",
     ),
 ]

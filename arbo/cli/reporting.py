@@ -24,7 +24,7 @@ Save = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Seed of the samples behind intervals and significance tests.")
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of the samples behind intervals and significance tests.")
 ]
 
 

@@ -31,7 +31,7 @@ def spans(
         Path | None,
         typer.Option("--out", help="JSON lines to write the documents with the found mentions to, for `arbo link`."),
     ] = None,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="Number of mentions to show.")] = 20,
+    examples: Annotated[int, typer.Option("--examples", metavar="N", min=0, help="Number of mentions to show.")] = 20,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
