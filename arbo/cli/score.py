@@ -13,7 +13,7 @@ from arbo.cli.reporting import Save, Seed, check_outputs, name_systems, of_syste
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
-    from eval import ClusteredDocuments, DocumentCounts, Line, PairedCounts
+    from eval import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report
     from eval.table import Table
 
 
@@ -62,21 +62,11 @@ def score(
     ignored. Only the first of repeated mentions counts. Notes on stderr tell of both, of files without mentions and of
     documents whose number of words differs from KEY.
     """
-    from eval import Report, Resampling
-
     names = name_systems(responses)
     check_outputs([key, *responses], save)
     true = _read(key, format_)
     pairs = {name: _counts(name, true, _read(path, format_)) for name, path in names.items()}
-    n = len(true.documents)
-    if n == 1:
-        console.say(f"{key.name}: one document; intervals and significance tests need two or more")
-    what = next(iter(names)) if len(names) == 1 else "F1"
-    report = Report.of(
-        {name: _lines(pair.documents.values()) for name, pair in pairs.items()},
-        title=f"{what} against {key.name}, {_counted(n)}",
-        how=Resampling(seed=seed),
-    )
+    report = _report(pairs, key.name, seed)
     save_report(report, save)
     if as_json:
         systems = {name: _as_dict(names[name], pair, per_document) for name, pair in pairs.items()}
@@ -85,6 +75,19 @@ def score(
     console.out.print(console.plain(str(report)))
     if per_document:
         console.out.print(console.plain(f"\n{_by_document(pairs)}"))
+
+
+def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
+    """Make the report of all systems; say where the key has too few documents for samples of them."""
+    from eval import Report, Resampling
+
+    first, *others = pairs
+    n = len(pairs[first].documents)
+    if n == 1:
+        console.say(f"{key}: one document; intervals and significance tests need two or more")
+    lines = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
+    title = f"{'F1' if others else first} against {key}, {_counted(n)}"
+    return Report.of(lines, title=title, how=Resampling(seed=seed))
 
 
 def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
