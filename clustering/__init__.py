@@ -8,15 +8,30 @@
 [-1, 0]
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from clustering.arrays import Edges
-from clustering.graph import Graph
-from clustering.linkage import MergeTree, merge_tree
-from clustering.partition import METHODS, Method, Partition, partition
-
 if TYPE_CHECKING:
+    from clustering.arrays import Edges
     from clustering.estimator import ArborescenceClustering
+    from clustering.graph import Graph
+    from clustering.linkage import MergeTree, merge_tree
+    from clustering.methods import METHODS, Method
+    from clustering.partitions import Partition, partition
+
+# What lives where; each module is imported when its name is first asked for: most load numba, one scikit-learn. No
+# module bears the name of what it defines, which it would hide once it is imported.
+_HOME = {
+    "METHODS": "methods",
+    "ArborescenceClustering": "estimator",
+    "Edges": "arrays",
+    "Graph": "graph",
+    "MergeTree": "linkage",
+    "Method": "methods",
+    "Partition": "partitions",
+    "merge_tree": "linkage",
+    "partition": "partitions",
+}
 
 __all__ = [
     "METHODS",
@@ -32,11 +47,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name != "ArborescenceClustering":
+    if name not in _HOME:
         raise AttributeError(f"module 'clustering' has no attribute {name!r}")
-    from clustering.estimator import ArborescenceClustering  # loads scikit-learn
-
-    return ArborescenceClustering
+    return getattr(import_module(f"clustering.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

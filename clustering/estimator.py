@@ -14,7 +14,8 @@ from sklearn.utils.validation import validate_data
 from clustering.arrays import Ids, Threshold
 from clustering.graph import Graph
 from clustering.knn import nearest
-from clustering.partition import METHODS, Method, partition
+from clustering.methods import METHODS, Method
+from clustering.partitions import partition
 from clustering.vectors import METRICS, Metric, Vectors
 
 # What is not finite is refused by `Vectors.of`, which names the rows.

@@ -1,20 +1,17 @@
 """What the searches have in common, of dense and of sparse vectors, exact and approximate."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, Self
 
 import numba
 import numpy as np
 
 from clustering.arrays import Floats, Ids
 from clustering.dissimilarity import dissimilarity
+from clustering.methods import SEARCH_METHODS as SEARCH_METHODS
+from clustering.methods import SearchMethod as SearchMethod
 from clustering.shortlist import offer_all
 from clustering.vectors import METRICS, Metric, Vectors, dot, unit
-
-SearchMethod = Literal["exact", "hnsw", "ivf"]
-"""Compare everything; or let an index of faiss propose what to compare: a graph, or lists around centroids."""
-
-SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)
 
 
 def check_choices(metric: str, search: str) -> None:

@@ -42,6 +42,15 @@ def test_importing_arbo_loads_nothing_heavy() -> None:
     assert loaded("import arbo") == set()
 
 
+def test_the_names_of_methods_and_formats_load_nothing_heavy() -> None:
+    assert loaded("import arbo.readers\nimport clustering.methods") == set()
+
+
+def test_partition_is_the_function_whatever_was_imported_before() -> None:
+    code = "import clustering.partitions, clustering.methods, clustering\nassert callable(clustering.partition)"
+    assert "numba" in loaded(code)
+
+
 def test_reading_documents_loads_nothing_heavy() -> None:
     assert loaded("import arbo\narbo.load_sample()\narbo.Document, arbo.KnowledgeBase") == set()
 

@@ -261,7 +261,7 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
 def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     pytest.importorskip("rapidfuzz")
     kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl", "--find-threshold", "1.1"]
-    shown = run("spans", folder / "notes", "--format", "text", "--encoder", "fuzzy", *kb)
+    shown = run("spans", folder / "notes", "--format", "text", "--finder", "fuzzy", *kb)
     assert shown.code == 0
     assert "nothing was found, from the score 1.100 on: is it the right knowledge base" in shown.told
 
@@ -269,12 +269,12 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
-        (["spans", "--encoder", "magic"], "--encoder 'magic': no such folder; there are `dictionary`"),
+        (["spans", "--finder", "magic"], "--finder 'magic': no such folder; there are `dictionary`"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
         (["link", "--out", "run"], "find them with --find-mentions dictionary"),
-        (["spans", "--find-threshold", "1"], "`dictionary` gives no scores; name `fuzzy` or a model with --encoder"),
+        (["spans", "--find-threshold", "1"], "`dictionary` gives no scores; name `fuzzy` or a model with --finder"),
     ],
 )
 def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:

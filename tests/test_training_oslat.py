@@ -381,7 +381,7 @@ def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
     training = done.json["training"]
     assert (training["attention"]["n_negatives"], training["attention"]["steps"]) == (4, 1)
     assert (training["head"]["n_negatives"], training["head"]["gamma"], training["head"]["steps"]) == (6, 1, 1)
-    found = run("spans", *docs, *kb, "--encoder", model, "--json")
+    found = run("spans", *docs, *kb, "--finder", model, "--json")
     assert found.code == 0, found.err
     assert found.json["documents"] == 6
     assert all(mention["score"] >= trained.threshold for mention in found.json["found"])

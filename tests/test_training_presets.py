@@ -12,7 +12,7 @@ from conftest import Run
 
 import arbo
 from arbo.cli import training
-from arbo.cli.inputs import load_encoder
+from arbo.cli.models import load_encoder
 from arbo.data.corpus import Corpus
 from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy
 from arbo.training.presets import PRESETS, PresetName

@@ -1,7 +1,4 @@
-"""The command line: one verb a command, the same as the verbs of `arbo.Linker`.
-
-`options` holds what verbs share, `inputs` what they read; each other file holds the verbs on one thing.
-"""
+"""The command line: one file a verb; what verbs share is in the others, `options` first."""
 
 from __future__ import annotations
 
@@ -11,14 +8,29 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from arbo.cli import demo, finding, kb, linking, reranking, runs, scoring, training, withholding
+from arbo.cli import (
+    console,
+    demo,
+    discover,
+    evaluate,
+    explain,
+    kb,
+    link,
+    nil_split,
+    reranking,
+    score,
+    spans,
+    training,
+    tune,
+)
+from arbo.errors import ArboError, DataError, UsageError
 
 app = typer.Typer(
     name="arbo",
-    help="Link the mentions of documents to a knowledge base, and discover the entities that it lacks.\n\n"
+    help="Link the mentions of documents to a knowledge base, and discover entities missing from it.\n\n"
     "Begin with `arbo demo`. Then: `arbo link DOCS --format pubtator --kb KB --kb-format obo --out run/`.\n\n"
     "Results go to stdout (`--json`: JSON alone), progress and notes to stderr. "
-    "Exit codes: 0 done, 2 wrong usage, 3 bad input data, 130 interrupted, 1 anything else.",
+    "Exit codes: 0 done, 2 wrong usage, 3 invalid input data, 130 interrupted, 1 anything else.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -46,16 +58,16 @@ def _options(
 
 for _verb in (
     demo.demo,
-    finding.spans,
-    linking.link,
-    linking.discover,
-    linking.tune,
-    runs.evaluate,
-    runs.explain,
-    scoring.score,
+    spans.spans,
+    link.link,
+    discover.discover,
+    tune.tune,
+    evaluate.evaluate,
+    explain.explain,
+    score.score,
     training.train,
     reranking.train_reranker,
-    withholding.nil_split,
+    nil_split.nil_split,
 ):
     app.command()(_verb)
 
@@ -67,13 +79,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
-    except Exception as error:
-        from arbo.errors import ArboError, DataError, UsageError
-
-        if not isinstance(error, ArboError):
-            raise
-        from arbo.cli import console
-
+    except ArboError as error:
         console.complain(str(error))
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
 

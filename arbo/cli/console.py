@@ -1,4 +1,4 @@
-"""What the command line prints: tables and texts on stdout for people, JSON for machines, the rest on stderr."""
+"""The output of the command line: tables and texts on stdout for people, JSON for machines, notes on stderr."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-
-from arbo.files import json_ready
 
 if TYPE_CHECKING:
     from arbo.data.documents import Mention
@@ -28,23 +26,22 @@ if TYPE_CHECKING:
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
-
-# Names and messages come from anybody's files: what would steer the terminal is shown instead of sent.
+# Names and messages come from anybody's files: control characters are shown, not sent to the terminal.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Return a text as it is, control characters spelt out."""
+    """Return a text without markup, its control characters spelt out."""
     return Text(text.translate(_CONTROL), style=style)
 
 
 def say(message: str) -> None:
-    """Tell something by the way, on stderr."""
+    """Print a note on stderr."""
     err.print(plain(message, style="dim"))
 
 
 def warn(message: str) -> None:
-    """Print what someone should look at, on stderr."""
+    """Print a warning on stderr."""
     err.print(Text.assemble(("warning: ", "bold yellow"), plain(message)))
 
 
@@ -55,6 +52,8 @@ def complain(message: str) -> None:
 
 def print_json(value: Mapping[str, Any]) -> None:
     """Print one JSON object on stdout, infinities and NaN as null."""
+    from arbo.files import json_ready
+
     sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False) + "\n")
 
 
@@ -65,7 +64,7 @@ def print_title(title: str) -> None:
 
 
 def print_summary(result: Result) -> None:
-    """Print what was decided, in one line."""
+    """Print how many mentions were linked, NIL and clustered, in one line."""
     nil = result.link_table["entity_id"].null_count
     linked = result.link_table.num_rows - nil
     if result.manifest["knowledge_base"] is None:
@@ -88,7 +87,7 @@ def print_links(result: Result, links: Sequence[Link]) -> None:
 
 
 def print_clusters(clusters: Sequence[Cluster]) -> None:
-    """Print clusters as a table: id, name, how many mentions, and some of them."""
+    """Print clusters as a table: id, name, number of mentions, weakest join and examples."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("cluster", "name", "mentions", "weakest join", "for instance"):
         table.add_column(column, justify="right" if column in ("mentions", "weakest join") else "left")
@@ -101,7 +100,7 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
 
 
 def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
-    """Print how many mentions were found, and the first of them in their context, in brackets."""
+    """Print how many mentions were found, and the first ``most`` of them in their context, in brackets."""
     documents = {document.id: document for document in found.corpus}
     n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
     out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")
@@ -122,7 +121,7 @@ def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
 
 
 def _context(text: str, mention: Mention, width: int = 30) -> Text:
-    """Return a mention with what stands around it, on one line, its spans in brackets."""
+    """Return a mention with ``width`` characters on either side, on one line, its spans in brackets."""
     place = max(0, mention.start - width)
     shown = Text("..." if place else "")
     for begin, end in sorted(mention.spans):
@@ -152,7 +151,7 @@ def print_stats(stats: KnowledgeBaseStats) -> None:
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
-    """Print what is wrong, each with its mend and examples."""
+    """Print problems, each with its solution and examples."""
     for problem in problems:
         style = "bold red" if problem.severity == "error" else "bold yellow"
         out.print(Text.assemble((problem.severity, style), f" ({problem.count:,}): ", (problem.wrong, "bold")))

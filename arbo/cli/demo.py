@@ -1,4 +1,4 @@
-"""The verb that shows what the others do, on the embedded sample."""
+"""The verb `demo`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arbo.cli.options import Json
+from arbo.cli import console, options
 from arbo.data.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -20,14 +20,13 @@ def demo(
         Path | None,
         typer.Option("--files", help="Folder to write the sample to, as documents.jsonl and entities.jsonl."),
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Link the embedded sample and show scores, decisions with their reasons, and discovered entities.
+    """Link the embedded sample; show scores, explained decisions and discovered entities.
 
     The sample is a small invented collection: bulletins of an island research station. No network, no weights.
     """
     from arbo import Linker, load_sample
-    from arbo.cli import console
     from arbo.files import check_writable
     from arbo.progress import bars
 

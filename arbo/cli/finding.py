@@ -1,27 +1,13 @@
-"""The verb that finds mentions in unmarked documents."""
+"""Finding mentions, for `arbo spans` and `arbo link --find-mentions`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from arbo.cli.inputs import load_finder, read_documents, read_kb
-from arbo.cli.options import (
-    Documents,
-    FindThreshold,
-    Format,
-    Json,
-    Kb,
-    KbFormat,
-    KbXrefs,
-    OnError,
-    OnErrorOption,
-    Types,
-)
-from arbo.cli.reporting import check_jsonl_output
+from arbo.cli import console
+from arbo.errors import UsageError
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -30,85 +16,31 @@ if TYPE_CHECKING:
     from arbo.spans.finding import Finder, Found
 
 
-def spans(
-    docs: Documents,
-    format_: Format,
-    kb: Kb,
-    kb_format: KbFormat,
-    kb_xrefs: KbXrefs = None,
-    types: Types = None,
-    encoder: Annotated[
-        str,
-        typer.Option(
-            "--encoder",
-            metavar="FINDER",
-            help="What finds them: `dictionary`, names of the knowledge base that stand in the text but for case, "
-            "plurals and stop words, and the abbreviations that the text gives them; `fuzzy`, runs of words spelt much "
-            "like a name; or a model that `arbo train --preset oslat` made.",
-        ),
-    ] = "dictionary",
-    find_threshold: FindThreshold = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", help="JSON lines to write the documents to, with the mentions found: `arbo link` reads them."
-        ),
-    ] = None,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="Mentions to show.")] = 20,
-    on_error: OnErrorOption = OnError.fail,
-    as_json: Json = False,
-) -> None:
-    """Find mentions of the entities of a knowledge base in documents without any.
+def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
+    """Return a finder of mentions; a threshold of None is the finder's own, and ``option`` names it in errors."""
+    from arbo.spans.baselines import Fuzzy
+    from arbo.spans.finding import DictionaryFinder, PairFinder, without_repetition
 
-    `arbo spans notes/ --format text --kb kb.obo --kb-format obo --out found.jsonl`, then look at found.jsonl, correct
-    it, and `arbo link found.jsonl --format jsonl ...`. `arbo link notes/ ... --find-mentions dictionary` does both.
-
-    Mentions that the documents have are not looked at. If there are any, what is found is scored against them, or
-    against those of `--types` alone.
-    """
-    from arbo.cli import console
-
-    if out is not None:
-        check_jsonl_output(out, docs, kb)
-    finder = load_finder(encoder, "--encoder", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs)
-    documents = read_documents(docs, format_, types, on_error)
-    found = find_in(documents, base, finder)
-    scores = scores_against(documents, found.corpus, base, [base.entities[at.entity].id for at in found.proposals])
-    if out is not None:
-        Corpus.of(found.corpus).to_jsonl(out)
-    if as_json:
-        console.print_json(
-            {
-                "documents": len(found.corpus),
-                "mentions": len(found.corpus.mentions),
-                "out": None if out is None else str(out),
-                "found": [
-                    {
-                        "document": mention.document_id,
-                        "mention": mention.id,
-                        "spans": mention.spans,
-                        "text": mention.text,
-                        "entity": base.entities[at.entity].id,
-                        "score": at.score,
-                    }
-                    for mention, at in zip(found.corpus.mentions, found.proposals, strict=True)
-                ],
-                "against_annotated": scores.as_dict() if scores else None,
-            }
+    if name == "dictionary":
+        if threshold is not None:
+            raise UsageError(f"--find-threshold: `dictionary` gives no scores; name `fuzzy` or a model with {option}")
+        return DictionaryFinder()
+    if name == "fuzzy":
+        fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
+        return PairFinder(fuzzy, fuzzy.threshold)
+    if not Path(name).is_dir():
+        raise UsageError(
+            f"{option} {name!r}: no such folder; there are `dictionary`, for names as they are, `fuzzy`, for names "
+            "spelt similarly, and the model folders of arbo train-finder"
         )
-        return
-    console.print_found(found, base, examples)
-    if scores:
-        console.print_title("Against the mentions that the documents have, each with the entity it was found by")
-        console.out.print(console.plain(str(scores)))
-    if out is not None:
-        console.out.print(f"\nwritten to {out}; next: arbo link {out} --format jsonl")
+    from arbo.spans.model import LabelAttention
+
+    model = LabelAttention.from_pretrained(name)
+    return PairFinder(model, model.threshold if threshold is None else threshold, mentions=without_repetition)
 
 
 def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
-    """Find mentions in documents; say how many of their own are not looked at, and what to do if none is found."""
-    from arbo.cli import console
+    """Find mentions in documents; say how many of their own are ignored, and what to do if none is found."""
     from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, PairFinder, find
 

@@ -1,4 +1,4 @@
-"""The verbs on a knowledge base: stats, validate and add-names."""
+"""The verbs of `arbo kb`: stats, validate and add-names."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Annotated
 
 import typer
 
+from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
-from arbo.cli.options import Documents, Format, Json, KbFormat, KbXrefs, OnError, OnErrorOption, Types
 from arbo.cli.reporting import check_jsonl_output
+from arbo.readers import read_knowledge_base
 
-app = typer.Typer(
-    help="Look into a knowledge base, or add the names that annotated documents use.", no_args_is_help=True
-)
+app = typer.Typer(help="Inspect a knowledge base, or add the names that annotated documents use.", no_args_is_help=True)
 
 KnowledgeBaseFile = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file or a folder.")]
 
@@ -21,16 +20,15 @@ KnowledgeBaseFile = Annotated[Path, typer.Argument(metavar="KB", help="The knowl
 @app.command()
 def stats(
     kb: KnowledgeBaseFile,
-    kb_format: KbFormat,
-    kb_xrefs: KbXrefs = None,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="Ambiguous names to show.")] = 5,
-    as_json: Json = False,
+    kb_format: options.KbFormat,
+    kb_xrefs: options.KbXrefs = None,
+    examples: Annotated[
+        int, typer.Option("--examples", metavar="N", min=0, help="Number of ambiguous names to show.")
+    ] = 5,
+    as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
-    from arbo.cli import console
-    from arbo.readers import read_knowledge_base
-
-    base = read_knowledge_base(kb, kb_format.value)
+    base = read_knowledge_base(kb, kb_format)
     if kb_xrefs:
         base = base.through_xrefs(*kb_xrefs)
     found = base.stats(examples=examples)
@@ -43,20 +41,19 @@ def stats(
 @app.command()
 def validate(
     kb: KnowledgeBaseFile,
-    kb_format: KbFormat,
-    examples: Annotated[int, typer.Option("--examples", min=0, help="Examples of each kind of problem.")] = 3,
-    as_json: Json = False,
+    kb_format: options.KbFormat,
+    examples: Annotated[
+        int, typer.Option("--examples", metavar="N", min=0, help="Number of examples to show of each kind of problem.")
+    ] = 3,
+    as_json: options.Json = False,
 ) -> None:
-    """Say what is wrong with a knowledge base, and how to mend it.
+    """List the problems of a knowledge base, and how to solve them.
 
-    Errors lose data or leave an entity out of reach: malformed entries, ids and names that nothing can match. With
-    any of them the exit code is 3. Warnings, such as names that several entities share, are for you to judge; with
-    warnings alone it is 0.
+    Errors lose data or make an entity unreachable: malformed entries, ids and names that nothing can match. With any
+    error the exit code is 3. Warnings, such as names that several entities share, are for you to judge; with only
+    warnings the exit code is 0.
     """
-    from arbo.cli import console
-    from arbo.readers import read_knowledge_base
-
-    base = read_knowledge_base(kb, kb_format.value, on_error="skip")
+    base = read_knowledge_base(kb, kb_format, on_error="skip")
     found = base.problems(examples=examples)
     errors = sum(problem.severity == "error" for problem in found)
     if as_json:
@@ -77,25 +74,23 @@ def validate(
 @app.command("add-names")
 def add_names(
     kb: KnowledgeBaseFile,
-    docs: Documents,
-    kb_format: KbFormat,
-    format_: Format,
+    docs: options.Documents,
+    kb_format: options.KbFormat,
+    format_: options.Format,
     out: Annotated[Path, typer.Option("--out", help="JSON lines to write the knowledge base to.")],
-    kb_xrefs: KbXrefs = None,
-    types: Types = None,
-    on_error: OnErrorOption = OnError.fail,
-    as_json: Json = False,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
 ) -> None:
-    """Call entities what annotated DOCS call them.
+    """Add the names that annotated DOCS use for entities as aliases.
 
     `arbo kb add-names medic.txt train.txt --kb-format medic --format pubtator --out kb.jsonl`, then
     `arbo link test.txt --format pubtator --kb kb.jsonl --kb-format jsonl`.
 
-    A name goes to the entity that it was annotated with most often, and is no alias of any other then. Never take the
-    names from the documents that you evaluate on.
+    A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Never take names
+    from the documents that you evaluate on.
     """
-    from arbo.cli import console
-
     check_jsonl_output(out, kb, docs)
     base = read_kb(kb, kb_format, kb_xrefs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))

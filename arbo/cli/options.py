@@ -3,102 +3,93 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
 
-
-class DocumentFormat(StrEnum):
-    """Formats of documents."""
-
-    blink = "blink"
-    brat = "brat"
-    conll = "conll"
-    ecbplus = "ecbplus"
-    ecbplus_events = "ecbplus-events"
-    gsc = "gsc"
-    hipe = "hipe"
-    jsonl = "jsonl"
-    pubtator = "pubtator"
-    text = "text"
-    zeshel = "zeshel"
+from arbo.data.records import OnError
+from arbo.readers import DocumentFormat, KnowledgeBaseFormat
+from clustering.methods import Method, SearchMethod
 
 
-class KnowledgeBaseFormat(StrEnum):
-    """Formats of knowledge bases."""
-
-    blink = "blink"
-    jsonl = "jsonl"
-    medic = "medic"
-    obo = "obo"
-    tsv = "tsv"
-    umls = "umls"
-    zeshel = "zeshel"
+def _named(choices: Any) -> str:
+    return ", ".join(get_args(choices))
 
 
-class MethodName(StrEnum):
-    """Ways to cluster the graph."""
-
-    arborescence = "arborescence"
-    minimax = "minimax"
-    undirected = "undirected"
-    independent = "independent"
+def document_format(what: str) -> Any:
+    """Return the option that names the format of documents."""
+    told = f"Format of {what}: {_named(DocumentFormat)}."
+    return typer.Option("--format", metavar="FORMAT", case_sensitive=False, show_default=False, help=told)
 
 
-class SearchName(StrEnum):
-    """Ways to find neighbours."""
-
-    exact = "exact"
-    hnsw = "hnsw"
-    ivf = "ivf"
-
-
-class OnError(StrEnum):
-    """What to do about a malformed record."""
-
-    fail = "fail"
-    skip = "skip"
-
+_find = partial(typer.Option, rich_help_panel="Finding mentions")
+_cluster = partial(typer.Option, rich_help_panel="Clustering")
+_encode = partial(typer.Option, rich_help_panel="Encoder")
+_rerank = partial(typer.Option, rich_help_panel="Reranker")
+_kb_format = typer.Option(
+    "--kb-format",
+    metavar="FORMAT",
+    case_sensitive=False,
+    help=f"Format of the knowledge base: {_named(KnowledgeBaseFormat)}.",
+)
 
 Documents = Annotated[Path, typer.Argument(metavar="DOCS", help="A file or a folder of files.")]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `discover`.")]
-Format = Annotated[DocumentFormat, typer.Option("--format", help="Format of DOCS.")]
-Types = Annotated[list[str] | None, typer.Option("--types", help="Keep mentions of this type alone; may be repeated.")]
-Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base.")]
-KbFormat = Annotated[KnowledgeBaseFormat, typer.Option("--kb-format", help="Format of the knowledge base.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
+Format = Annotated[DocumentFormat, document_format("DOCS")]
+Types = Annotated[
+    list[str] | None,
+    typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated."),
+]
+Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
+KbFormat = Annotated[KnowledgeBaseFormat, _kb_format]
 KbXrefs = Annotated[
     list[str] | None,
     typer.Option(
         "--kb-xrefs",
         metavar="PREFIX",
-        help="Let entities answer to their cross-references of this prefix, e.g. MSH for MeSH ids; may be repeated.",
+        help="Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated.",
     ),
 ]
+OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base; without it, tune discovery.")]
+OptionalKbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", help="Settings that `arbo tune` wrote; other options override them."),
+    typer.Option("--config", metavar="FILE", help="Settings written by `arbo tune`; other options override them."),
 ]
 MethodOption = Annotated[
-    MethodName | None, typer.Option("--method", help="How the graph is clustered. [default: arborescence]")
+    Method | None,
+    _cluster(
+        "--method",
+        metavar="METHOD",
+        case_sensitive=False,
+        help=f"How to cluster the graph: {_named(Method)}. [default: arborescence]",
+    ),
 ]
 K = Annotated[
     int | None,
-    typer.Option("--k", min=0, help="Nearest mentions of each in the graph; 0: independent. [default: 4]"),
+    _cluster(
+        "--k",
+        metavar="N",
+        min=0,
+        help="Nearest mentions to connect each mention with; 0 decides each alone. [default: 4]",
+    ),
 ]
 SearchOption = Annotated[
-    SearchName | None,
-    typer.Option(
+    SearchMethod | None,
+    _cluster(
         "--search",
-        help="How neighbours are found; hnsw and ivf are approximate, for a transformer's vectors alone. With the "
-        "pooling tokens every search of more than 256 things is. What is missed is measured. [default: exact]",
+        case_sensitive=False,
+        help="How to find neighbours. `hnsw` and `ivf` are approximate, and for transformers only; so is every search "
+        "among more than 256 items with the pooling `tokens`. The share that was missed is measured. [default: exact]",
     ),
 ]
 Threshold = Annotated[
     str | None,
-    typer.Option(
+    _cluster(
+        "--threshold",
         metavar="E[,M]",
         help="Largest dissimilarity of entity edges and of mention edges: two numbers, or one for both; `none` for "
         "no limit. [default: the encoder's]",
@@ -106,63 +97,65 @@ Threshold = Annotated[
 ]
 EncoderModel = Annotated[
     str | None,
-    typer.Option(
+    _encode(
         "--encoder",
         metavar="MODEL",
         help="`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
-        "or a name on the hub. [default: ngram, or what --config was tuned with]",
+        "or a name on the hub. [default: ngram, or the encoder of --config]",
     ),
 ]
 EncoderConfigFile = Annotated[
     Path | None,
-    typer.Option(
+    _encode(
         "--encoder-config",
         metavar="FILE",
-        help="What the transformer reads and how: a JSON file with fields of arbo.EncoderConfig, e.g. "
-        '{"pooling": "mention", "context": 25}.',
+        help="JSON file with fields of arbo.EncoderConfig, which say how the transformer reads mentions and entities, "
+        'e.g. {"pooling": "mention", "context": 25}.',
     ),
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option(
+    _encode(
         "--cache",
         metavar="FOLDER",
-        help="Where the transformer's embeddings are kept, so that nothing is embedded twice and a killed run goes "
-        "on. [default: arbo in the user's cache folder]",
+        help="Folder for the transformer's embeddings: nothing is embedded twice, and an interrupted run continues. "
+        "[default: arbo in the user's cache folder]",
     ),
 ]
 RerankerModel = Annotated[
     str | None,
-    typer.Option(
+    _rerank(
         "--reranker",
         metavar="MODEL",
-        help="A cross-encoder that arbo saved: it reads each mention with each of its candidates; the threshold on "
-        "entity edges is then on 1 minus the probability among them. [default: none, or what --config was tuned with]",
+        help="A cross-encoder saved by arbo, which reads each mention with each of its candidates. The threshold of "
+        "entity edges then limits 1 minus the entity's probability. [default: none, or the reranker of --config]",
     ),
 ]
 NumberOfCandidates = Annotated[
     int | None,
-    typer.Option(
+    _rerank(
         "--candidates",
+        metavar="N",
         min=1,
-        help="Nearest entities kept of each mention, and read by the reranker. [default: 16, with a reranker as many "
-        "as it is made for]",
+        help="Nearest entities to keep for each mention, and to rerank. [default: 16, or as many as the reranker was "
+        "trained for]",
     ),
 ]
 SkipMargin = Annotated[
     float | None,
-    typer.Option(
+    _rerank(
         "--skip-margin",
+        metavar="MARGIN",
         min=0.0,
-        help="Spare the reranker the mentions whose nearest entity the encoder finds so much more similar than the "
-        "second. [default: it reads all]",
+        help="Do not rerank mentions whose nearest entity is more similar than the second by at least this margin. "
+        "[default: rerank all]",
     ),
 ]
 RerankMentions = Annotated[
     bool | None,
-    typer.Option(
+    _rerank(
         "--rerank-mentions/--rerank-entities",
-        help="Let the reranker make the edges between mentions too, or those of entities alone. [default: entities]",
+        help="Rerank the edges between mentions too, or only the edges of entities. [default: entities]",
         show_default=False,
     ),
 ]
@@ -172,37 +165,46 @@ Start = Annotated[
     typer.Option(
         "--encoder",
         metavar="MODEL",
-        help="Where to start: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
+        help="Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
     ),
 ]
-Steps = Annotated[int | None, typer.Option("--steps", min=1, help="End after so many, if epochs do not.")]
+Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Stop after this many steps.")]
 Tensorboard = Annotated[
     Path | None,
-    typer.Option("--tensorboard", metavar="FOLDER", help="Keep the figures there for TensorBoard too."),
+    typer.Option("--tensorboard", metavar="FOLDER", help="Folder to write the figures to for TensorBoard as well."),
+]
+Finder = Annotated[
+    str,
+    _find(
+        "--finder",
+        metavar="FINDER",
+        help="`dictionary`: names of the knowledge base, also in another case or number, and abbreviations that a "
+        "document defines; `fuzzy`: words spelt similarly to a name; or a model folder of `arbo train-finder`.",
+    ),
 ]
 FindMentions = Annotated[
     str | None,
-    typer.Option(
+    _find(
         "--find-mentions",
         metavar="FINDER",
-        help="Find the mentions first, as `arbo spans` does: `dictionary`, `fuzzy`, or a model of `arbo train --preset "
-        "oslat`. Mentions that DOCS have are not looked at; if they are annotated, what was found and linked is scored "
-        "against them. With --dry-run they are found too. [default: link the mentions of DOCS]",
+        help="Find the mentions first, as `arbo spans --finder` does: `dictionary`, `fuzzy`, or a model folder. The "
+        "mentions of DOCS are then only used to score the result. [default: link the mentions of DOCS]",
     ),
 ]
 FindThreshold = Annotated[
     float | None,
-    typer.Option(
+    _find(
         "--find-threshold",
-        help="Score from which on `fuzzy` or a model believes that an entity is there. [default: 0.8, or the model's]",
-        show_default=False,
+        metavar="SCORE",
+        help="Minimum score of a proposed mention. [default: 0.8 for `fuzzy`, or the model's]",
     ),
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Read the inputs, say how much memory and time the job will take, and stop.")
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
+OnErrorOption = Annotated[
+    OnError,
+    typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it."),
 ]
-OnErrorOption = Annotated[OnError, typer.Option("--on-error", help="Stop at a malformed record, or skip and count it.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
 
 
 def with_default(settings: type, name: str, what: str = "") -> str:

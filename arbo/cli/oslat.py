@@ -7,13 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arbo.cli.inputs import changed, overridden, read_documents, read_kb, reading, tell_known
-from arbo.cli.options import DocumentFormat, KnowledgeBaseFormat, OnError
+from arbo.cli import console
+from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.models import reading
+from arbo.cli.settings import changed, overridden
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
     from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.data.records import OnError
     from arbo.encoders.tower import Tower
+    from arbo.readers import DocumentFormat, KnowledgeBaseFormat
     from arbo.spans.config import LabelAttentionConfig
     from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 
@@ -60,7 +64,6 @@ def refuse(preset: str, meaningless: Mapping[str, object]) -> None:
 def align(given: Given) -> None:
     """Train by the preset `self-alignment`."""
     from arbo import DualEncoder
-    from arbo.cli import console
     from arbo.progress import bars
     from arbo.training.presets import SELF_ALIGNMENT
     from arbo.training.self_alignment import train_self_alignment
@@ -94,7 +97,6 @@ def align(given: Given) -> None:
 
 def attend(given: Given) -> None:
     """Train by the preset `oslat`."""
-    from arbo.cli import console
     from arbo.progress import bars
     from arbo.spans.model import LabelAttention
     from arbo.training.annotated_texts import AnnotatedTexts
@@ -140,7 +142,7 @@ def attend(given: Given) -> None:
         return
     console.out.print(
         f"written to {given.out}; an entity is in a sentence from the score {trained.threshold:.3f} on\n"
-        f"next: arbo spans DOCS --encoder {given.out} ..., or arbo link DOCS --find-mentions {given.out} ...\n"
+        f"next: arbo spans DOCS --finder {given.out} ..., or arbo link DOCS --find-mentions {given.out} ...\n"
         f"figures of every step: {given.out}.attention.log.jsonl and {given.out}.log.jsonl"
     )
 

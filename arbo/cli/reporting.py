@@ -1,14 +1,16 @@
-"""What verbs have in common: names of systems, and where reports and JSON lines go."""
+"""Reports and the files they are written to: names of systems, checks of outputs, tables and plots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from arbo.errors import UsageError
 
 if TYPE_CHECKING:
     from eval import Report
@@ -18,18 +20,19 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Write the table to FILE too, as its ending says: .md, .tex, .txt or .json; may be repeated.",
+        help="Also write the table to FILE, in the format of its ending: .md, .tex, .txt or .json; may be repeated.",
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Seed of the samples behind intervals and significance tests.")
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of the samples behind intervals and significance tests.")
 ]
 
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
-    """Name each system, or what else they are, by its file or folder, or by the whole path where two have one name."""
-    from arbo import UsageError
+    """Name systems by their file or folder, or by the whole path where two have one name.
 
+    ``what`` says in errors what they are; naming one path twice is one.
+    """
     files = [path.name for path in paths]
     names = {path.name if path.name and files.count(path.name) == 1 else str(path): path for path in paths}
     if len(names) < len(paths):
@@ -38,22 +41,23 @@ def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]
     return names
 
 
-def check_outputs(inputs: Iterable[Path], save: Sequence[Path] | None, plot: Path | None = None) -> None:
-    """Raise before the work is done where its results could not be written after it, or would replace an input."""
-    from arbo import UsageError
+def of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the scores of one system as they are, those of several by their names."""
+    return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
+
+
+def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Path | None = None) -> None:
+    """Raise before the work is done where a report or a plot could not be written, or would replace an input."""
     from arbo.files import check_writable
     from eval import plots, report
 
-    given = {path.resolve() for path in inputs}
     outputs = [("--save", file, list(report.FORMATS)) for file in save or ()]
     outputs += [("--plot", plot, list(plots.FORMATS))] if plot is not None else []
     for option, file, suffixes in outputs:
-        place = file.resolve()
         if file.suffix.lower() not in suffixes:
             raise UsageError(f"{option} {file}: the file's ending must be one of {', '.join(suffixes)}")
-        if given & {place, *place.parents}:
-            raise UsageError(f"{option} {file} would overwrite an input; name another file")
-        if not place.parent.is_dir():
+        _check_no_input(option, file, inputs)
+        if not file.resolve().parent.is_dir():
             raise UsageError(f"{option} {file}: there is no folder {file.parent}")
         check_writable(file)
     if plot is not None and find_spec("matplotlib") is None:
@@ -62,21 +66,23 @@ def check_outputs(inputs: Iterable[Path], save: Sequence[Path] | None, plot: Pat
 
 def check_jsonl_output(out: Path, *inputs: Path) -> None:
     """Make the folder of JSON lines to be written; raise where it could not be, or would replace an input."""
-    from arbo import UsageError
     from arbo.files import check_writable
 
     if not out.name.lower().endswith((".jsonl", ".jsonl.gz")):
         raise UsageError(f"--out {out}: the file's ending must be .jsonl or .jsonl.gz")
-    if {path.resolve() for path in inputs} & {out.resolve(), *out.resolve().parents}:
-        raise UsageError(f"--out {out} would overwrite an input; name another file")
+    _check_no_input("--out", out, inputs)
     check_writable(out)
     out.parent.mkdir(parents=True, exist_ok=True)
 
 
+def _check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
+    """Raise where a file to write is an input, or lies in one."""
+    if {path.resolve() for path in inputs} & {file.resolve(), *file.resolve().parents}:
+        raise UsageError(f"{option} {file} would overwrite an input; name another file")
+
+
 def save_report(report: Report, files: Sequence[Path] | None) -> None:
     """Write a report to each file, in the form that its ending names."""
-    from arbo import UsageError
-
     for file in files or ():
         try:
             report.save(file)
@@ -86,9 +92,7 @@ def save_report(report: Report, files: Sequence[Path] | None) -> None:
 
 @contextmanager
 def drawing(path: Path) -> Iterator[None]:
-    """Turn what can go wrong with a picture into what a user can mend."""
-    from arbo import UsageError
-
+    """Make a UsageError of what goes wrong while a plot is drawn and written."""
     try:
         yield
     except (ImportError, ValueError) as error:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from arbo.cli.inputs import encoder_like, overridden, read_documents, read_kb, tell_known
+from arbo.cli import console
+from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.models import encoder_like
 from arbo.cli.options import (
     Cache,
     Documents,
@@ -19,7 +21,6 @@ from arbo.cli.options import (
     KbFormat,
     KbXrefs,
     ModelOut,
-    OnError,
     OnErrorOption,
     Start,
     Steps,
@@ -27,6 +28,7 @@ from arbo.cli.options import (
     Types,
     with_default,
 )
+from arbo.cli.settings import overridden
 from arbo.training.config import RerankingConfig
 
 if TYPE_CHECKING:
@@ -124,7 +126,7 @@ def train_reranker(
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help=_help("learning_rate"))] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help=_help("seed"))] = None,
     tensorboard: Tensorboard = None,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "fail",
     as_json: Json = False,
 ) -> None:
     """Train a cross-encoder to choose among the candidates of an encoder, for `arbo link --reranker`.
@@ -137,7 +139,6 @@ def train_reranker(
     step: after an interruption the same command goes on from there. In the end the log is OUT.log.jsonl.
     """
     from arbo import CrossEncoder, DualEncoder, Linker, Result, UsageError
-    from arbo.cli import console
     from arbo.encoders.cross_config import CROSS_PRESETS
     from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS, RerankingPresetName

@@ -9,23 +9,25 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from arbo.cli import oslat
-from arbo.cli.inputs import overridden, read_documents, read_kb, reading, tell_known
+from arbo.cli import console, oslat
+from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.models import reading
 from arbo.cli.options import (
-    DocumentFormat,
     Json,
     Kb,
     KbFormat,
     KbXrefs,
     ModelOut,
-    OnError,
     OnErrorOption,
     Start,
     Steps,
     Tensorboard,
     Types,
+    document_format,
     with_default,
 )
+from arbo.cli.settings import overridden
+from arbo.readers import DocumentFormat
 from arbo.training.config import TrainingConfig
 
 
@@ -90,9 +92,7 @@ def train(
             show_default=False,
         ),
     ] = None,
-    format_: Annotated[
-        DocumentFormat | None, typer.Option("--format", help="Format of DOCS.", show_default=False)
-    ] = None,
+    format_: Annotated[DocumentFormat | None, document_format("DOCS")] = None,
     encoder_config: Annotated[
         Path | None,
         typer.Option(
@@ -156,7 +156,7 @@ def train(
     learning_rate: Annotated[float | None, typer.Option("--learning-rate", help=_help("learning_rate"))] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help=_help("seed"))] = None,
     tensorboard: Tensorboard = None,
-    on_error: OnErrorOption = OnError.fail,
+    on_error: OnErrorOption = "fail",
     as_json: Json = False,
 ) -> None:
     """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
@@ -173,11 +173,10 @@ def train(
     makes an encoder like any other; with DOCS those of the entities in them alone. `arbo train train.txt --dev dev.txt
     --format pubtator --preset oslat --kb doid.obo --kb-format obo --encoder aligned --out model` then trains where a
     name looks in a text, and a head that says whether it is there; --epochs, --steps, --batch-size, --learning-rate
-    and --seed are for both. Documents are read sentence by sentence, as `arbo spans --encoder model` will read them;
+    and --seed are for both. Documents are read sentence by sentence, as `arbo spans --finder model` will read them;
     --dev chooses the score from which on an entity is in one.
     """
     from arbo import DualEncoder, UsageError
-    from arbo.cli import console
     from arbo.progress import bars
     from arbo.training.dual import train as train_encoder
     from arbo.training.presets import PRESETS, PresetName

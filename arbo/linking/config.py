@@ -9,8 +9,7 @@ from typing import Any, Literal, Self
 from arbo.errors import DataError, UsageError
 from arbo.retrieval.early_exit import check_skip_margin
 from arbo.settings import read_json, settings_of
-from clustering.partition import METHODS, Method
-from clustering.search import SEARCH_METHODS, SearchMethod
+from clustering.methods import METHODS, SEARCH_METHODS, Method, SearchMethod
 
 Limit = float | Literal["default"] | None
 """A largest dissimilarity, ``"default"`` for the encoder's own, or None for no limit."""

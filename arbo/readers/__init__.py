@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
@@ -12,7 +12,22 @@ from arbo.data.records import OnError
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 
-DOCUMENT_FORMATS = {
+DocumentFormat = Literal[
+    "blink",
+    "brat",
+    "conll",
+    "ecbplus",
+    "ecbplus-events",
+    "gsc",
+    "hipe",
+    "jsonl",
+    "pubtator",
+    "text",
+    "zeshel",
+]
+KnowledgeBaseFormat = Literal["blink", "jsonl", "medic", "obo", "tsv", "umls", "zeshel"]
+
+DOCUMENT_FORMATS: Mapping[DocumentFormat, str] = {
     "blink": "arbo.readers.blink:read_blink",
     "brat": "arbo.readers.brat:read_brat",
     "conll": "arbo.readers.conll:read_conll",
@@ -25,7 +40,7 @@ DOCUMENT_FORMATS = {
     "text": "arbo.readers.text:read_plain",
     "zeshel": "arbo.readers.zeshel:read_zeshel",
 }
-KNOWLEDGE_BASE_FORMATS = {
+KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, str] = {
     "blink": "arbo.readers.blink:read_blink_entities",
     "jsonl": "arbo.readers.jsonl:read_entities",
     "medic": "arbo.readers.medic:read_medic",
@@ -76,7 +91,7 @@ def read_knowledge_base(
     return kb
 
 
-def _reader(formats: dict[str, str], name: str) -> Callable[..., Any]:
+def _reader(formats: Mapping[Any, str], name: str) -> Callable[..., Any]:
     if name not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     module, function = formats[name].split(":")

@@ -1,4 +1,4 @@
-"""The verb that makes data sets for NIL: nil-split."""
+"""The verb `nil-split`."""
 
 from __future__ import annotations
 
@@ -7,29 +7,20 @@ from typing import Annotated
 
 import typer
 
+from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
-from arbo.cli.options import (
-    Format,
-    Json,
-    Kb,
-    KbFormat,
-    KbXrefs,
-    KnowledgeBaseFormat,
-    OnError,
-    OnErrorOption,
-    Types,
-)
 from arbo.cli.reporting import check_jsonl_output, name_systems
+from arbo.errors import UsageError
 
 
 def nil_split(
     docs: Annotated[
         list[Path],
-        typer.Argument(metavar="DOCS", help="The parts of a data set, files or folders; that for training first."),
+        typer.Argument(metavar="DOCS", help="The parts of a data set, files or folders; the training part first."),
     ],
-    format_: Format,
-    kb: Kb,
-    kb_format: KbFormat,
+    format_: options.Format,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
     out: Annotated[Path, typer.Option("--out", help="JSON lines to write the smaller knowledge base to.")],
     types: Annotated[
         list[str] | None,
@@ -44,30 +35,28 @@ def nil_split(
         typer.Option(
             "--withhold-branch",
             metavar="ID",
-            help="Withhold the entity with this id and all below it by the is_a of an OBO file; may be repeated.",
+            help="Withhold the entity with this id and all its descendants by is_a of an OBO file; may be repeated.",
         ),
     ] = None,
-    kb_xrefs: KbXrefs = None,
-    mention_types: Types = None,
-    on_error: OnErrorOption = OnError.fail,
-    as_json: Json = False,
+    kb_xrefs: options.KbXrefs = None,
+    mention_types: options.Types = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
 ) -> None:
-    """Withhold entities from a knowledge base, so that mentions become NIL, and check what that makes of DOCS.
+    """Withhold entities from a knowledge base, so that their mentions become NIL, and check the effect on DOCS.
 
     `arbo nil-split train dev --format brat --kb UBERON.obo --kb-format obo --withhold-branch UBERON:0000062 --out
     smaller.jsonl`, then `arbo tune train --format brat --kb smaller.jsonl --kb-format jsonl --nil --out tuned.json`.
 
-    The documents stay as they are: a gold id that the knowledge base lacks is NIL. The checks say whether NIL mentions
-    differ from all others in anything else: the share of entities, mentions and names that training has seen, and
-    the definitions of their entities.
+    The documents stay as they are: a gold id that is missing from the knowledge base is NIL. The checks say whether
+    NIL mentions differ from all others in anything else: the share of entities, mentions and names seen in training,
+    and the definitions of their entities.
     """
     import arbo
-    from arbo import UsageError
-    from arbo.cli import console
     from arbo.readers.obo import read_obo_parents
 
     parts = name_systems(docs, what="part")
-    if branches and kb_format is not KnowledgeBaseFormat.obo:
+    if branches and kb_format != "obo":
         raise UsageError("--withhold-branch follows the is_a of an OBO file; of other formats name types or ids")
     check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(

@@ -1,7 +1,7 @@
 """One graph, four partitions: `partition` and its result."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 import numba
 import numpy as np
@@ -12,15 +12,13 @@ from clustering.doors import doors, with_doors
 from clustering.forest import Forest, hang_on_doors
 from clustering.graph import Graph, limits
 from clustering.linkage import merge_tree, undirected_forest
+from clustering.methods import METHODS, Method
 from clustering.minimax import minimax_forest
 from clustering.pruning import surviving_edges
 from clustering.union_find import find, join, singletons
 
 if TYPE_CHECKING:
     import networkx
-
-Method = Literal["arborescence", "minimax", "undirected", "independent"]
-METHODS: tuple[Method, ...] = get_args(Method)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,49 +1,49 @@
-"""The verb on files of any system: score."""
+"""The verb `score`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from arbo.cli.options import Json
-from arbo.cli.reporting import Save, Seed, check_outputs, name_systems, save_report
+from arbo.cli import console, options
+from arbo.cli.reporting import Save, Seed, check_outputs, name_systems, of_systems, save_report
+from arbo.errors import DataError
 
 if TYPE_CHECKING:
-    from eval import ClusteredDocuments, DocumentCounts, Line, PairedCounts
+    from eval import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report
     from eval.table import Table
 
 
-class ClusterFormat(StrEnum):
-    """Formats of clusters."""
-
-    conll = "conll"
-    jsonl = "jsonl"
+ClusterFormat = Literal["conll", "jsonl"]
 
 
 def score(
     key: Annotated[Path, typer.Argument(metavar="KEY", help="A file with the true clusters.")],
     responses: Annotated[
         list[Path],
-        typer.Argument(metavar="RESPONSE", help="A system's file; of several, each is compared with the first."),
+        typer.Argument(metavar="RESPONSE", help="Files of systems; each is compared with the first."),
     ],
     format_: Annotated[
         ClusterFormat | None,
-        typer.Option("--format", help="Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]"),
+        typer.Option(
+            "--format",
+            case_sensitive=False,
+            help="Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]",
+        ),
     ] = None,
     per_document: Annotated[
         bool,
         typer.Option(
             "--per-document",
-            help="Show the F1 of every document too, of several systems CoNLL F1; on the terminal and with --json.",
+            help="Also show the F1 of every document, with several systems only CoNLL F1; with --json all scores.",
         ),
     ] = False,
     save: Save = None,
     seed: Seed = 0,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Score coreference: MUC, B-cubed, CEAF, LEA, BLANC and CoNLL F1 of one system or several.
 
@@ -58,53 +58,46 @@ def score(
     **jsonl** is one cluster a line: `{"document": "d1", "mentions": ["m1", "m2"]}`. A mention is named by a string,
     an integer or a list such as `[0, 4]`, which is the span of words 0 to 4 in CoNLL: the two formats can be mixed.
 
-    The documents of KEY are scored: one that the response lacks counts as an empty response, others are ignored. Of
-    a mention that is there twice the first counts. Both are told on stderr, and so are files without any mention and
-    documents that have another number of words than in KEY.
+    The documents of KEY are scored: one that is missing from the response counts as an empty response, others are
+    ignored. Only the first of repeated mentions counts. Notes on stderr tell of both, of files without mentions and of
+    documents whose number of words differs from KEY.
     """
-    from arbo.cli import console
-    from arbo.progress import bars
-    from eval import Report, Resampling, coreference_by_document
-
     names = name_systems(responses)
     check_outputs([key, *responses], save)
     true = _read(key, format_)
-    pairs = {}
-    for name, path in names.items():
-        found = _read(path, format_)
-        _tell_shifted(name, true, found)
-        pairs[name] = coreference_by_document(true.documents, found.documents, progress=bars("scoring"))
-        _tell_unpaired(name, pairs[name])
-    n = len(true.documents)
-    if n == 1:
-        console.say(f"{key.name}: one document; intervals and significance tests need two or more")
-    what = next(iter(names)) if len(names) == 1 else "F1"
-    report = Report.of(
-        {name: _lines(pair.documents.values()) for name, pair in pairs.items()},
-        title=f"{what} against {key.name}, {_counted(n)}",
-        how=Resampling(seed=seed),
-    )
+    pairs = {name: _counts(name, true, _read(path, format_)) for name, path in names.items()}
+    report = _report(pairs, key.name, seed)
     save_report(report, save)
     if as_json:
         systems = {name: _as_dict(names[name], pair, per_document) for name, pair in pairs.items()}
-        scores = {"systems": systems} if len(systems) > 1 else next(iter(systems.values()))
-        console.print_json({"key": str(key), **scores, "report": report.as_dict()})
+        console.print_json({"key": str(key), **of_systems(systems), "report": report.as_dict()})
         return
     console.out.print(console.plain(str(report)))
     if per_document:
         console.out.print(console.plain(f"\n{_by_document(pairs)}"))
 
 
+def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
+    """Make the report of all systems; say where the key has too few documents for samples of them."""
+    from eval import Report, Resampling
+
+    first, *others = pairs
+    n = len(pairs[first].documents)
+    if n == 1:
+        console.say(f"{key}: one document; intervals and significance tests need two or more")
+    lines = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
+    title = f"{'F1' if others else first} against {key}, {_counted(n)}"
+    return Report.of(lines, title=title, how=Resampling(seed=seed))
+
+
 def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
-    from arbo import DataError
-    from arbo.cli import console
+    """Read a file of clusters; say what was odd in it."""
     from eval import FileFormatError, read_clusters, read_conll
 
     if format_ is None:
-        is_jsonl = path.name.lower().endswith((".jsonl", ".jsonl.gz"))
-        format_ = ClusterFormat.jsonl if is_jsonl else ClusterFormat.conll
+        format_ = "jsonl" if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll"
     try:
-        found = read_clusters(path) if format_ is ClusterFormat.jsonl else read_conll(path)
+        found = read_clusters(path) if format_ == "jsonl" else read_conll(path)
     except FileFormatError as error:
         raise DataError(str(error)) from None
     except OSError as error:
@@ -112,15 +105,24 @@ def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
     for note, count in found.notes.items():
         console.say(f"{path.name}: {count:,} {note}")
     if not any(found.documents.values()):
-        where = ": no chain in the last column of any word" if format_ is ClusterFormat.conll else ""
+        where = ": no chain in the last column of any word" if format_ == "conll" else ""
         console.warn(f"{path.name}: no mention in it{where}")
     return found
 
 
+def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> PairedCounts:
+    """Count each document of the key; say where the response is about other documents."""
+    from arbo.progress import bars
+    from eval import coreference_by_document
+
+    _tell_shifted(name, key, response)
+    pair = coreference_by_document(key.documents, response.documents, progress=bars("scoring"))
+    _tell_unpaired(name, pair)
+    return pair
+
+
 def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> None:
     """Say which documents have another number of words than in the key: a missing line shifts all mentions after it."""
-    from arbo.cli import console
-
     other = [
         f"{document!r:.60} ({n:,}, in the key {key.n_words[document]:,})"
         for document, n in response.n_words.items()
@@ -135,9 +137,7 @@ def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocumen
 
 
 def _tell_unpaired(name: str, pair: PairedCounts) -> None:
-    """Say which documents have no partner, and where the two files hardly are about the same."""
-    from arbo.cli import console
-
+    """Say which documents have no partner, and warn where the two files seem to be of different documents."""
     n_missing, n_documents = len(pair.missing), len(pair.documents)
     if pair.missing:
         console.say(

@@ -1,4 +1,4 @@
-"""The verbs that read a run folder: evaluate and explain."""
+"""The verb `evaluate`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from arbo.cli import console, options
 from arbo.cli.inputs import read_documents
-from arbo.cli.options import DocumentFormat, Json, OnError, Run
-from arbo.cli.reporting import Save, Seed, check_outputs, drawing, name_systems, save_report
+from arbo.cli.reporting import Save, Seed, check_outputs, drawing, name_systems, of_systems, save_report
+from arbo.errors import UsageError
+from arbo.readers import DocumentFormat
 
 if TYPE_CHECKING:
     from arbo.results.evaluation import Evaluation
@@ -21,38 +23,35 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="RUN",
-            help="A run folder, written by `arbo link` or `discover`; of several each is compared with the first.",
+            help="Run folders, written by `arbo link` or `arbo discover`; each is compared with the first.",
         ),
     ],
     train: Annotated[
         Path | None,
-        typer.Option("--train", help="Training documents: split the scores into seen and unseen entities."),
+        typer.Option("--train", help="Training documents: score seen and unseen entities apart as well."),
     ] = None,
-    format_: Annotated[
-        DocumentFormat | None, typer.Option("--format", help="Format of the training documents.")
-    ] = None,
+    format_: Annotated[DocumentFormat | None, options.document_format("the training documents")] = None,
     save: Save = None,
     plot: Annotated[
         Path | None,
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="Draw precision over recall of NIL, were it decided by a threshold on the nearest entity's similarity "
-            "alone; .png or .svg.",
+            help="Draw the precision-recall curve of NIL decisions by a threshold on the similarity of the nearest "
+            "entity; .png or .svg.",
         ),
     ] = None,
     seed: Seed = 0,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
-    """Score runs against the gold annotations that their documents had.
+    """Score runs against the gold annotations of their documents.
 
     `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`.
 
     Intervals come from samples of the documents; with several runs of the same documents, stars mark scores that differ
     from those of the first.
     """
-    from arbo import Result, UsageError
-    from arbo.cli import console
+    from arbo import Result
     from arbo.results.evaluation import evaluate_together
     from eval import Report, Resampling
 
@@ -60,14 +59,13 @@ def evaluate(
         raise UsageError("--train and --format go together")
     names = name_systems(runs)
     check_outputs(runs, save, plot)
-    seen = None if train is None or format_ is None else read_documents(train, format_, None, OnError.fail)
+    seen = None if train is None or format_ is None else read_documents(train, format_, None, "fail")
     evaluations = evaluate_together({name: Result.load(run) for name, run in names.items()}, train=seen)
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
     save_report(report, save)
     if as_json:
         systems = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
-        scores = {"systems": systems} if len(systems) > 1 else next(iter(systems.values()))
-        console.print_json({**scores, "report": report.as_dict()})
+        console.print_json({**of_systems(systems), "report": report.as_dict()})
     else:
         empty = [evaluation for evaluation in evaluations.values() if not evaluation.lines]
         console.out.print(console.plain(str(empty[0] if empty else report)))
@@ -76,7 +74,6 @@ def evaluate(
 
 
 def _plot(evaluations: Mapping[str, Evaluation], path: Path) -> None:
-    from arbo import UsageError
     from eval import plot_precision_recall
 
     curves = {name: evaluation.nil_curve for name, evaluation in evaluations.items() if evaluation.nil_curve}
@@ -84,25 +81,3 @@ def _plot(evaluations: Mapping[str, Evaluation], path: Path) -> None:
         raise UsageError("--plot: no mention is NIL in truth, so that there is no curve")
     with drawing(path):
         plot_precision_recall(curves, path)
-
-
-def explain(
-    run: Run,
-    mention: Annotated[list[str], typer.Argument(metavar="MENTION...", help="Ids of mentions.")],
-    as_json: Json = False,
-) -> None:
-    """Say why mentions of a run were decided as they were: the path from the entity, or what kept it away."""
-    from dataclasses import asdict
-
-    from arbo import Result, UsageError
-    from arbo.cli import console
-
-    result = Result.load(run)
-    unknown = [id_ for id_ in mention if id_ not in result.row_of]
-    if unknown:
-        raise UsageError(f"the run has no mention {', '.join(map(repr, unknown))}; see its mentions.parquet")
-    links = [result.link_of(id_) for id_ in mention]
-    if as_json:
-        console.print_json({"explanations": [asdict(result.explain(at)) for at in links]})
-    else:
-        console.print_links(result, links)

@@ -1,0 +1,40 @@
+"""The verb `discover`."""
+
+from __future__ import annotations
+
+from arbo.cli import options
+from arbo.cli.inputs import read_documents
+from arbo.cli.linker import LinkerOptions
+from arbo.cli.run import run
+from arbo.errors import UsageError
+
+
+def discover(
+    docs: options.Documents,
+    format_: options.Format,
+    out: options.Out,
+    types: options.Types = None,
+    config: options.Config = None,
+    k: options.K = None,
+    threshold: options.Threshold = None,
+    search: options.SearchOption = None,
+    encoder: options.EncoderModel = None,
+    encoder_config: options.EncoderConfigFile = None,
+    cache: options.Cache = None,
+    dry_run: options.DryRun = False,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Cluster mentions across documents without a knowledge base: every cluster is an entity."""
+    from arbo.linking.config import tuned_reranker
+    from arbo.results.run_folder import check_replaceable
+
+    if config and tuned_reranker(config):
+        raise UsageError(
+            f"{config} was tuned with a reranker, and discover uses none: thresholds would not fit; tune again "
+            "without --reranker"
+        )
+    check_replaceable(out)
+    fields = {"k": k, "search": search}
+    linker = LinkerOptions(fields, encoder, encoder_config, cache, threshold=threshold, config=config).load()
+    run(linker, read_documents(docs, format_, types, on_error), out, dry_run=dry_run, as_json=as_json)

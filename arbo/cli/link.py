@@ -1,0 +1,67 @@
+"""The verb `link`."""
+
+from __future__ import annotations
+
+from arbo.cli import options
+from arbo.cli.finding import find_in, load_finder
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.linker import LinkerOptions
+from arbo.cli.run import run
+from arbo.errors import UsageError
+
+
+def link(
+    docs: options.Documents,
+    format_: options.Format,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    out: options.Out,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    find_mentions: options.FindMentions = None,
+    find_threshold: options.FindThreshold = None,
+    config: options.Config = None,
+    method: options.MethodOption = None,
+    k: options.K = None,
+    threshold: options.Threshold = None,
+    search: options.SearchOption = None,
+    encoder: options.EncoderModel = None,
+    encoder_config: options.EncoderConfigFile = None,
+    cache: options.Cache = None,
+    reranker: options.RerankerModel = None,
+    candidates: options.NumberOfCandidates = None,
+    skip_margin: options.SkipMargin = None,
+    rerank_mentions: options.RerankMentions = None,
+    dry_run: options.DryRun = False,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
+
+    With `--find-mentions dictionary`, for example, DOCS need no mentions.
+    """
+    from arbo.results.run_folder import check_replaceable
+
+    if find_mentions is None and format_ == "text":
+        raise UsageError("files of text have no mentions: find them with --find-mentions dictionary")
+    if find_mentions is None and find_threshold is not None:
+        raise UsageError("--find-threshold needs --find-mentions: name `fuzzy` or a model with it")
+    check_replaceable(out)
+    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
+    fields = {
+        "method": method,
+        "k": k,
+        "search": search,
+        "candidates": candidates,
+        "skip_margin": skip_margin,
+        "rerank_mentions": rerank_mentions,
+    }
+    linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config).load()
+    base = read_kb(kb, kb_format, kb_xrefs)
+    linker = linker.configured(kb=base)
+    documents = read_documents(docs, format_, types, on_error)
+    if finder is None:
+        run(linker, documents, out, dry_run=dry_run, as_json=as_json)
+    else:
+        found = find_in(documents, base, finder).corpus
+        run(linker, found, out, dry_run=dry_run, as_json=as_json, annotated=documents)

@@ -1,0 +1,86 @@
+"""The linker that options describe, for `arbo link`, `discover` and `tune`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arbo.cli.models import load_encoder, load_reranker
+from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.linker import Linker
+    from arbo.linking.config import LinkerConfig
+
+
+@dataclass(frozen=True, slots=True)
+class LinkerOptions:
+    """What was asked of a linker; None where an option was not given."""
+
+    fields: Mapping[str, Any]
+    """Fields of `LinkerConfig` by name."""
+    encoder: str | None
+    encoder_config: Path | None
+    cache: Path | None
+    reranker: str | None = None
+    threshold: str | None = None
+    config: Path | None = None
+    """The file of `arbo tune`."""
+
+    def load(self) -> Linker:
+        """Return the linker, without a knowledge base.
+
+        Raises:
+            UsageError: the file was tuned with another encoder or reranker, or with other settings of the reranker, so
+                that its thresholds would not fit.
+
+        """
+        from arbo import Linker
+        from arbo.progress import bars
+
+        settings = self._settings()
+        encoder = load_encoder(self.encoder, self.encoder_config, self.cache, self.config)
+        reranker = load_reranker(self.reranker, self.config)
+        if reranker and self.config is None and self.fields.get("candidates") is None:
+            settings = replace(settings, candidates=reranker.config.candidates)
+        return Linker(None, encoder, settings, announce=bars, reranker=reranker)
+
+    def _settings(self) -> LinkerConfig:
+        from arbo.linking.config import LinkerConfig
+
+        settings = LinkerConfig() if self.config is None else LinkerConfig.from_json(self.config)
+        changes = {name: value for name, value in self.fields.items() if value is not None}
+        if self.config is not None:
+            _check_reranking(self.config, settings, changes)
+        if self.threshold is not None:
+            changes["entity_threshold"], changes["mention_threshold"] = _limits(self.threshold)
+        return replace(settings, **changes)
+
+
+def _check_reranking(tuned: Path, settings: LinkerConfig, changes: Mapping[str, object]) -> None:
+    """Raise UsageError where a reranker that a file was tuned with is asked otherwise."""
+    from arbo.linking.config import tuned_reranker
+
+    if not tuned_reranker(tuned):
+        return
+    for name in ("candidates", "skip_margin", "rerank_mentions"):
+        was = getattr(settings, name)
+        if changes.get(name, was) != was:
+            raise UsageError(
+                f"{tuned} was tuned with {name}={was}, not {changes[name]}: thresholds would not fit; leave that "
+                "option out, or tune again"
+            )
+
+
+def _limits(text: str) -> tuple[float | None, float | None]:
+    """Return the thresholds on entity edges and on mention edges of `--threshold`; None is no limit."""
+    parts = text.split(",")
+    try:
+        values = [None if part.strip() == "none" else float(part) for part in parts]
+    except ValueError:
+        values = []
+    if len(values) not in (1, 2):
+        raise UsageError(f"--threshold {text!r}: expected a number or `none`, or two of them joined by a comma")
+    return values[0], values[-1]

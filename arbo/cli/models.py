@@ -1,0 +1,111 @@
+"""Models that options name: encoders and rerankers."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arbo.cli.settings import overridden
+from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.encoders.cross import CrossEncoder
+    from arbo.encoders.dual import DualEncoder
+    from arbo.encoders.encoder import Encoder
+
+
+def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | None, tuned: Path | None) -> Encoder:
+    """Return the encoder that is named, else the one that a configuration was tuned with, else that of n-grams.
+
+    Raises:
+        UsageError: the configuration was tuned with another encoder, whose thresholds would not fit.
+
+    """
+    from arbo.encoders.model_folder import same_model
+    from arbo.linking.config import tuned_encoder
+
+    settings = (tuned_encoder(tuned) if tuned else None) or {}
+    encoder = encoder_like(settings, tuned, model, encoder_config, cache)
+    if settings and not same_model(settings, encoder.settings):
+        raise UsageError(
+            f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
+            "weights or settings of it: thresholds would not fit; leave --encoder and --encoder-config out, "
+            "or tune again"
+        )
+    return encoder
+
+
+def encoder_like(
+    settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
+) -> Encoder:
+    """Return the encoder that is named, else the one of the settings found in a file, else that of n-grams."""
+    from arbo.encoders.dual import DualEncoder
+    from arbo.encoders.encoder_config import EncoderConfig
+    from arbo.encoders.ngrams import NgramEncoder
+
+    if model is None:
+        model = settings.get("model", "ngram")
+    if model == "ngram":
+        if encoder_config is not None or cache is not None:
+            raise UsageError("--encoder-config and --cache are for transformers: name one with --encoder")
+        return NgramEncoder()
+    _check_name(model)
+    config = None  # that of the model
+    if encoder_config is None and "model" in settings:
+        config = EncoderConfig.from_dict(settings.get("config"), file=str(file))
+    return reading(DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
+
+
+def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
+    """Change the fields of an encoder's configuration that a JSON file gives.
+
+    A model's thresholds are of its metric and its pooling: with others it has none, unless the file gives them.
+    """
+    was = encoder.config
+    config = overridden(was, file, "the encoder's configuration")
+    if (config.pooling, config.metric) != (was.pooling, was.metric):
+        bare = replace(was, entity_threshold=None, mention_threshold=None)
+        config = overridden(bare, file, "the encoder's configuration")
+    return replace(encoder, config=config)
+
+
+def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
+    """Return the reranker that is named, else the one that a configuration was tuned with, if there was one.
+
+    Raises:
+        UsageError: the configuration was tuned with another reranker, or without one.
+
+    """
+    from arbo.encoders.cross import CrossEncoder
+    from arbo.encoders.model_folder import same_model
+    from arbo.linking.config import tuned_reranker
+
+    settings = (tuned_reranker(tuned) if tuned else None) or {}
+    name = model or settings.get("model")
+    if name is None:
+        return None
+    reranker = CrossEncoder.from_pretrained(name)
+    if tuned and not same_model(settings, reranker.settings):
+        raise UsageError(
+            f"{tuned} was tuned with {'another reranker' if settings else 'no reranker'}: thresholds would not fit; "
+            "leave --reranker out, or tune again"
+        )
+    return reranker
+
+
+def _check_name(model: str) -> None:
+    """Catch a mistyped name before the hub is asked for it."""
+    from difflib import get_close_matches
+
+    from arbo.encoders.minilm import MINILM
+
+    known = {name.lower(): name for name in ("ngram", MINILM)}
+    close = get_close_matches(model.lower(), known, n=1)
+    if close and model not in known.values() and not Path(model).exists():
+        raise UsageError(f"--encoder {model!r}: no such folder; did you mean {known[close[0]]}?")
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "arbo"

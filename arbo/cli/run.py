@@ -1,0 +1,93 @@
+"""The run of a linker over documents, for `arbo link` and `arbo discover`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arbo.cli import console
+from arbo.cli.finding import scores_against
+
+if TYPE_CHECKING:
+    from arbo.data.corpus import Corpus
+    from arbo.linker import Linker
+    from arbo.results.result import Result
+    from arbo.spans.evaluation import FoundScores
+
+
+def run(
+    linker: Linker,
+    documents: Corpus,
+    out: Path,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    annotated: Corpus | None = None,
+) -> None:
+    """Link documents, or discover without a knowledge base, and save the run; or only estimate memory and time.
+
+    Found mentions are scored against those of the annotated documents, if there are any.
+    """
+    if dry_run:
+        estimate = linker.estimate(documents)
+        if as_json:
+            console.print_json(estimate.as_dict())
+        else:
+            console.out.print(str(estimate))
+        return
+    result = linker.discover(documents) if linker.kb is None else linker.link(documents)
+    scores = None
+    if annotated is not None and linker.kb is not None:
+        scores = scores_against(annotated, documents, linker.kb, result.link_table["entity_id"].to_pylist())
+    result.save(out)
+    _tell_notes(result)
+    if as_json:
+        console.print_json(_summary(result, out, scores))
+    else:
+        _show(result, out, scores)
+
+
+def _tell_notes(result: Result) -> None:
+    """Say what was odd: unknown gold ids, neighbours that the search missed, giant clusters."""
+    for note, count in result.manifest["notes"]["gold"].items():
+        console.say(f"{count:,} {note}")
+        with_ids = sum(map(bool, result.mention_table["gold"].to_pylist()))
+        if count > with_ids / 2:
+            console.say(
+                f"that is {count / with_ids:.0%} of those with an id: do the ids match? --kb-xrefs MSH, for example, "
+                "accepts MeSH ids"
+            )
+    search = result.manifest["search"]
+    for what, recall in search["recall"].items():
+        how = "the first stage" if search["method"] == "exact" else search["method"]
+        console.say(f"{how} found {recall:.1%} of the nearest {what} (on a sample)")
+    for giant in result.giants:
+        console.warn(str(giant))
+
+
+def _summary(result: Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
+    """Return the counts of a result, ready for JSON."""
+    nil = result.link_table["entity_id"].null_count
+    return {
+        "run": str(folder),
+        "mentions": result.link_table.num_rows,
+        "linked": result.link_table.num_rows - nil,
+        "nil": nil,
+        "discovered": len(result.discovered),
+        "giants": result.manifest["giants"],
+        "seconds": result.manifest["seconds"],
+        **({"against_annotated": scores.as_dict()} if scores else {}),
+    }
+
+
+def _show(result: Result, folder: Path, scores: FoundScores | None) -> None:
+    console.print_summary(result)
+    if len(result.discovered):
+        console.print_title("Largest discovered entities")
+        console.print_clusters(result.discovered[:5])
+    if scores:
+        console.print_title("Against the mentions that the documents have")
+        console.out.print(console.plain(str(scores)))
+    gold = result.mention_table["gold"]
+    evaluate = f"arbo evaluate {folder}, or " if gold.null_count < len(gold) else ""
+    console.out.print(f"\nwritten to {folder}; next: {evaluate}arbo explain {folder} MENTION")

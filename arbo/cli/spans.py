@@ -1,0 +1,85 @@
+"""The verb `spans`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.finding import find_in, load_finder, scores_against
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.reporting import check_jsonl_output
+from arbo.data.corpus import Corpus
+
+if TYPE_CHECKING:
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.spans.evaluation import FoundScores
+    from arbo.spans.finding import Found
+
+
+def spans(
+    docs: options.Documents,
+    format_: options.Format,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    finder: options.Finder = "dictionary",
+    find_threshold: options.FindThreshold = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="JSON lines to write the documents with the found mentions to, for `arbo link`."),
+    ] = None,
+    examples: Annotated[int, typer.Option("--examples", metavar="N", min=0, help="Number of mentions to show.")] = 20,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Find mentions of the entities of a knowledge base in documents without mentions.
+
+    `arbo spans notes/ --format text --kb kb.obo --kb-format obo --out found.jsonl`, then look at found.jsonl, correct
+    it, and link it with `arbo link found.jsonl --format jsonl`. `arbo link --find-mentions dictionary` does both.
+
+    If DOCS have mentions, they (with `--types`: those of these types) only serve to score the found ones.
+    """
+    if out is not None:
+        check_jsonl_output(out, docs, kb)
+    chosen = load_finder(finder, "--finder", find_threshold)
+    base = read_kb(kb, kb_format, kb_xrefs)
+    documents = read_documents(docs, format_, types, on_error)
+    found = find_in(documents, base, chosen)
+    scores = scores_against(documents, found.corpus, base, [base.entities[at.entity].id for at in found.proposals])
+    if out is not None:
+        Corpus.of(found.corpus).to_jsonl(out)
+    if as_json:
+        console.print_json(_as_dict(found, base, out, scores))
+        return
+    console.print_found(found, base, examples)
+    if scores:
+        console.print_title("Against the mentions that the documents have, each with the entity it was found by")
+        console.out.print(console.plain(str(scores)))
+    if out is not None:
+        console.out.print(f"\nwritten to {out}; next: arbo link {out} --format jsonl")
+
+
+def _as_dict(found: Found, kb: KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
+    """Return what was found, ready for JSON."""
+    mentions = [
+        {
+            "document": mention.document_id,
+            "mention": mention.id,
+            "spans": mention.spans,
+            "text": mention.text,
+            "entity": kb.entities[at.entity].id,
+            "score": at.score,
+        }
+        for mention, at in zip(found.corpus.mentions, found.proposals, strict=True)
+    ]
+    return {
+        "documents": len(found.corpus),
+        "mentions": len(mentions),
+        "out": None if out is None else str(out),
+        "found": mentions,
+        "against_annotated": scores.as_dict() if scores else None,
+    }

@@ -1,0 +1,115 @@
+"""The verb `tune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.linker import LinkerOptions
+from arbo.cli.reporting import check_outputs, drawing
+from arbo.errors import UsageError
+
+if TYPE_CHECKING:
+    from arbo.linker import Linker
+    from arbo.linking.tuning import Tuning
+
+
+def tune(
+    docs: options.Documents,
+    format_: options.Format,
+    out: Annotated[Path, typer.Option("--out", help="JSON file to write, for `--config` of link and discover.")],
+    kb: options.OptionalKb = None,
+    kb_format: options.OptionalKbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    nil: Annotated[
+        bool, typer.Option("--nil", help="Maximise the F1 of NIL decisions, whatever other mentions are linked to.")
+    ] = False,
+    encoder: options.EncoderModel = None,
+    encoder_config: options.EncoderConfigFile = None,
+    cache: options.Cache = None,
+    reranker: options.RerankerModel = None,
+    candidates: options.NumberOfCandidates = None,
+    skip_margin: options.SkipMargin = None,
+    rerank_mentions: options.RerankMentions = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="Draw the score against the threshold; .png or .svg."),
+    ] = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Choose k, method and thresholds on documents with gold annotations.
+
+    With a knowledge base the best accuracy is sought, NIL decisions included, or with `--nil` their F1 alone; without
+    one the best ARI.
+    """
+    if (kb is None) != (kb_format is None):
+        raise UsageError("--kb and --kb-format go together")
+    if reranker and kb is None:
+        raise UsageError("--reranker needs --kb: it reads mentions with entities")
+    if nil and kb is None:
+        raise UsageError("--nil needs --kb: without a knowledge base no mention is NIL")
+    _check_output(out)
+    check_outputs([docs], None, plot)
+    fields = {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
+    linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker).load()
+    if kb is not None and kb_format is not None:
+        linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs))
+    documents = read_documents(docs, format_, types, on_error)
+    linker = linker.tune(documents, objective="nil_f1" if nil else None)
+    assert linker.tuning is not None
+    _write(linker, linker.tuning, out)
+    if plot is not None:
+        with drawing(plot):
+            linker.tuning.plot(plot)
+    if as_json:
+        best = linker.tuning.best
+        scored = {"objective": linker.tuning.objective, "score": best.score}
+        console.print_json({"config": linker.config.as_dict(), **scored})
+    else:
+        console.out.print(f"{_told(linker.tuning, discovery=kb is None)}\nwritten to {out}")
+
+
+def _check_output(out: Path) -> None:
+    """Raise before the work is done where the file cannot be written, or is anything but an earlier tuning."""
+    from arbo import LinkerConfig
+    from arbo.files import check_writable
+
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file")
+    if out.exists():
+        LinkerConfig.from_json(out)
+    check_writable(out)
+
+
+def _write(linker: Linker, tuning: Tuning, out: Path) -> None:
+    """Write what `--config` reads: the configuration, the models that it fits, and how it was chosen."""
+    from arbo.files import write_json
+
+    content = {
+        "config": linker.config.as_dict(),
+        "encoder": linker.encoder.settings,
+        "reranker": linker.reranker.settings if linker.reranker else None,
+        "tuning": tuning.as_dict(),
+    }
+    write_json(content, out)
+
+
+def _told(tuning: Tuning, *, discovery: bool) -> str:
+    """Return the best configuration in words; discovery has neither methods nor entity edges."""
+    best = tuning.best
+    kinds = [] if discovery else [("entity", best.entity_threshold)]
+    limits = ", ".join(
+        f"no limit on {kind} edges" if limit is None else f"{kind} edges up to {limit:.3f}"
+        for kind, limit in (*kinds, ("mention", best.mention_threshold))
+    )
+    method = "" if discovery else f"{best.method}, "
+    return (
+        f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
+        f"({len(tuning.trials):,} choices tried, thresholds exactly where results are nested)"
+    )

@@ -1,0 +1,13 @@
+"""The names of the ways to cluster and to search: nothing heavy is loaded for them."""
+
+from typing import Literal, get_args
+
+Method = Literal["arborescence", "minimax", "undirected", "independent"]
+"""How a graph is clustered, see `clustering.partition`."""
+
+METHODS: tuple[Method, ...] = get_args(Method)
+
+SearchMethod = Literal["exact", "hnsw", "ivf"]
+"""Compare everything; or let an index of faiss propose what to compare: a graph, or lists around centroids."""
+
+SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)

@@ -1,0 +1,52 @@
+"""Names and paths of anybody's files are shown as they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_builders import linking, sample_files
+from conftest import Run
+
+import arbo
+from arbo.data.corpus import Corpus
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `sample_files`."""
+    return sample_files(tmp_path_factory.mktemp("files"))
+
+
+def test_a_path_that_looks_like_markup(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "[b] a :smile: [" / "run"
+    linked = run("link", *linking(folder, docs="test.jsonl"), "--out", out)
+    assert linked.code == 0
+    assert str(out) in linked.out
+    assert run("evaluate", out).code == 0
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(run: Run, tmp_path: Path) -> None:
+    names = ["[bold]ghost[/bold]", "[/nothing]", "<script>x</script>", "=cmd()", ":smile:"]
+    documents = []
+    for i, name in enumerate(names):
+        mention = arbo.Mention(f"m{i}", f"[d{i}]", ((0, len(name)),), name)
+        documents.append(arbo.Document(f"[d{i}]", name, (mention,)))
+    Corpus.of(documents).to_jsonl(tmp_path / "docs.jsonl")
+    found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
+    assert found.code == 0
+    shown = " ".join(found.out.split())
+    assert all(name in shown for name in names[:2])
+    explained = run("explain", tmp_path / "run", *(f"m{i}" for i in range(len(names))))
+    assert all(f'"{name}" in [d{i}]' in explained.out for i, name in enumerate(names))
+
+
+def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
+    name = "ghost\x1b[2J\x9b31m\x07"
+    mention = arbo.Mention("m", "d", ((0, len(name)),), name)
+    Corpus.of([arbo.Document("d", name, (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
+    found = run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
+    explained = run("explain", tmp_path / "run", "m")
+    for shown in (found.out, explained.out):
+        assert "ghost\\x1b[2J\\x9b31m\\x07" in " ".join(shown.split())
+        assert not {"\x1b", "\x9b", "\x07"} & set(shown)

@@ -1,0 +1,104 @@
+"""`arbo evaluate` and `arbo explain`: the verbs that read runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_builders import linking, sample_files
+from conftest import Run
+
+import arbo
+from arbo.data.corpus import Corpus
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `sample_files`."""
+    return sample_files(tmp_path_factory.mktemp("files"))
+
+
+def test_seen_and_unseen(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "run")
+    train = ["--train", folder / "train.jsonl", "--format", "jsonl"]
+    scores = run("evaluate", tmp_path / "run", *train, "--json").json["linking"]
+    assert scores["seen"]["mentions"] > 0  # type: ignore[index]
+    assert scores["unseen"]["mentions"] > 0  # type: ignore[index]
+    total = scores["seen"]["mentions"] + scores["unseen"]["mentions"]  # type: ignore[index]
+    assert total == scores["mentions"]  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_runs_are_compared(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "linked")
+    run("discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "found")
+    runs = [tmp_path / "linked", tmp_path / "found"]
+    shown = run("evaluate", *runs, "--save", tmp_path / "table.md", "--save", tmp_path / "table.tex")
+    assert shown.code == 0
+    assert "against linked" in shown.out
+    assert "| ARI |" in (tmp_path / "table.md").read_text("utf-8")
+    assert "\\toprule" in (tmp_path / "table.tex").read_text("utf-8")
+    scores = run("evaluate", *runs, "--seed", 3, "--json").json
+    assert scores["systems"]["found"]["linking"] is None  # type: ignore[index]
+    assert scores["report"]["systems"]["found"]["ARI"]["against_first"]["p_value"] < 1  # type: ignore[index]
+    run("link", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "other")
+    other = run("evaluate", tmp_path / "linked", tmp_path / "other")
+    assert other.code == 2
+    assert "only results of the same documents compare" in other.err
+
+
+@pytest.mark.slow
+def test_curves_are_drawn(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder), "--out", tmp_path / "run")
+    assert run("evaluate", tmp_path / "run", "--plot", tmp_path / "nil.svg").code == 0
+    assert (tmp_path / "nil.svg").read_text("utf-8").startswith("<?xml")
+    tuned = run("tune", *linking(folder), "--out", tmp_path / "tuned.json", "--plot", tmp_path / "tuned.png")
+    assert tuned.code == 0
+    assert (tmp_path / "tuned.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("option", "file", "wrong"),
+    [
+        ("--save", "table.html", "ending must be one of .json"),
+        ("--plot", "curve.pdf", "ending must be one of .png"),
+        ("--save", "nowhere/table.md", "there is no folder"),
+        ("--save", "run/manifest.json", "would overwrite an input"),
+    ],
+)
+@pytest.mark.slow
+def test_outputs_are_checked_before_the_work(
+    run: Run, folder: Path, tmp_path: Path, option: str, file: str, wrong: str
+) -> None:
+    run("link", *linking(folder), "--out", tmp_path / "run")
+    outcome = run("evaluate", tmp_path / "run", option, tmp_path / file)
+    assert outcome.code == 2
+    assert wrong in outcome.err
+    assert outcome.out == ""
+    assert run("evaluate", tmp_path / "run").code == 0
+
+
+def test_a_curve_of_nothing_comes_after_the_table(run: Run, folder: Path, tmp_path: Path) -> None:
+    mention = arbo.Mention("m", "d", ((0, 9),), "RV Petrel", gold=("DS:0001",))
+    Corpus.of([arbo.Document("d", "RV Petrel", (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
+    run("link", tmp_path / "docs.jsonl", *linking(folder)[1:], "--out", tmp_path / "run")
+    outcome = run("evaluate", tmp_path / "run", "--plot", tmp_path / "nil.png")
+    assert outcome.code == 2
+    assert "accuracy" in outcome.out
+    assert "no mention is NIL in truth" in outcome.err
+
+
+def test_a_spoiled_run_is_3(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "run")
+    (tmp_path / "run" / "links.parquet").write_bytes(b"PAR1")
+    outcome = run("evaluate", tmp_path / "run")
+    assert outcome.code == 3
+    assert "links.parquet" in outcome.err
+
+
+def test_an_unknown_mention_is_2(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "run")
+    outcome = run("explain", tmp_path / "run", "nobody")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "'nobody'" in outcome.err
+    assert run("evaluate", tmp_path / "run", "--format", "jsonl").code == 2

@@ -1,0 +1,177 @@
+"""`arbo link` and `arbo discover`: what is written, what people see, what is told by the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_builders import linking, sample_files
+from conftest import Run
+
+import arbo
+from arbo.data.corpus import Corpus
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of `sample_files`."""
+    return sample_files(tmp_path_factory.mktemp("files"))
+
+
+def test_link_evaluate_explain(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    linked = run("link", *linking(folder), "--out", out, "--json")
+    assert linked.code == 0
+    documents, kb = arbo.load_sample()
+    result = arbo.Linker(kb).link(documents)
+    nil = sum(link.entity is None for link in result.links)
+    expected = {"mentions": len(result.links), "nil": nil, "linked": len(result.links) - nil, "run": str(out)}
+    assert linked.json.items() >= expected.items()
+    assert linked.json["discovered"] == len(result.discovered)
+    assert arbo.Result.load(out).link_table == result.link_table
+
+    scored = run("evaluate", out, "--json")
+    assert scored.code == 0
+    evaluation = result.evaluate()
+    assert scored.json == json.loads(json.dumps({**evaluation.as_dict(), "report": evaluation.report("run").as_dict()}))
+    assert scored.json["linking"]["accuracy"] == result.evaluate().linking.accuracy  # type: ignore[index,union-attr]
+    assert {"clustering", "coreference"} <= set(scored.json)
+    assert scored.err == ""
+
+    link = result.links[0]
+    explained = run("explain", out, link.mention.id)
+    assert str(result.explain(link)) in explained.out
+    both = run("explain", out, link.mention.id, result.links[1].mention.id, "--json")
+    assert [e["mention"] for e in both.json["explanations"]] == [  # type: ignore[attr-defined]
+        link.mention.id,
+        result.links[1].mention.id,
+    ]
+
+
+def test_text_for_people(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    linked = run("link", *linking(folder), "--out", out)
+    assert "linked" in linked.out
+    assert f"arbo evaluate {out}" in linked.out
+    scored = run("evaluate", out)
+    assert "accuracy" in scored.out
+    assert "CoNLL" in scored.out
+    assert "95% interval" in scored.out
+
+
+def test_notes_go_to_stderr(run: Run, folder: Path, tmp_path: Path) -> None:
+    linked = run("link", *linking(folder), "--out", tmp_path / "run", "--json")
+    assert "gold ids are not in the knowledge base" in linked.err
+    assert linked.json["mentions"] > 500  # type: ignore[operator]
+
+
+def test_discover(run: Run, folder: Path, tmp_path: Path) -> None:
+    found = run("discover", folder / "all.jsonl", "--format", "jsonl", "--out", tmp_path / "run", "--json")
+    assert found.code == 0
+    assert found.json["linked"] == 0
+    documents, _ = arbo.load_sample()
+    assert found.json["discovered"] == len(arbo.Linker().discover(documents).discovered)
+    scored = run("evaluate", tmp_path / "run", "--json")
+    assert scored.json["linking"] is None
+    assert scored.json["clustering"] is not None
+
+
+def test_types(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    run("link", *linking(folder), "--types", "Species", "--types", "Disease", "--out", out)
+    assert set(arbo.Result.load(out).mention_table["type"].to_pylist()) == {"Species", "Disease"}
+
+
+@pytest.mark.slow
+def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
+    job = ("link", *linking(folder), "--out", tmp_path / "run")
+    config = tmp_path / "encoder.json"
+    config.write_text('{"pooling": "median"}')
+    for options, code, told in (
+        (("--encoder", tmp_path / "nowhere"), 3, "nowhere"),
+        (("--encoder-config", config), 2, "name one with --encoder"),
+        (("--encoder", bert_folder, "--encoder-config", config), 3, "'median' is not one of cls, mean, mention"),
+        (("--search", "hnsw"), 2, "dense vectors"),
+        (("--encoder", "ngrams"), 2, "did you mean ngram?"),
+        (("--encoder", "MiniLM-L6-v2"), 2, "did you mean all-MiniLM-L6-v2?"),
+        (("--cache", tmp_path), 2, "name one with --encoder"),
+    ):
+        done = run(*job, *options)
+        assert done.code == code, done.err
+        assert told in " ".join(done.err.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
+    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache", "--search", "ivf")
+    linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
+    assert linked.code == 0
+    assert "ivf found 100.0% of the nearest entities" in " ".join(linked.err.split())
+    manifest = arbo.Result.load(tmp_path / "run").manifest
+    assert manifest["search"] == {"method": "ivf", "recall": {"entities": 1.0, "mentions": 1.0}}
+    assert manifest["config"]["search"] == "ivf"
+
+
+def test_a_first_stage_says_what_it_found(
+    run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clustering.comparison.CANDIDATES", 16)
+    config = tmp_path / "encoder.json"
+    config.write_text('{"pooling": "tokens"}')
+    model = ("--encoder", bert_folder, "--encoder-config", config)
+    linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
+    assert linked.code == 0
+    search = arbo.Result.load(tmp_path / "run").manifest["search"]
+    assert search["method"] == "exact"
+    for what in ("entities", "mentions"):
+        assert 0 < search["recall"][what] < 1
+        assert f"the first stage found {search['recall'][what]:.1%} of the nearest {what}" in " ".join(
+            linked.err.split()
+        )
+
+
+@pytest.mark.slow
+def test_a_dry_run_tells_and_does_nothing(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
+    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache")
+    for verb in (("link", *linking(folder)), ("discover", folder / "all.jsonl", "--format", "jsonl")):
+        for encoder in ((), model):
+            told = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run")
+            assert told.code == 0
+            assert "584 mentions" in told.out
+            assert "peak memory about" in told.out
+            assert ("texts to embed" in told.out) == bool(encoder)
+            counts = run(*verb, *encoder, "--out", tmp_path / "run", "--dry-run", "--json").json
+            assert counts["mentions"] == 584
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    for place in (tmp_path, tmp_path / "thesis.txt", tmp_path / "thesis.txt" / "run"):
+        outcome = run("link", "absent.jsonl", *linking(folder)[1:], "--out", place)
+        assert outcome.code == 2
+        assert str(tmp_path) in outcome.err
+    assert (tmp_path / "thesis.txt").read_text() == "precious"
+
+
+def test_documents_without_mentions(run: Run, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "docs.jsonl").write_text('{"id": "d", "text": "no mention"}\n')
+    for docs in ([tmp_path / "docs.jsonl", *linking(folder)[1:]],):
+        assert run("link", *docs, "--out", tmp_path / "run").code == 0
+    assert run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run").code == 0
+    assert run("evaluate", tmp_path / "run", "--json").json["clustering"] is None
+    assert "nothing to score" in run("evaluate", tmp_path / "run").out
+
+
+def test_ids_that_do_not_match_are_told_and_xrefs_mend_it(run: Run, tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("DOID:8", "marsh fever", xrefs=("MSH:D1",))])
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    mention = arbo.Mention("m", "d", ((0, 11),), "marsh fever", gold=("D1",))
+    Corpus.of([arbo.Document("d", "marsh fever", (mention,))]).to_jsonl(tmp_path / "docs.jsonl")
+    command = ["link", tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl"]
+    command += ["--kb-format", "jsonl", "--out", tmp_path / "run"]
+    assert "--kb-xrefs" in run(*command).err
+    assert "--kb-xrefs" not in run(*command, "--kb-xrefs", "MSH").err
+    assert run("evaluate", tmp_path / "run", "--json").json["linking"]["accuracy"] == 1  # type: ignore[index]
+    assert run(*command, "--kb-xrefs", "UMLS").code == 2
