@@ -22,7 +22,6 @@ from arbo.knowledge_base import KnowledgeBase
 from arbo.names import normalize_name
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
-from arbo.spans.evaluation import Scorer
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, preselect
@@ -54,8 +53,13 @@ class Finder(Protocol):
         """Propose mentions in the texts of documents, whatever mentions these have, by document."""
 
 
-class Reader(Scorer, Protocol):
+class Reader(Protocol):
     """Says of pairs of a text and an entity how surely the text names the entity, and in which of its words."""
+
+    def score(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
+        """Return a score for each pair, by the rows of its text and its entity; higher is surer."""
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
