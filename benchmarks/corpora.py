@@ -124,7 +124,7 @@ def discovery(minilm: arbo.DualEncoder) -> Iterator[tuple[str, Row]]:
         method = f"arbo (k={tuned.config.k}, {tuned.config.mention_threshold:.3f})"
         yield "discovery", {"vectors": name, "clustering": method, **_cluster_scores(truth, found)}
         if isinstance(encoder, arbo.DualEncoder):
-            size = max(range(2, 11), key=lambda size: _ari(_truth(dev), _hdbscan(encoder, dev, size)))
+            size = max(range(2, 11), key=lambda size: adjusted_rand_index(_truth(dev), _hdbscan(encoder, dev, size)))
             labels = _hdbscan(encoder, test, size)
             yield "discovery", {"vectors": name, "clustering": f"HDBSCAN ({size})", **_cluster_scores(truth, labels)}
 
@@ -142,13 +142,9 @@ def _hdbscan(encoder: arbo.DualEncoder, corpus: Corpus, size: int) -> np.ndarray
     return labels
 
 
-def _ari(truth: np.ndarray, labels: np.ndarray) -> float:
-    return adjusted_rand_index(truth, labels)
-
-
 def _cluster_scores(truth: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     scores = scores_from_counts(counts_from_contingency(Contingency.from_labels(truth, labels)))
-    return {"ari": _ari(truth, labels), "B-cubed": scores["b3"]["f1"], "CoNLL": scores["conll"]}
+    return {"ari": adjusted_rand_index(truth, labels), "B-cubed": scores["b3"]["f1"], "CoNLL": scores["conll"]}
 
 
 def main() -> None:

@@ -26,6 +26,8 @@ import importlib
 import math
 import os
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
@@ -158,30 +160,23 @@ def beside_scipy(raw: Raw, prefix: str, repeats: int) -> Figures:
     del entries
     lost = raw.n_edges - matrix.nnz
     assert lost <= raw.n_edges / 10_000, f"SciPy merges {lost} duplicate edges: the runs are not comparable"
-    best: dict[str, float] = {}
+    best = best_in_turns(raw, prefix, repeats, scipy=partial(minimum_spanning_tree, matrix))
+    figures = {f"{prefix}.{name}.seconds": s for name, s in best.items()}
+    return figures | {f"{prefix}.{method}.ratio_to_scipy": best[method] / best["scipy"] for method in METHODS}
+
+
+def best_in_turns(raw: Raw, prefix: str, repeats: int, **others: Callable[[], object]) -> Figures:
+    """Time others and each method in turns; best of the repeats."""
+    best: Figures = {}
     for _ in range(repeats):
-        spent = {"scipy": seconds(minimum_spanning_tree, matrix)[0]}
+        spent = {name: seconds(call)[0] for name, call in others.items()}
         partitions: dict[str, Partition] = {}
         for method in METHODS:
             spent[method], partitions[method] = seconds(link, raw, method)
         say(f"  {prefix}: " + ", ".join(f"{name} {s:.3f} s" for name, s in spent.items()))
         best = {name: min(s, best.get(name, math.inf)) for name, s in spent.items()}
         check_bottlenecks(partitions)
-    figures = {f"{prefix}.{name}.seconds": s for name, s in best.items()}
-    return figures | {f"{prefix}.{method}.ratio_to_scipy": best[method] / best["scipy"] for method in METHODS}
-
-
-def alone(raw: Raw, prefix: str, repeats: int) -> Figures:
-    """Time each method without SciPy; best of the repeats."""
-    best: dict[str, float] = {}
-    partitions: dict[str, Partition] = {}
-    for _ in range(repeats):
-        for method in METHODS:
-            spent, partitions[method] = seconds(link, raw, method)
-            say(f"  {prefix}: {method} {spent:.2f} s")
-            best[method] = min(spent, best.get(method, math.inf))
-    check_bottlenecks(partitions)
-    return {f"{prefix}.{method}.seconds": s for method, s in best.items()}
+    return best
 
 
 def merge_tree_times(raw: Raw, prefix: str) -> Figures:
@@ -260,7 +255,8 @@ def measure(quick: bool) -> Figures:
         return figures
     prefix = f"local.{_power(large)}"
     say(f"{prefix} (making the graph takes half a minute)")
-    figures |= alone(line_graph(large, ENTITY_EXTRA["local"]), prefix, repeats=2)
+    best = best_in_turns(line_graph(large, ENTITY_EXTRA["local"]), prefix, repeats=2)
+    figures |= {f"{prefix}.{method}.seconds": s for method, s in best.items()}
     for method in METHODS:
         times = [figures[f"local.{_power(n)}.{method}.seconds"] for n in (small, large)]
         figures[f"local.growth.{method}"] = math.log10(times[1] / times[0]) / math.log10(large / small)

@@ -1,8 +1,7 @@
 """Words that are spelt much like a name of an entity, found without any model.
 
-A baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), which calls it "particularly
-strong because [it is] provided with the target entity". It is a `arbo.spans.finding.Reader`. A pair is
-``(texts[text[i]], kb.entities[entity[i]])``.
+A baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), strong because it is told the
+entity. It is a `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]], kb.entities[entity[i]])``.
 """
 
 from __future__ import annotations
