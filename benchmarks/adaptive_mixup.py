@@ -21,13 +21,14 @@ beside this script).
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from report import record
+from library.cells import key
+from library.corpora import Data
+from library.results import Row, record
+from library.trainings import RECALL, Training, Trainings, columns, differences, means, options, recalls
 from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import CountVectorizer
-from trainings import KNOWN, Data, Training, Trainings, columns, differences, key, means, options, recalls
 
 import arbo
 from arbo.data.gold import RECALL_AT
@@ -85,10 +86,9 @@ PAIRS = [
     ("cosine random", "mean random"),
     *((f"{score} AMH", "DUAL AMH") for score in ("mean", "SOM")),
 ]
-RECALL = tuple(f"recall@{k}" for k in RECALL_AT)
 
 
-def bm25(data: Data, *, all_names: bool, k1: float = 1.2, b: float = 0.75) -> dict[str, Any]:
+def bm25(data: Data, *, all_names: bool, k1: float = 1.2, b: float = 0.75) -> Row:
     """Recall of BM25, an entity's document being its name, or all its names."""
     names = [" ".join((entity.name, *(entity.aliases if all_names else ()))) for entity in data.kb]
     inputs = [item for item in mention_inputs(data.test, expand_abbreviations=True) if item.mention.gold]
@@ -116,7 +116,7 @@ def record_all() -> None:
     rows = means(cells)
     corpora = dict.fromkeys(cell["corpus"] for cell in cells)
     baselines = [
-        {"corpus": corpus, "training": name, **bm25(Data.of(KNOWN[corpus]), all_names=all_names)}
+        {"corpus": corpus, "training": name, **bm25(Data.of(corpus), all_names=all_names)}
         for corpus in corpora
         for name, all_names in (("BM25", False), ("BM25, all names", True))
     ]
@@ -135,14 +135,12 @@ def record_all() -> None:
         "BM25": baselines,
         "against": differences(cells, PAIRS),
     }
-    record(
-        "adaptive_mixup", "python benchmarks/adaptive_mixup.py", figures, tables={k: v for k, v in tables.items() if v}
-    )
+    record("adaptive_mixup", figures, tables)
 
 
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
-    asked = options(__doc__ or "", TRAININGS.known, ["BC5CDR disease"], steps=100).parse_args()
+    asked = options(__doc__, TRAININGS.known, ["BC5CDR disease"], steps=100).parse_args()
     corpora = asked.corpus or ["BC5CDR disease"]
     if not asked.record:
         TRAININGS.fill(corpora, asked.training or list(TRAININGS.known), asked.seeds, asked.steps)

@@ -31,109 +31,32 @@ beside this script).
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
-from corpora import CACHE, JOBS
-from report import record
-from trainings import (
-    PARTS,
-    Cell,
-    Cells,
-    Data,
-    Training,
-    Trainings,
-    columns,
-    differences,
-    hashed,
-    key,
-    means,
-    options,
-    parts,
-    recalls,
-)
+from library.cells import Cells, key
+from library.corpora import TRAINABLE, Data
+from library.medic import BASE, CORPORA, IN_BATCH, KNN, ONE_AN_ENTITY, STEPS, UNTRAINED, encoder_of, settings_of
+from library.medic import TRAININGS as MEDIC_STEPS
+from library.results import Figures, Row, record
+from library.trainings import PARTS, RECALL, Training, Trainings, columns, differences, means, options, parts, recalls
 
 import arbo
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention
-from arbo.data.gold import RECALL_AT
-from arbo.progress import bars
-from arbo.training.presets import PRESETS
+from arbo.evaluation import RECALL_AT
 from clustering import METHODS
 
-ONE_A_NAME = arbo.EncoderConfig()
-ONE_AN_ENTITY = replace(ONE_A_NAME, entity_view="whole")
-BASE = replace(
-    PRESETS["arboel"].training,
-    batch_size=16,
-    micro_batch=16,
-    learning_rate=5e-5,
-    n_negatives=4,
-    epochs=1000,
-    steps=250,
-)
 CONFIGS = {
-    "in-batch": replace(BASE, positives="entity", negatives="in-batch", loss="cross-entropy"),
-    "k-NN": replace(BASE, positives="entity", negatives="knn", loss="cross-entropy"),
+    "in-batch": IN_BATCH,
+    "k-NN": KNN,
     "arborescence": BASE,
     "1-NN": replace(BASE, positives="1nn"),
     "1-rand": replace(BASE, positives="1rand"),
     "arborescence, CE": replace(BASE, loss="cross-entropy"),
 }
-UNTRAINED = "untrained"
-MEDIC_STEPS = {
-    "aligned": replace(CONFIGS["in-batch"], batch_size=64, micro_batch=64, epochs=1, steps=200),
-    "trained": replace(CONFIGS["k-NN"], batch_size=32, micro_batch=32, epochs=1, steps=None),
-}
-KNOWN = {job.name: job for job in JOBS if job.name in ("NCBI disease", "BC5CDR disease") or "CRAFT" in job.name}
-STEPS = (UNTRAINED, *MEDIC_STEPS)
-MODELS = CACHE / "models"
-RECALL = tuple(f"recall@{k}" for k in RECALL_AT)
 ARI = ("ARI all", "ARI all/unseen", "ARI unseen only")
 
 
-def settings_of(cell: Cell) -> object:
-    """Tell what a step to MEDIC is made with."""
-    if cell["step"] == "aligned":
-        return ONE_AN_ENTITY, MEDIC_STEPS["aligned"]
-    if cell["step"] == "trained":
-        return settings_of({"step": "aligned"}), ONE_A_NAME, MEDIC_STEPS["trained"]
-    return ONE_A_NAME
-
-
-def medic_model(step: str, jobs: list[Data]) -> Path | str:
-    """Return the model of a step to MEDIC, made if it is not there; ``jobs``: NCBI disease and BC5CDR disease."""
-    if step == UNTRAINED:
-        return "all-MiniLM-L6-v2"
-    out, kb = MODELS / key("medic", step, hashed(settings_of({"step": step}))), jobs[0].kb
-    if not out.is_dir() and step == "aligned":
-        start = arbo.DualEncoder.from_pretrained(medic_model(UNTRAINED, jobs), ONE_AN_ENTITY)
-        own_names = arbo.KnowledgeBase(replace(entity, aliases=()) for entity in kb)
-        arbo.train(start, synonyms(kb), own_names, config=MEDIC_STEPS[step], out=out, announce=bars)
-    elif not out.is_dir():
-        start = arbo.DualEncoder.from_pretrained(medic_model("aligned", jobs), ONE_A_NAME, cache=CACHE)
-        documents = [document for data in jobs for document in data.train]
-        arbo.train(start, documents, kb, config=MEDIC_STEPS[step], out=out, announce=bars)
-    return out
-
-
-def synonyms(kb: arbo.KnowledgeBase) -> Corpus:
-    """Make a document of each alias: the mention is all of it."""
-
-    def documents() -> Iterator[Document]:
-        for entity in kb:
-            for place, alias in enumerate(dict.fromkeys(entity.aliases)):
-                id_ = f"{entity.id}/{place}"
-                if alias != entity.name:
-                    yield Document(id_, alias, (Mention(id_, id_, ((0, len(alias)),), alias, None, (entity.id,)),))
-
-    return Corpus(documents())
-
-
-def scores(data: Data, encoder: arbo.DualEncoder, *, discover: bool = True) -> dict[str, Any]:
+def scores(data: Data, encoder: arbo.DualEncoder, *, discover: bool = True) -> Row:
     """Score a model on the test part; what is chosen is chosen on dev."""
     config = arbo.LinkerConfig("independent", 8, None, None, candidates=max(RECALL_AT))
     tuned = arbo.Linker(data.kb, encoder, config).tune(data.dev)
@@ -161,7 +84,7 @@ def scores(data: Data, encoder: arbo.DualEncoder, *, discover: bool = True) -> d
     return found
 
 
-def scored(data: Data, encoder: arbo.DualEncoder, name: str) -> dict[str, Any]:
+def scored(data: Data, encoder: arbo.DualEncoder, name: str) -> Row:
     """Make a cell of a step to MEDIC."""
     return {"scores": scores(data, encoder, discover=False)}
 
@@ -171,7 +94,7 @@ TRAININGS = Trainings(
     {UNTRAINED: Training(ONE_AN_ENTITY)} | {name: Training(ONE_AN_ENTITY, config) for name, config in CONFIGS.items()},
     scores,
 )
-MEDIC = Cells("arborescence_training_medic", settings_of)
+MEDIC = Cells("arborescence_training_medic", lambda cell: settings_of(cell["step"]))
 
 
 def histogram(data: Data) -> dict[str, int]:
@@ -193,7 +116,7 @@ def record_all() -> None:
         {name: value for name, value in {**cell, **cell["scores"]}.items() if name != "scores"}
         for cell in sorted(MEDIC.read(), key=lambda cell: (cell["corpus"], STEPS.index(cell["step"]), cell["names"]))
     ]
-    figures = {}
+    figures: Figures = {}
     for corpus in dict.fromkeys(row["corpus"] for row in medic):
         own = [row for row in medic if row["corpus"] == corpus]
         _, figures[key(corpus, "accuracy")] = max((row[f"{m} dev"], row[m]) for row in own for m in METHODS)
@@ -201,7 +124,7 @@ def record_all() -> None:
     for row in rows:
         whose = row["corpus"], row["training"], row["steps"]
         figures |= {key(*whose, name): row[name] for name in (*RECALL, *METHODS, *ARI)}
-    sizes = [{"corpus": job.name, **histogram(Data.of(job))} for job in JOBS if job.name in KNOWN]
+    sizes = [{"corpus": name, **histogram(Data.of(name))} for name in TRAINABLE if name != "Disease Ontology"]
     settings = [
         {"training": name, **{field: str(value) for field, value in asdict(config).items()}}
         for name, config in (CONFIGS | MEDIC_STEPS).items()
@@ -217,13 +140,12 @@ def record_all() -> None:
         "steps to MEDIC": columns(medic, (*RECALL, *METHODS, "independent seen", "independent unseen")),
         "settings": settings,
     }
-    made = {title: rows for title, rows in tables.items() if rows}
-    record("arborescence_training", "python benchmarks/arborescence_training.py", figures, tables=made)
+    record("arborescence_training", figures, tables)
 
 
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
-    parser = options(__doc__ or "", TRAININGS.known, ["CRAFT CL"], steps=250)
+    parser = options(__doc__, TRAININGS.known, ["CRAFT CL"], steps=250)
     parser.add_argument("--part", choices=["trainings", "medic"], help="default: both")
     asked = parser.parse_args()
     if asked.part != "trainings" and not asked.record:
@@ -235,10 +157,9 @@ def main() -> None:
 
 def fill_medic() -> None:
     """Make the cells of the steps to MEDIC."""
-    data = {name: Data.of(KNOWN[name]) for name in ("NCBI disease", "BC5CDR disease")}
+    data = {name: Data.of(name) for name in CORPORA}
     for step in STEPS:
-        model = medic_model(step, list(data.values()))
-        encoder = arbo.DualEncoder.from_pretrained(model, ONE_A_NAME, cache=CACHE)
+        encoder = encoder_of(step, data)
         for corpus, own in data.items():
             for names, kb in (("KB", own.kb), ("KB and training", own.kb.with_names_of(own.train))):
                 cell = {"corpus": corpus, "step": step, "names": names}

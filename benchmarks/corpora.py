@@ -20,88 +20,31 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 that ARBO_CACHE names (default: `.cache` beside this script), so that a second run embeds nothing.
 """
 
-import os
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from report import ROOT, record
+from library.cells import key
+from library.corpora import JOBS, Job
+from library.folders import CACHE, DATA
+from library.results import Figures, Row, Tables, collected_rows, record
 from sklearn.cluster import HDBSCAN
 
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.encoder import Encoder
-from arbo.linking.description import describe
-from arbo.readers import read_documents, read_knowledge_base
-from arbo.results.result import Result
-from arbo.retrieval.retrieval import Retrieval
+from arbo.readers import read_documents
+from arbo.result import Result, describe
+from arbo.retrieval import Retrieval, mention_inputs
 from clustering import METHODS, partition
 from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts
 
-DATA = Path(os.environ.get("ARBO_DATA", ROOT.parent / "shared" / "data"))
-CACHE = Path(os.environ.get("ARBO_CACHE", Path(__file__).parent / ".cache"))
 KS = (1, 2, 4, 8)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Documents to tune on, documents to test on, and what they are linked to."""
-
-    name: str
-    format: str
-    dev: str
-    test: str
-    types: str | None
-    kb: str
-    kb_format: str
-    xrefs: tuple[str, ...] = ()
-
-    def documents(self, path: str) -> Corpus:
-        """Read one part."""
-        return read_documents(DATA / path, self.format, types=self.types)
-
-    def knowledge_base(self) -> arbo.KnowledgeBase:
-        """Read what the mentions are linked to."""
-        kb = read_knowledge_base(DATA / self.kb, self.kb_format)
-        return kb.through_xrefs(*self.xrefs) if self.xrefs else kb
-
-
-def _craft(ontology: str) -> Job:
-    kb = f"craft/ontologies/{ontology}.obo.gz"
-    return Job(f"CRAFT {ontology}", "brat", "craft/train", "craft/dev", ontology, kb, "obo")
-
-
-BC5CDR = ("pubtator", "bc5cdr/CDR_DevelopmentSet.PubTator.txt", "bc5cdr/CDR_TestSet.PubTator.txt", "Disease")
-MEDIC = ("medic/medic_06Jul2012.txt", "medic")
-JOBS = (
-    Job(
-        "NCBI disease",
-        "pubtator",
-        "ncbi_disease/NCBIdevelopset_corpus.txt",
-        "ncbi_disease/NCBItestset_corpus.txt",
-        None,
-        *MEDIC,
-    ),
-    Job("BC5CDR disease", *BC5CDR, *MEDIC),
-    *map(_craft, ("UBERON", "CL", "SO", "MOP")),
-    Job(
-        "GSC+",
-        "gsc",
-        "gsc_plus/GSCplus_dev_gold.tsv",
-        "gsc_plus/GSCplus_test_gold.tsv",
-        None,
-        "gsc_plus/hp_2013-11-30.obo.gz",
-        "obo",
-    ),
-    Job("Disease Ontology", *BC5CDR, "disease_ontology/HumanDO_2015-11-11.obo.gz", "obo", ("MSH",)),
-)
-
-
-def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str, dict[str, Any]]]:
+def linking(job: Job, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str, Row]]:
     """Rows of the tables ``linking`` and ``differ``, and the headline row of the default configuration."""
     kb = job.knowledge_base()
     test = job.documents(job.test)
@@ -160,7 +103,7 @@ def _differences(results: dict[str, Result]) -> dict[str, int]:
     return {"mentions": len(gold), "differ": len(differ), **right}
 
 
-def discovery(minilm: arbo.DualEncoder) -> Iterator[tuple[str, dict[str, Any]]]:
+def discovery(minilm: arbo.DualEncoder) -> Iterator[tuple[str, Row]]:
     """Rows of the table ``discovery``."""
     dev, test = (read_documents(DATA / f"ecbplus/ECB_{part}_corpus.txt", "ecbplus") for part in ("Dev", "Test"))
     truth = _truth(test)
@@ -182,7 +125,7 @@ def discovery(minilm: arbo.DualEncoder) -> Iterator[tuple[str, dict[str, Any]]]:
         method = f"arbo (k={tuned.config.k}, {tuned.config.mention_threshold:.3f})"
         yield "discovery", {"vectors": name, "clustering": method, **_cluster_scores(truth, found)}
         if isinstance(encoder, arbo.DualEncoder):
-            size = max(range(2, 11), key=lambda size: _ari(_truth(dev), _hdbscan(encoder, dev, size)))
+            size = max(range(2, 11), key=lambda size: adjusted_rand_index(_truth(dev), _hdbscan(encoder, dev, size)))
             labels = _hdbscan(encoder, test, size)
             yield "discovery", {"vectors": name, "clustering": f"HDBSCAN ({size})", **_cluster_scores(truth, labels)}
 
@@ -194,51 +137,42 @@ def _truth(corpus: Corpus) -> np.ndarray:
 
 def _hdbscan(encoder: arbo.DualEncoder, corpus: Corpus, size: int) -> np.ndarray:
     vectors = encoder.encode_mentions(mention_inputs(corpus, expand_abbreviations=False)).normalized()
-    labels = HDBSCAN(min_cluster_size=size, copy=True).fit_predict(vectors.matrix[vectors.row])
+    labels: np.ndarray = HDBSCAN(min_cluster_size=size, copy=True).fit_predict(vectors.matrix[vectors.row])
     noise = labels < 0
     labels[noise] = labels.max() + 1 + np.arange(noise.sum())
     return labels
 
 
-def _ari(truth: np.ndarray, labels: np.ndarray) -> float:
-    return adjusted_rand_index(truth, labels)
-
-
 def _cluster_scores(truth: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     scores = scores_from_counts(counts_from_contingency(Contingency.from_labels(truth, labels)))
-    return {"ari": _ari(truth, labels), "B-cubed": scores["b3"]["f1"], "CoNLL": scores["conll"]}
+    return {"ari": adjusted_rand_index(truth, labels), "B-cubed": scores["b3"]["f1"], "CoNLL": scores["conll"]}
 
 
 def main() -> None:
     """Measure everything and record it."""
     minilm = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", cache=CACHE)
-    tables: dict[str, list[dict[str, Any]]] = {"linking": [], "differ": [], "discovery": []}
-    for job in JOBS:
+    tables: Tables = {"linking": [], "differ": [], "discovery": []}
+    for job in JOBS.values():
         for name, encoder in (("ngram", arbo.NgramEncoder()), ("minilm", minilm)):
-            for table, row in linking(job, name, encoder):
-                tables[table].append(row)
-                print(table, *row.values(), file=sys.stderr)
-    for table, row in discovery(minilm):
-        tables[table].append(row)
-        print(table, *row.values(), file=sys.stderr)
-    record("corpora", "python benchmarks/corpora.py", _headlines(tables), tables=tables)
+            collected_rows(tables, linking(job, name, encoder))
+    collected_rows(tables, discovery(minilm))
+    record("corpora", _headlines(tables), tables)
 
 
-def _headlines(tables: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
+def _headlines(tables: Tables) -> Figures:
     """Figures that have a target, or are worth seeing at once."""
-    figures: dict[str, float] = {}
+    figures: Figures = {}
     for row in tables["linking"]:
         if row["method"] == "arborescence":
-            key = f"{row['corpus']}.{row['encoder']}".lower().replace(" ", "_")
-            figures[f"{key}.best_accuracy"] = max(row["accuracy"], figures.get(f"{key}.best_accuracy", 0))
+            name = key(row["corpus"], row["encoder"], "best accuracy")
+            figures[name] = max(row["accuracy"], figures.get(name, 0))
     for row in tables["discovery"]:
         kind = "hdbscan" if "HDBSCAN" in row["clustering"] else "same_string" if not row["vectors"] else "arbo"
-        key = f"ecbplus.{row['vectors'] or 'text'}.{kind}.ari"
-        figures[key.replace(" ", "_")] = row["ari"]
+        figures[key("ecbplus", row["vectors"] or "text", kind, "ari")] = row["ari"]
     for thresholds in ("none", "default"):
         rows = [row for row in tables["differ"] if row["thresholds"] == thresholds]
         for column in ("mentions", "differ", "arborescence right", "minimax right"):
-            figures[f"differ.{thresholds}.{column.replace(' ', '_')}"] = sum(row[column] for row in rows)
+            figures[key("differ", thresholds, column)] = sum(row[column] for row in rows)
     return figures
 
 

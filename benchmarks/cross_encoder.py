@@ -28,18 +28,20 @@ Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder th
 beside this script).
 """
 
-import argparse
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from arborescence_training import ONE_A_NAME, UNTRAINED, medic_model
-from report import record
-from trainings import CACHE, KNOWN, Cell, Cells, Data, even, key, means
+from library.cells import Cell, Cells, key
+from library.command import parser_of
+from library.corpora import Data
+from library.folders import MODELS
+from library.medic import CORPORA, UNTRAINED, encoder_of
+from library.results import Figures, Row, record
+from library.timing import seconds
+from library.trainings import means
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -53,7 +55,6 @@ from arbo.retrieval.early_exit import margins, skipping
 from arbo.retrieval.reranking import rerank
 from clustering import METHODS, partition
 
-CORPORA = ("NCBI disease", "BC5CDR disease")
 CANDIDATES = 8
 MOST_DOCUMENTS = 200
 """Of a test part, where trainings are compared."""
@@ -78,6 +79,7 @@ MEDIC: dict[str, tuple[arbo.CrossEncoderConfig, tuple[float, ...]]] = {
     "names alone, weight tuned": (ADDED, (20.0, 40.0, 80.0, 160.0, 320.0)),
 }
 """What is read, and the weights of the first stage's similarity that are tried once it is trained."""
+FIGURES = ("first stage", "all read", "early exit", "read", "all read, per second", "early exit, per second")
 UNSURE = 0.12
 """The smallest margin of a mention that is not trained on."""
 
@@ -95,9 +97,12 @@ class Jobs:
 
     def stage(self, step: str, kb: arbo.KnowledgeBase | None = None) -> arbo.Linker:
         """Return a first stage."""
-        model = medic_model(step, list(self.data.values()))
-        encoder = arbo.DualEncoder.from_pretrained(model, ONE_A_NAME, cache=CACHE)
-        return arbo.Linker(self.kb if kb is None else kb, encoder, announce=bars)
+        return arbo.Linker(self.kb if kb is None else kb, encoder_of(step, self.data), announce=bars)
+
+    @property
+    def train(self) -> list[Document]:
+        """The training parts of both."""
+        return joined(data.train for data in self.data.values())
 
 
 def joined(parts: Iterable[Iterable[Document]]) -> list[Document]:
@@ -114,24 +119,23 @@ def train(
     dev: Iterable[Document] | None = None,
 ) -> arbo.CrossEncoder:
     """Train a cross-encoder on the candidates of a first stage, unless an interrupted cell has left it."""
-    out = CACHE / "models" / name
+    out = MODELS / name
     if out.is_dir():
         return arbo.CrossEncoder.from_pretrained(out)
     tower = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2").mention_tower
     start = arbo.CrossEncoder.of(tower, reads).with_markers()
-    (CACHE / "models").mkdir(parents=True, exist_ok=True)
+    MODELS.mkdir(parents=True, exist_ok=True)
     return arbo.train_reranker(start, first, documents, dev=dev, config=config, out=out)
 
 
 # Do better candidates make a better re-ranker?
 
 
-def compared(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
+def compared(jobs: Jobs, cell: Cell, name: str) -> Row:
     """Train on the candidates of one stage, and choose among those of both."""
     whose, config = training_of(cell)
-    documents = joined(data.train for data in jobs.data.values())
-    model = train(READS, config, jobs.stage(whose), documents, name)
-    scores: dict[str, float] = {}
+    model = train(READS, config, jobs.stage(whose), jobs.train, name)
+    scores: Figures = {}
     for corpus, data in jobs.data.items():
         test = data.test[:MOST_DOCUMENTS]
         gold = Gold.of(test, data.kb).entities
@@ -146,7 +150,7 @@ def compared(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
             if setting == OWN:
                 scores |= {f"{corpus} seen": score.seen.accuracy, f"{corpus} unseen": score.unseen.accuracy}
                 scores |= {f"{corpus} normalised": score.accuracy_normalized or 0.0}
-    shutil.rmtree(CACHE / "models" / name)
+    shutil.rmtree(MODELS / name)
     return {"scores": scores}
 
 
@@ -174,7 +178,7 @@ def limited(reranked: arbo.Candidates, candidates: arbo.Candidates) -> arbo.Cand
     return replace(reranked, entities=entities.astype(np.int32), scores=scores)
 
 
-def retrieved(jobs: Jobs) -> Iterator[dict[str, Any]]:
+def retrieved(jobs: Jobs) -> Iterator[Row]:
     """Tell how good the candidates are."""
     for corpus, data in jobs.data.items():
         for first in FIRST:
@@ -195,9 +199,9 @@ def unsure(first: arbo.Linker, documents: Corpus) -> Corpus:
     )
 
 
-def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
+def medic(jobs: Jobs, cell: Cell, name: str) -> Row:
     """Train on the development part, and test."""
-    base = jobs.kb.with_names_of(joined(data.train for data in jobs.data.values()))
+    base = jobs.kb.with_names_of(jobs.train)
     first = jobs.stage("aligned", base)
     parts = [(data.dev[: len(data.dev) * 4 // 5], data.dev[len(data.dev) * 4 // 5 :]) for data in jobs.data.values()]
     learnt, held = (Corpus(joined(part)) for part in zip(*parts, strict=True))
@@ -211,34 +215,34 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> dict[str, Any]:
     if tried:
         model = with_weight(model, max(tried, key=lambda weight: tried[weight]))
     after = rerank(model, before, held, base, announce=bars)
-    spared = skipping(before, after, Gold.of(held, base).entities)
-    rows = []
-    for names in ("training", "training and development"):
-        parts_named = joined(data.train for data in jobs.data.values())
-        if names != "training":
-            parts_named += joined(data.dev for data in jobs.data.values())
-        kb = jobs.kb.with_names_of(parts_named)
+    spared = skipping(before, after, gold_rows(held, base))
+    rows = list(tested(jobs, model, spared.margin))
+    partitions = list(by_method(jobs, first, model, base))
+    shutil.rmtree(MODELS / name)
+    return {"rows": rows, "partitions": partitions, "skipping": spared._asdict(), "tried": list(tried.items())}
+
+
+def tested(jobs: Jobs, model: arbo.CrossEncoder, margin: float | None) -> Iterator[Row]:
+    """Re-rank both test parts, with the names of the training documents, and with those of development too."""
+    dev = joined(data.dev for data in jobs.data.values())
+    for names, documents in (("training", jobs.train), ("training and development", jobs.train + dev)):
+        kb = jobs.kb.with_names_of(documents)
         stage = jobs.stage("aligned", kb)
         for corpus, data in jobs.data.items():
             found = stage.candidates(data.test, k=CANDIDATES)
             row = {"corpus": corpus, "names": names, "first stage": found.evaluate(data.test, kb).accuracy}
             read_all = names == "training" and corpus == CORPORA[0]
-            ways = {"early exit": spared.margin} | ({"all read": None} if read_all else {})
-            for how, margin in ways.items():
-                begin = time.perf_counter()
-                chosen = rerank(model, found, data.test, kb, skip_margin=margin)
-                seconds = time.perf_counter() - begin
+            ways = {"early exit": margin} | ({"all read": None} if read_all else {})
+            for how, limit in ways.items():
+                spent, chosen = seconds(rerank, model, found, data.test, kb, skip_margin=limit)
                 score = chosen.evaluate(data.test, kb, train=data.train)
                 assert score.seen is not None
                 assert score.unseen is not None
-                row |= {how: score.accuracy, f"{how}, per second": len(found) / seconds}
+                row |= {how: score.accuracy, f"{how}, per second": len(found) / spent}
                 if how == "early exit":
                     row |= {"seen": score.seen.accuracy, "unseen": score.unseen.accuracy}
-            read = float(np.mean(margins(found.scores) < (np.inf if spared.margin is None else spared.margin)))
-            rows.append(row | {"read": read})
-    partitions = list(by_method(jobs, first, model, base))
-    shutil.rmtree(CACHE / "models" / name)
-    return {"rows": rows, "partitions": partitions, "skipping": spared._asdict(), "tried": list(tried.items())}
+            read = float(np.mean(margins(found.scores) < (np.inf if margin is None else margin)))
+            yield row | {"read": read}
 
 
 def with_weight(model: arbo.CrossEncoder, weight: float) -> arbo.CrossEncoder:
@@ -251,21 +255,19 @@ def medic_config(cell: Cell) -> arbo.RerankingConfig:
     return replace(CONFIG, epochs=cell["epochs"], seed=cell["seed"])
 
 
-def by_method(
-    jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo.KnowledgeBase
-) -> Iterator[dict[str, Any]]:
+def by_method(jobs: Jobs, first: arbo.Linker, model: arbo.CrossEncoder, kb: arbo.KnowledgeBase) -> Iterator[Row]:
     """Link NCBI disease with every method, by edges of the encoder, of the re-ranker, or of both."""
     test = jobs.data[CORPORA[0]].test
     config = LinkerConfig(k=8, entity_threshold=None, mention_threshold=None, candidates=CANDIDATES)
+    reranked = first.configured(config=config, reranker=model)
     whose = {
-        ("encoder", "encoder"): {},
-        ("cross-encoder", "encoder"): {"reranker": model},
-        ("cross-encoder", "cross-encoder"): {"reranker": model, "config": replace(config, rerank_mentions=True)},
+        ("encoder", "encoder"): first.configured(config=config),
+        ("cross-encoder", "encoder"): reranked,
+        ("cross-encoder", "cross-encoder"): reranked.configured(config=replace(config, rerank_mentions=True)),
     }
-    for (entity, mention), changes in whose.items():
-        linker = first.configured(**({"config": config} | changes))
+    for (entity, mention), linker in whose.items():
         retrieval = linker.retrieve(test, k=config.k, discover=False)
-        row: dict[str, Any] = {"corpus": CORPORA[0], "entity edges": entity, "mention edges": mention}
+        row: Row = {"corpus": CORPORA[0], "entity edges": entity, "mention edges": mention}
         for method in METHODS:
             clusters = partition(retrieval.graph(config.k), method, (np.inf, np.inf))
             linked = describe(test, kb, retrieval, clusters, linker.config).evaluate().linking
@@ -281,51 +283,54 @@ AIMS = Cells(
 )
 
 
-def record_all(jobs: Jobs) -> None:
-    """Record every cell that is there."""
+def compared_rows() -> list[Row]:
+    """Means over the seeds of every cell of the comparison that is there, a row a corpus."""
     order = list(TRAININGS)
     cells = sorted(CLAIMS.read(), key=lambda cell: (cell["steps"], order.index(cell["training"])))
     rows = means([cell | {"corpus": "both"} for cell in cells])
-    figures: dict[str, float] = {}
-    shown = []
-    for corpus in CORPORA:
-        for row in rows:
-            own = {name.removeprefix(f"{corpus} "): value for name, value in row.items() if name.startswith(corpus)}
-            shown.append({name: row[name] for name in ("training", "steps", "seeds")} | {"corpus": corpus} | own)
-            figures |= {key(corpus, row["training"], row["steps"], name): value for name, value in own.items()}
-    reached = []
-    partitions = []
+    return [
+        {name: row[name] for name in ("training", "steps", "seeds")}
+        | {"corpus": corpus}
+        | {name.removeprefix(f"{corpus} "): value for name, value in row.items() if name.startswith(corpus)}
+        for corpus in CORPORA
+        for row in rows
+    ]
+
+
+def record_all(jobs: Jobs) -> None:
+    """Record every cell that is there."""
+    shown = compared_rows()
+    whose = ("training", "steps", "seeds", "corpus")
+    figures: Figures = {
+        key(row["corpus"], row["training"], row["steps"], name): value
+        for row in shown
+        for name, value in row.items()
+        if name not in whose
+    }
+    reached: list[Row] = []
+    partitions: list[Row] = []
     # The best on the development part comes last, and is what the corpus's own figure tells.
     for cell in sorted(AIMS.read(), key=lambda cell: cell["skipping"]["accuracy"]):
-        whose = {"training": cell["training"], "epochs": cell["epochs"]}
-        reached += [whose | row for row in cell["rows"]]
-        partitions += [whose | row for row in cell["partitions"]]
+        of = {"training": cell["training"], "epochs": cell["epochs"]}
+        reached += [of | row for row in cell["rows"]]
+        partitions += [of | row for row in cell["partitions"]]
         for row in cell["rows"]:
             name = key(row["corpus"], cell["training"], row["names"])
-            shown_of = (
-                "first stage",
-                "all read",
-                "early exit",
-                "read",
-                "all read, per second",
-                "early exit, per second",
-            )
             if row["names"] != "training":
                 figures[key(row["corpus"], "accuracy")] = row["early exit"]
-            figures |= {f"{name}.{key(how)}": row[how] for how in shown_of if how in row}
+            figures |= {f"{name}.{key(how)}": row[how] for how in FIGURES if how in row}
     tables = {
         "candidates": list(retrieved(jobs)),
         "re-ranking": shown,
-        "MEDIC": even(reached),
+        "MEDIC": reached,
         "partition": partitions,
     }
-    made = {title: table for title, table in tables.items() if table}
-    record("cross_encoder", "python benchmarks/cross_encoder.py", figures, tables=made)
+    record("cross_encoder", figures, tables)
 
 
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser = parser_of(__doc__)
     parser.add_argument("--part", choices=["claims", "medic"], help="default: both")
     parser.add_argument("--training", action="append", choices=[*TRAININGS, *MEDIC], help="default: all")
     parser.add_argument("--seeds", type=int, default=1)
@@ -333,7 +338,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1, help="of the trainings for MEDIC")
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     asked = parser.parse_args()
-    jobs = Jobs({corpus: Data.of(KNOWN[corpus]) for corpus in CORPORA})
+    jobs = Jobs({corpus: Data.of(corpus) for corpus in CORPORA})
     for seed in range(0 if asked.record else asked.seeds):
         for training in TRAININGS:
             if asked.part != "medic" and training in (asked.training or TRAININGS):

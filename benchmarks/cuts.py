@@ -12,15 +12,14 @@ hundred; cutting the tree is not counted. At these cuts both must agree.
 Best of three. `--quick` measures 10^5 leaves instead of 10^6, prints the figures and leaves the results alone.
 """
 
-import argparse
-import json
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
-from metrics import Figures, Labels, best_of_three, say, zipf_labels
-from report import record
+from library.command import measure_or_try
+from library.labels import Labels, zipf_labels
+from library.results import Figures, say
+from library.timing import best_of_three, seconds
 from sklearn.metrics import adjusted_rand_score
 
 from clustering import Graph, MergeTree, merge_tree
@@ -40,8 +39,9 @@ def tree_of(clusters: Labels, seed: int = 0) -> MergeTree:
     return merge_tree(Graph.from_edges(*ends, height, n_entities=0, n_nodes=len(clusters)))
 
 
-def measure(n_leaves: int) -> Figures:
+def measure(quick: bool) -> Figures:
     """Run everything."""
+    n_leaves = 10**5 if quick else 10**6
     size = f"1e{round(math.log10(n_leaves))}"
     key, clusters = zipf_labels(n_leaves)
     tree = tree_of(clusters)
@@ -58,9 +58,8 @@ def beside_scikit_learn(prefix: str, key: Labels, tree: MergeTree) -> Figures:
     theirs = 0.0
     for place in (len(cuts.threshold) // 4, len(cuts.threshold) // 2, 3 * len(cuts.threshold) // 4):
         labels = tree.cut(float(cuts.threshold[place]))
-        begin = time.perf_counter()
-        ari = adjusted_rand_score(key, labels)
-        theirs += (time.perf_counter() - begin) / 3
+        spent, ari = seconds(adjusted_rand_score, key, labels)
+        theirs += spent / 3
         assert math.isclose(cuts.ari[place], ari, abs_tol=1e-12), (cuts.ari[place], ari)
     say(f"  {prefix}: all cuts {ours:.3f} s, purity {purity:.3f} s, one ARI of scikit-learn {theirs:.3f} s")
     return {
@@ -72,14 +71,5 @@ def beside_scikit_learn(prefix: str, key: Labels, tree: MergeTree) -> Figures:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="10^5 leaves, results left alone")
-    if parser.parse_args().quick:
-        print(json.dumps(measure(10**5), indent=2))
-    else:
-        say(f"wrote {record('cuts', 'python benchmarks/cuts.py', measure(10**6)).name}")
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_try("cuts", __doc__, "10^5 leaves", measure)

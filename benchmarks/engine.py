@@ -22,34 +22,28 @@ is not linked, or where the bottlenecks of the methods contradict their definiti
 `--quick` measures 10^4 and 10^5 mentions, prints the figures and leaves the results alone.
 """
 
-import argparse
 import importlib
-import json
 import math
 import os
-import re
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
-from report import record
+from library.command import measure_or_try
+from library.results import Figures, say
+from library.timing import in_process, resident, seconds
 
 if TYPE_CHECKING:
-    from clustering import MergeTree, Method, Partition
+    from clustering import Graph, MergeTree, Method, Partition
 
 METHODS: tuple["Method", ...] = ("arborescence", "minimax", "undirected", "independent")
 N_NEIGHBORS, REACH, N_TINY = 8, 20, 200
 ENTITY_EXTRA = {"local": 0.3, "unpruned": 3.3}
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Figures = dict[str, float]
 
 
 class Raw(NamedTuple):
@@ -65,6 +59,12 @@ class Raw(NamedTuple):
     def n_edges(self) -> int:
         """Number of edges."""
         return len(self.source)
+
+    def graph(self) -> "Graph":
+        """Sort and prune, as every method does first."""
+        from clustering import Graph
+
+        return Graph.from_edges(self.source, self.target, self.weight, n_entities=self.n_entities, n_nodes=self.n_nodes)
 
 
 def line_graph(n_mentions: int, entity_extra: float, seed: int = 0) -> Raw:
@@ -109,19 +109,16 @@ def _distinct(rng: np.random.Generator, n_rows: int, n_places: int, n_values: in
 
 def link(raw: Raw, method: "Method") -> "Partition":
     """Do what is measured: from unsorted arrays to the finished partition."""
-    from clustering import Graph, partition
+    from clustering import partition
 
-    graph = Graph.from_edges(raw.source, raw.target, raw.weight, n_entities=raw.n_entities, n_nodes=raw.n_nodes)
-    return partition(graph, method)
+    return partition(raw.graph(), method)
 
 
 def build_tree(raw: Raw) -> "MergeTree":
     """Build the merge tree from unsorted arrays."""
-    from clustering import Graph, merge_tree
+    from clustering import merge_tree
 
-    return merge_tree(
-        Graph.from_edges(raw.source, raw.target, raw.weight, n_entities=raw.n_entities, n_nodes=raw.n_nodes)
-    )
+    return merge_tree(raw.graph())
 
 
 def warm_up() -> None:
@@ -130,18 +127,6 @@ def warm_up() -> None:
     for method in METHODS:
         link(tiny, method)
     build_tree(tiny).cut(0.5)
-
-
-def seconds(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[float, T]:
-    """Time one call."""
-    begin = time.perf_counter()
-    value = call(*args, **kwargs)
-    return time.perf_counter() - begin, value
-
-
-def say(text: str) -> None:
-    """Tell a person what happens."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def check_bottlenecks(partitions: dict[str, "Partition"]) -> None:
@@ -175,30 +160,23 @@ def beside_scipy(raw: Raw, prefix: str, repeats: int) -> Figures:
     del entries
     lost = raw.n_edges - matrix.nnz
     assert lost <= raw.n_edges / 10_000, f"SciPy merges {lost} duplicate edges: the runs are not comparable"
-    best: dict[str, float] = {}
+    best = best_in_turns(raw, prefix, repeats, scipy=partial(minimum_spanning_tree, matrix))
+    figures = {f"{prefix}.{name}.seconds": s for name, s in best.items()}
+    return figures | {f"{prefix}.{method}.ratio_to_scipy": best[method] / best["scipy"] for method in METHODS}
+
+
+def best_in_turns(raw: Raw, prefix: str, repeats: int, **others: Callable[[], object]) -> Figures:
+    """Time others and each method in turns; best of the repeats."""
+    best: Figures = {}
     for _ in range(repeats):
-        spent = {"scipy": seconds(minimum_spanning_tree, matrix)[0]}
+        spent = {name: seconds(call)[0] for name, call in others.items()}
         partitions: dict[str, Partition] = {}
         for method in METHODS:
             spent[method], partitions[method] = seconds(link, raw, method)
         say(f"  {prefix}: " + ", ".join(f"{name} {s:.3f} s" for name, s in spent.items()))
         best = {name: min(s, best.get(name, math.inf)) for name, s in spent.items()}
         check_bottlenecks(partitions)
-    figures = {f"{prefix}.{name}.seconds": s for name, s in best.items()}
-    return figures | {f"{prefix}.{method}.ratio_to_scipy": best[method] / best["scipy"] for method in METHODS}
-
-
-def alone(raw: Raw, prefix: str, repeats: int) -> Figures:
-    """Time each method without SciPy; best of the repeats."""
-    best: dict[str, float] = {}
-    partitions: dict[str, Partition] = {}
-    for _ in range(repeats):
-        for method in METHODS:
-            spent, partitions[method] = seconds(link, raw, method)
-            say(f"  {prefix}: {method} {spent:.2f} s")
-            best[method] = min(spent, best.get(method, math.inf))
-    check_bottlenecks(partitions)
-    return {f"{prefix}.{method}.seconds": s for method, s in best.items()}
+    return best
 
 
 def merge_tree_times(raw: Raw, prefix: str) -> Figures:
@@ -215,7 +193,8 @@ def start_times() -> Figures:
     figures: Figures = {}
     with tempfile.TemporaryDirectory() as cache:
         for state in ("cold", "warm"):
-            said = _in_process("--only-start", environment={"NUMBA_CACHE_DIR": cache})
+            with patch.dict(os.environ, NUMBA_CACHE_DIR=cache):
+                said = in_process(only_start)
             figures |= {f"start.{state}.{name}_seconds": s for name, s in said.items()}
             say(f"  start, {state} cache: import {said['import']:.2f} s, kernels {said['kernels']:.2f} s")
     return figures
@@ -236,35 +215,20 @@ def memory(raw: Raw, prefix: str) -> Figures:
         for name in Raw._fields[:3]:
             np.save(Path(folder) / f"{name}.npy", getattr(raw, name))
         for method in METHODS:
-            sizes = [str(raw.n_entities), str(raw.n_nodes)]
-            said = _in_process("--only-memory", method, folder, *sizes, environment={})
-            figures[f"{prefix}.{method}.bytes_per_edge"] = said["extra"] / raw.n_edges
-            say(f"  {prefix}: {method} {said['extra'] / raw.n_edges:.1f} extra bytes an edge")
+            extra = in_process(only_memory, method, folder, raw.n_entities, raw.n_nodes) / raw.n_edges
+            figures[f"{prefix}.{method}.bytes_per_edge"] = extra
+            say(f"  {prefix}: {method} {extra:.1f} extra bytes an edge")
     return figures
 
 
-def only_memory(method: "Method", folder: str, n_entities: str, n_nodes: str) -> Figures:
-    """Measure the peak of this process during one partition; it has done nothing but load the edges."""
+def only_memory(method: "Method", folder: str, n_entities: int, n_nodes: int) -> int:
+    """Measure the extra bytes of this process during one partition; it has done nothing but load the edges."""
     warm_up()
     source, target, weight = (np.load(Path(folder) / f"{name}.npy") for name in Raw._fields[:3])
-    raw = Raw(source, target, weight, int(n_entities), int(n_nodes))
-    before = _resident("VmRSS")
+    raw = Raw(source, target, weight, n_entities, n_nodes)
+    before = resident("VmRSS")
     link(raw, method)
-    return {"extra": _resident("VmHWM") - before}
-
-
-def _resident(field: str) -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    found = re.search(rf"{field}:\s+(\d+) kB", status)
-    assert found, f"/proc/self/status does not tell {field}"
-    return int(found[1]) * 1024
-
-
-def _in_process(*arguments: str, environment: dict[str, str]) -> dict[str, float]:
-    command = [sys.executable, __file__, *arguments]
-    run = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True, check=True)
-    said: dict[str, float] = json.loads(run.stdout)
-    return said
+    return resident("VmHWM") - before
 
 
 def measure(quick: bool) -> Figures:
@@ -291,7 +255,8 @@ def measure(quick: bool) -> Figures:
         return figures
     prefix = f"local.{_power(large)}"
     say(f"{prefix} (making the graph takes half a minute)")
-    figures |= alone(line_graph(large, ENTITY_EXTRA["local"]), prefix, repeats=2)
+    best = best_in_turns(line_graph(large, ENTITY_EXTRA["local"]), prefix, repeats=2)
+    figures |= {f"{prefix}.{method}.seconds": s for method, s in best.items()}
     for method in METHODS:
         times = [figures[f"local.{_power(n)}.{method}.seconds"] for n in (small, large)]
         figures[f"local.growth.{method}"] = math.log10(times[1] / times[0]) / math.log10(large / small)
@@ -302,21 +267,5 @@ def _power(n: int) -> str:
     return f"1e{round(math.log10(n))}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="10^4 and 10^5 mentions only, results left alone")
-    parser.add_argument("--only-start", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--only-memory", nargs=4, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.only_start:
-        print(json.dumps(only_start()))
-    elif arguments.only_memory:
-        print(json.dumps(only_memory(*arguments.only_memory)))
-    elif arguments.quick:
-        print(json.dumps(measure(quick=True), indent=2))
-    else:
-        say(f"wrote {record('engine', 'python benchmarks/engine.py', measure(quick=False)).name}")
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_try("engine", __doc__, "10^4 and 10^5 mentions only", measure)

@@ -12,18 +12,18 @@ say.
 with their product. Figures are printed; they are recorded only on a GPU, with the full numbers.
 """
 
-import argparse
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 import torch
-from report import record
+from library.command import parser_of
+from library.results import Figures, record, say
+from library.timing import seconds
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -53,10 +53,12 @@ def save_model(folder: Path, *, tiny: bool) -> None:
     tokenizer = Tokenizer(models.WordPiece(pieces, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    size = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2} if tiny else {}
+    config = BertConfig(vocab_size=len(vocabulary))
+    if tiny:
+        config.update({"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2})
     torch.manual_seed(0)
-    BertModel(BertConfig(vocab_size=len(vocabulary), **size)).save_pretrained(folder)
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    BertModel(config).save_pretrained(folder)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)  # type: ignore[no-untyped-call]
 
 
 def words() -> list[str]:
@@ -93,7 +95,7 @@ def mention_inputs(n: int) -> list[MentionInput]:
     return inputs[:n]
 
 
-def measure(n_entities: int, n_mentions: int, device: str, *, tiny: bool) -> dict[str, float]:
+def measure(n_entities: int, n_mentions: int, device: str, *, tiny: bool) -> Figures:
     """Embed and search."""
     with tempfile.TemporaryDirectory() as folder:
         save_model(Path(folder), tiny=tiny)
@@ -101,26 +103,28 @@ def measure(n_entities: int, n_mentions: int, device: str, *, tiny: bool) -> dic
     kb, inputs = knowledge_base(n_entities), mention_inputs(n_mentions)
     scanner = torch_scanner(device)
     few = encoder.encode_mentions(inputs[:20])
+    assert isinstance(few, Vectors)
     nearest(few, few, 2, scanner=scanner)  # compiles the kernels, and starts the device
 
-    seconds: dict[str, float] = {}
-    entities = timed(seconds, "entities", lambda: encoder.encode_entities(kb))
-    mentions = timed(seconds, "mentions", lambda: encoder.encode_mentions(inputs))
-    found = timed(seconds, "search", lambda: nearest(mentions, entities, N_ENTITIES, scanner=scanner))
+    spent: Figures = {}
+    entities = timed(spent, "entities", lambda: encoder.encode_entities(kb))
+    mentions = timed(spent, "mentions", lambda: encoder.encode_mentions(inputs))
+    assert isinstance(entities, Vectors)
+    assert isinstance(mentions, Vectors)
+    found = timed(spent, "search", lambda: nearest(mentions, entities, N_ENTITIES, scanner=scanner))
     own = np.arange(n_mentions)
-    timed(seconds, "search", lambda: nearest(mentions, mentions, N_MENTIONS, self_ids=own, scanner=scanner))
+    timed(spent, "search", lambda: nearest(mentions, mentions, N_MENTIONS, self_ids=own, scanner=scanner))
     check(found, mentions, entities)
     assert "faiss" not in sys.modules
-    figures = {f"{what}.seconds": value for what, value in seconds.items()}
-    return {"entities": n_entities, "mentions": n_mentions, **figures, "seconds": sum(seconds.values())}
+    figures = {f"{what}.seconds": value for what, value in spent.items()}
+    return {"entities": n_entities, "mentions": n_mentions, **figures, "seconds": sum(spent.values())}
 
 
-def timed(seconds: dict[str, float], what: str, call: Callable[[], T]) -> T:
+def timed(spent: Figures, what: str, call: Callable[[], T]) -> T:
     """Add the seconds of a call, whose results are on the processor when it ends."""
-    begun = time.perf_counter()
-    value = call()
-    seconds[what] = seconds.get(what, 0) + time.perf_counter() - begun
-    print(f"{what} {seconds[what]:.1f} s", file=sys.stderr, flush=True)
+    own, value = seconds(call)
+    spent[what] = spent.get(what, 0) + own
+    say(f"{what} {spent[what]:.1f} s")
     return value
 
 
@@ -136,7 +140,7 @@ def check(found: Neighbors, mentions: Vectors, entities: Vectors) -> None:
 
 def main() -> None:
     """Measure everything; record it if all of it was measured, on a GPU."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--entities", type=int, default=ENTITIES, help="how many (default: %(default)s)")
     parser.add_argument("--mentions", type=int, default=MENTIONS, help="how many (default: %(default)s)")
     parser.add_argument("--device", default="cuda", help="of torch (default: %(default)s)")
@@ -147,7 +151,7 @@ def main() -> None:
     is_whole = (given.entities, given.mentions) == (ENTITIES, MENTIONS) and not given.tiny
     if is_whole and torch.device(given.device).type == "cuda":
         rows = [{"device": torch.cuda.get_device_name(given.device), "torch": torch.__version__}]
-        record("gpu_embed_search", "python benchmarks/gpu_embed_search.py", figures, tables={"device": rows})
+        record("gpu_embed_search", figures, {"device": rows})
 
 
 if __name__ == "__main__":

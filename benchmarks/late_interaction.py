@@ -15,17 +15,15 @@ the knowledge base lacks are left out.
 Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
-import argparse
 import json
-import time
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from corpora import JOBS
-from report import record
+from library.command import parser_of
+from library.corpora import JOBS
+from library.results import Figures, Row, Tables, record
+from library.timing import seconds
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
@@ -37,12 +35,11 @@ CANDIDATES = (16, 64, 256)
 AT = (1, 10)
 
 Bools = npt.NDArray[np.bool_]
-Tables = dict[str, list[dict[str, Any]]]
 
 
 def chosen(n_mentions: int, n_names: int, seed: int = 0) -> tuple[list[MentionInput], arbo.KnowledgeBase, Bools]:
     """Draw mentions and names, each as an entity; and which name is right for which mention."""
-    job = next(job for job in JOBS if job.name == "NCBI disease")
+    job = JOBS["NCBI disease"]
     kb = job.knowledge_base()
     rng = np.random.default_rng(seed)
     inputs = mention_inputs(job.documents(job.test), expand_abbreviations=True)
@@ -70,7 +67,7 @@ def accuracy(found: Neighbors, right: Bools) -> float:
     return float(right[np.arange(len(right)), found.ids[:, 0]].mean())
 
 
-def measure(n_mentions: int, n_names: int) -> tuple[Mapping[str, float], Tables]:
+def measure(n_mentions: int, n_names: int) -> tuple[Figures, Tables]:
     """Run every search on one sample."""
     inputs, things, right = chosen(n_mentions, n_names)
     encoder = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", arbo.EncoderConfig(pooling="tokens"))
@@ -79,29 +76,26 @@ def measure(n_mentions: int, n_names: int) -> tuple[Mapping[str, float], Tables]
     assert isinstance(corpus, TokenMatrices)
     queries, corpus = queries.normalized(), corpus.normalized()
     late_nearest(queries, corpus, 1, n_candidates=1)  # compiles the kernels
-    begin = time.perf_counter()
-    exact = late_nearest(queries, corpus, max(AT), n_candidates=None)
+    spent, exact = seconds(late_nearest, queries, corpus, max(AT), n_candidates=None)
     figures = {
         "mentions": len(queries),
         "names": len(corpus),
         "tokens_a_mention": len(queries.matrix) / (len(queries.indptr) - 1),
         "tokens_a_name": len(corpus.matrix) / (len(corpus.indptr) - 1),
-        "all.seconds": time.perf_counter() - begin,
+        "all.seconds": spent,
     }
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for metric in METRICS:
         reference = late_nearest(queries, corpus, max(AT), n_candidates=None, metric=metric)
         for n in CANDIDATES:
-            begin = time.perf_counter()
-            found = late_nearest(queries, corpus, max(AT), n_candidates=n, metric=metric)
-            seconds = time.perf_counter() - begin
+            spent, found = seconds(late_nearest, queries, corpus, max(AT), n_candidates=n, metric=metric)
             recall = {
                 f"recall_at_{k}": share_found(found.first(k).dissimilarity, reference.first(k).dissimilarity)
                 for k in AT
             }
-            rows.append({"metric": metric, "candidates": n, **recall, "seconds": seconds})
+            rows.append({"metric": metric, "candidates": n, **recall, "seconds": spent})
             if metric == "cosine":
-                figures |= {f"{n}.{key}": value for key, value in (recall | {"seconds": seconds}).items()}
+                figures |= {f"{n}.{key}": value for key, value in (recall | {"seconds": spent}).items()}
     ways = {
         "all tokens": exact,
         "words": late_nearest(words(queries), words(corpus), 1, n_candidates=None),
@@ -112,13 +106,12 @@ def measure(n_mentions: int, n_names: int) -> tuple[Mapping[str, float], Tables]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="60 mentions and 500 names, results left alone")
     if parser.parse_args().quick:
         print(json.dumps(measure(60, 500), indent=2))
     else:
-        figures, tables = measure(300, 5000)
-        record("late_interaction", "python benchmarks/late_interaction.py", figures, tables=tables)
+        record("late_interaction", *measure(300, 5000))
 
 
 if __name__ == "__main__":

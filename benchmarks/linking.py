@@ -18,47 +18,30 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 """
 
 import json
-import os
-import resource
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from report import ROOT, record
+from library.cells import key
+from library.corpora import JOBS, Data
+from library.results import collected, record
+from library.timing import run_arbo
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 import arbo
-from arbo.data.corpus import Corpus
-from arbo.data.inputs import MentionInput
-from arbo.readers import read_documents
+from arbo.documents import Corpus
+from arbo.encoders import MentionInput
 from clustering.vectors import Metric, Vectors
 
-DATA = Path(os.environ.get("ARBO_DATA", ROOT.parent / "shared" / "data"))
-MEDIC = DATA / "medic" / "medic_06Jul2012.txt"
-DISEASE_ONTOLOGY = DATA / "disease_ontology" / "HumanDO_2015-11-11.obo.gz"
-FILES = {
-    "ncbi_disease": ("ncbi_disease/NCBI{}set_corpus.txt", ("train", "develop", "test"), None),
-    "bc5cdr_disease": ("bc5cdr/CDR_{}Set.PubTator.txt", ("Training", "Development", "Test"), "Disease"),
-}
+CORPORA = ("NCBI disease", "BC5CDR disease")
 THRESHOLDS = (0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 
 
-def corpus(name: str, part: int) -> Corpus:
-    """Read one part (0 train, 1 dev, 2 test) of a data set."""
-    path, parts, types = FILES[name]
-    return read_documents(DATA / path.format(parts[part]), "pubtator", types=types)
-
-
-def quality(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
+def quality(data: Data, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     """Figures of one test part."""
-    test = corpus(name, 2)
-    scores = linker.link(test).evaluate()
+    scores = linker.link(data.test).evaluate()
     assert scores.linking is not None
     assert scores.nil is not None
     assert scores.clustering is not None
@@ -69,8 +52,8 @@ def quality(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     yield "nil_f1", scores.nil.f1
     yield "ari", scores.clustering["ari"]
 
-    tuned = linker.tune(corpus(name, 1))
-    scores = tuned.link(test).evaluate()
+    tuned = linker.tune(data.dev)
+    scores = tuned.link(data.test).evaluate()
     assert scores.linking is not None
     yield "tuned.accuracy", scores.linking.accuracy
     yield "tuned.k", tuned.config.k
@@ -81,9 +64,9 @@ class TfidfEncoder:
 
     metric: Metric = "cosine"
     threshold = (1.0, 1.0)
-    settings: Mapping[str, Any] = MappingProxyType({"encoder": "tfidf"})
 
     def __init__(self) -> None:
+        self.settings: dict[str, Any] = {"encoder": "tfidf"}
         self.vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(1, 3))
 
     def fit(self, names: Sequence[str]) -> "TfidfEncoder":
@@ -101,13 +84,12 @@ class TfidfEncoder:
         return Vectors.of(self.vectorizer.transform([mention.name for mention in mentions]))
 
 
-def encoders(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
+def encoders(dev: Corpus, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     """Accuracy of independent linking without thresholds on a dev part, by encoder."""
-    dev = corpus(name, 1)
     bare = arbo.LinkerConfig("independent", 0, None, None, expand_abbreviations=False)
     expanded = replace(bare, expand_abbreviations=True)
     tfidf = arbo.Linker(linker.kb, TfidfEncoder())
-    for key, chosen, config in (
+    for name, chosen, config in (
         ("tfidf", tfidf, bare),
         ("tfidf_expanded", tfidf, expanded),
         ("ngram", linker, bare),
@@ -115,7 +97,7 @@ def encoders(name: str, linker: arbo.Linker) -> Iterator[tuple[str, float]]:
     ):
         scores = chosen.configured(config=config).link(dev).evaluate()
         assert scores.linking is not None
-        yield f"{key}.accuracy", scores.linking.accuracy
+        yield f"{name}.accuracy", scores.linking.accuracy
 
 
 def thresholds(linker: arbo.Linker, train: Corpus) -> Iterator[tuple[str, float]]:
@@ -129,47 +111,32 @@ def thresholds(linker: arbo.Linker, train: Corpus) -> Iterator[tuple[str, float]
         yield f"threshold_{limit}.nil_f1", scores.nil.f1
 
 
-def disease_ontology() -> arbo.KnowledgeBase:
-    """Read the Disease Ontology, answering to MeSH ids."""
-    return arbo.KnowledgeBase.from_obo(DISEASE_ONTOLOGY).through_xrefs("MSH")
-
-
 def job() -> Iterator[tuple[str, float]]:
     """Time the command line on the BC5CDR test part, kernels cached."""
-    path, parts, _ = FILES["bc5cdr_disease"]
+    bc5cdr = JOBS["BC5CDR disease"]
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        command = [sys.executable, "-m", "arbo", "link", str(DATA / path.format(parts[2]))]
-        command += ["--format", "pubtator", "--types", "Disease", "--kb", str(MEDIC), "--kb-format", "medic"]
-        command += ["--out", str(run), "--json"]
-        seconds = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
-            seconds.append(time.perf_counter() - begun)
+        runs = [run_arbo(*bc5cdr.command(bc5cdr.test), "--out", str(run)) for _ in range(3)]
         stages = json.loads((run / "manifest.json").read_text("utf-8"))["seconds"]
-    yield "seconds", min(seconds)
-    yield "peak_memory_gb", resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
-    yield "partition_share", stages["partition"] / min(seconds)
+    seconds = min(ran.seconds for ran in runs)
+    yield "seconds", seconds
+    yield "peak_memory_gb", max(ran.peak for ran in runs) / 1.024e9  # as it was always counted: KiB by the million
+    yield "partition_share", stages["partition"] / seconds
 
 
 def main() -> None:
     """Measure everything and record it."""
-    figures: dict[str, float] = {}
-
-    def add(prefix: str, values: Iterator[tuple[str, float]]) -> None:
-        for key, value in values:
-            figures[f"{prefix}.{key}"] = value
-            print(f"{prefix}.{key} {value:.4g}", file=sys.stderr)
-
-    add("job", job())
-    linker = arbo.Linker(arbo.KnowledgeBase.from_medic(MEDIC))
-    for name in FILES:
-        add(name, quality(name, linker))
-        add(f"{name}_dev", encoders(name, linker))
-        add(f"{name}_train", thresholds(linker, corpus(name, 0)))
-    add("bc5cdr_do_train", thresholds(arbo.Linker(disease_ontology()), corpus("bc5cdr_disease", 0)))
-    record("linking", "python benchmarks/linking.py", figures)
+    figures = collected(job(), "job.")
+    linker: arbo.Linker | None = None
+    for name in CORPORA:
+        data, prefix = Data.of(name), key(name)
+        linker = linker or arbo.Linker(data.kb)  # both corpora are linked to MEDIC
+        figures |= collected(quality(data, linker), f"{prefix}.")
+        figures |= collected(encoders(data.dev, linker), f"{prefix}_dev.")
+        figures |= collected(thresholds(linker, data.train), f"{prefix}_train.")
+    data = Data.of("Disease Ontology")
+    figures |= collected(thresholds(arbo.Linker(data.kb), data.train), "bc5cdr_do_train.")
+    record("linking", figures)
 
 
 if __name__ == "__main__":

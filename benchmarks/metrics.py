@@ -19,39 +19,20 @@ Best of three. `--quick` measures 10^5 mentions instead of 10^6, prints the figu
 alone.
 """
 
-import argparse
-import json
 import math
-import sys
-import time
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
-from report import record
+from library.command import measure_or_try
+from library.labels import Labels, zipf_labels
+from library.results import Figures, say
+from library.timing import best_of_three, seconds
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
 from eval import Contingency, clustering_scores, counts_from_contingency
 from eval.coreference import METRICS, Metric
 from eval.labels import encode_labels
-
-P = ParamSpec("P")
-T = TypeVar("T")
-Labels = npt.NDArray[np.int64]
-Figures = dict[str, float]
-
-
-def zipf_labels(n_mentions: int, seed: int = 0) -> tuple[Labels, Labels]:
-    """Draw key and response of the first case."""
-    rng = np.random.default_rng(seed)
-    sizes = np.minimum(rng.zipf(2.1, n_mentions), 10_000)
-    key = rng.permutation(np.repeat(np.arange(n_mentions), sizes)[:n_mentions])
-    response = key.copy()
-    moved = np.flatnonzero(rng.random(n_mentions) < 0.2)
-    response[moved] = key[rng.integers(0, n_mentions, len(moved))]
-    return key, response
 
 
 def shuffled_labels(n_mentions: int, sizes: Sequence[int], seed: int = 0) -> tuple[Labels, Labels]:
@@ -62,21 +43,6 @@ def shuffled_labels(n_mentions: int, sizes: Sequence[int], seed: int = 0) -> tup
     moved = np.flatnonzero(rng.random(n_mentions) < 0.6)
     response[moved] = key[rng.permutation(moved)]
     return key, response
-
-
-def best_of_three(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[float, T]:
-    """Time the best of three calls."""
-    best = math.inf
-    for _ in range(3):
-        begin = time.perf_counter()
-        value = call(*args, **kwargs)
-        best = min(best, time.perf_counter() - begin)
-    return best, value
-
-
-def say(text: str) -> None:
-    """Tell a person what happens."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def from_labels(prefix: str, key: Labels, response: Labels) -> Figures:
@@ -133,9 +99,7 @@ def beside_dense(prefix: str, key: Labels, response: Labels) -> Figures:
     ours, counts = best_of_three(METRICS["ceafe"], table)
     theirs, total = best_of_three(ceaf_e_dense, table)
     assert math.isclose(counts[0], total, rel_tol=1e-9), (counts[0], total)
-    begin = time.perf_counter()
-    total = ceaf_e_pairs(key, response)
-    pairs = time.perf_counter() - begin
+    pairs, total = seconds(ceaf_e_pairs, key, response)
     assert math.isclose(counts[0], total, rel_tol=1e-9), (counts[0], total)
     say(f"  {prefix}: CEAF-e {ours:.4f} s, dense assignment {theirs:.3f} s, pairs of sets {pairs:.1f} s")
     return {
@@ -164,8 +128,9 @@ def _clusters(side: Labels) -> list[list[str]]:
     return list(clusters.values())
 
 
-def measure(n_mentions: int) -> Figures:
+def measure(quick: bool) -> Figures:
     """Run everything."""
+    n_mentions = 10**5 if quick else 10**6
     size = f"1e{round(math.log10(n_mentions))}"
     say("zipf")
     zipf = zipf_labels(n_mentions)
@@ -179,14 +144,5 @@ def measure(n_mentions: int) -> Figures:
     return figures | ceaf_alone(f"uneven.{size}", *shuffled_labels(n_mentions, range(3, 9)))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="10^5 mentions, results left alone")
-    if parser.parse_args().quick:
-        print(json.dumps(measure(10**5), indent=2))
-    else:
-        say(f"wrote {record('metrics', 'python benchmarks/metrics.py', measure(10**6)).name}")
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_try("metrics", __doc__, "10^5 mentions", measure)

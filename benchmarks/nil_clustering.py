@@ -32,18 +32,20 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 the untrained transformer to the n-grams.
 """
 
-import argparse
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from corpora import CACHE, DATA, JOBS
-from report import record
+from library.cells import key
+from library.command import parser_of
+from library.corpora import JOBS
+from library.folders import CACHE, DATA
+from library.nil import CANDIDATES, Bools, Gold, Ints, Part, by_threshold
+from library.results import Figures, Row, Tables, collected_rows, record
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -55,36 +57,14 @@ from arbo.readers import read_documents
 from arbo.readers.obo import read_obo_parents
 from arbo.retrieval.retrieval import Retrieval
 from clustering import Method, Partition, partition
-from eval import (
-    Line,
-    LinkingOutcomes,
-    Report,
-    adjusted_rand_index,
-    cluster_lines,
-    linking_outcomes,
-    nil_as_class,
-    nil_curve,
-    nil_scores,
-)
+from eval import Line, Report, adjusted_rand_index, cluster_lines, nil_scores
 
 INF = float("inf")
 KS = (1, 2, 4, 8)
-CANDIDATES = 64
 WAYS = ("threshold", "graph", "two limits", "both")
 CLUSTERING: tuple[Method, ...] = ("arborescence", "minimax")
 ORGAN = "UBERON:0000062"
 HIPE = ("de", "fi", "fr", "sv")
-
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Documents and what they are linked to."""
-
-    documents: Corpus
-    kb: arbo.KnowledgeBase
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,48 +108,28 @@ class Decided(NamedTuple):
         return np.where(self.is_nil, self.cluster, alone)
 
 
-class Gold(NamedTuple):
-    """What is true of each mention."""
+def f1(gold: Gold, decided: Decided) -> float:
+    """F1 of the NIL decisions."""
+    return nil_scores(gold.is_nil, decided.is_nil, annotated=gold.annotated).f1
 
-    annotated: Bools
-    is_nil: Bools
-    new: Ints
-    """class of a NIL mention with an id, -1 for every other mention"""
-    document: Ints
 
-    @classmethod
-    def of(cls, part: Part) -> "Gold":
-        """Read the annotations."""
-        number: dict[frozenset[str], int] = {}
-        rows = []
-        for place, document in enumerate(part.documents):
-            for mention in document.mentions:
-                is_nil = mention.gold is not None and not part.kb.rows_within(mention.gold, document.domain)
-                new = number.setdefault(frozenset(mention.gold), len(number)) if is_nil and mention.gold else -1
-                rows.append((mention.gold is not None, is_nil, new, place))
-        annotated, nil, new, where = np.array(rows, np.int64).T
-        return cls(annotated > 0, nil > 0, new, where)
+def ari(gold: Gold, cluster: Ints) -> float:
+    """Agreement of clusters with the classes of the NIL mentions."""
+    known = gold.new >= 0
+    return adjusted_rand_index(gold.new[known], cluster[known])
 
-    def f1(self, decided: Decided) -> float:
-        """F1 of the NIL decisions."""
-        return nil_scores(self.is_nil, decided.is_nil, annotated=self.annotated).f1
 
-    def ari(self, cluster: Ints) -> float:
-        """Agreement of clusters with the classes of the NIL mentions."""
-        known = self.new >= 0
-        return adjusted_rand_index(self.new[known], cluster[known])
-
-    def lines(self, decided: Decided) -> list[Line]:
-        """NIL and ARI, with what their intervals are made from."""
-        right = self.is_nil & decided.is_nil
-        flags = np.column_stack([right, self.is_nil, right, decided.is_nil & self.annotated])
-        counts = np.zeros((self.document.max() + 1, 4))
-        np.add.at(counts, self.document, flags)
-        known = self.new >= 0
-        return [
-            Line.of_counts("NIL", counts),
-            cluster_lines(self.new[known], decided.discovered[known], self.document[known])[0],
-        ]
+def lines(gold: Gold, decided: Decided) -> list[Line]:
+    """NIL and ARI, with what their intervals are made from."""
+    right = gold.is_nil & decided.is_nil
+    flags = np.column_stack([right, gold.is_nil, right, decided.is_nil & gold.annotated])
+    counts = np.zeros((gold.document.max() + 1, 4))
+    np.add.at(counts, gold.document, flags)
+    known = gold.new >= 0
+    return [
+        Line.of_counts("NIL", counts),
+        cluster_lines(gold.new[known], decided.discovered[known], gold.document[known])[0],
+    ]
 
 
 class Decider:
@@ -221,7 +181,7 @@ def _quantiles(values: npt.NDArray[np.float32], n: int) -> list[float]:
     return sorted(set(np.quantile(finite, np.linspace(0, 1, n + 1), method="inverted_cdf").tolist()))
 
 
-def compare(gap: Gap, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str, dict[str, Any]]]:
+def compare(gap: Gap, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str, Row]]:
     """Rows of the tables of one corpus and encoder."""
     place = {"corpus": gap.name, "encoder": encoder_name}
     retrievals = [
@@ -233,7 +193,7 @@ def compare(gap: Gap, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
     dev, test = map(Decider, retrievals)
     dev_gold, test_gold = Gold.of(gap.dev), Gold.of(gap.test)
     tried = {
-        way: [(s, dev_gold.f1(d), dev_gold.ari(d.discovered)) for s in dev.settings(way) for d in [dev(s)]]
+        way: [(s, f1(dev_gold, d), ari(dev_gold, d.discovered)) for s in dev.settings(way) for d in [dev(s)]]
         for way in WAYS
     }
     orders: Mapping[str, Callable[[tuple[Setting, float, float]], tuple[float, float]]] = {
@@ -243,21 +203,21 @@ def compare(gap: Gap, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
     for title, order in orders.items():
         chosen = {way: max(trials, key=order)[0] for way, trials in tried.items()}
         decided = {way: test(setting) for way, setting in chosen.items()}
-        report = Report.of({way: test_gold.lines(d) for way, d in decided.items()})
+        report = Report.of({way: lines(test_gold, d) for way, d in decided.items()})
         for way, setting in chosen.items():
             row = {**place, "way": way, **_scores(report, way)}
-            row |= {"ARI of links too": test_gold.ari(decided[way].cluster), "setting": str(setting)}
+            row |= {"ARI of links too": ari(test_gold, decided[way].cluster), "setting": str(setting)}
             yield title, row
         if title == "chosen for NIL F1":
             yield "NIL by threshold", {**place, **by_threshold(gap.test, retrievals[1], chosen["threshold"].entity)}
 
 
-def _scores(report: Report, way: str) -> dict[str, Any]:
-    nil, ari = (report.systems[way][name] for name in ("NIL", "ARI"))
+def _scores(report: Report, way: str) -> Row:
+    nil, clusters = (report.systems[way][name] for name in ("NIL", "ARI"))
     assert nil.recall is not None
     assert nil.precision is not None
-    row: dict[str, Any] = {"precision": nil.precision.value, "recall": nil.recall.value}
-    for name, entry in (("NIL F1", nil), ("ARI", ari)):
+    row: Row = {"precision": nil.precision.value, "recall": nil.recall.value}
+    for name, entry in (("NIL F1", nil), ("ARI", clusters)):
         interval, against = entry.interval, entry.comparison
         row[name] = entry.score.value
         row[f"{name}, 95 %"] = "" if interval is None else f"{interval.low:.3f} to {interval.high:.3f}"
@@ -265,46 +225,9 @@ def _scores(report: Report, way: str) -> dict[str, Any]:
     return row
 
 
-def by_threshold(part: Part, retrieval: Retrieval, threshold: float) -> dict[str, Any]:
-    """Table 4 of the paper, for a threshold on the best entity."""
-    gold, nearest = Gold.of(part), retrieval.entities.dissimilarity[:, 0]
-    called = nearest > np.float32(threshold)
-    scores = nil_scores(gold.is_nil, called, annotated=gold.annotated)
-    curve = nil_curve(gold.is_nil, -nearest.astype(np.float64), annotated=gold.annotated)
-    counts = nil_as_class(_outcomes(part, retrieval), called).count(k=[1, CANDIDATES])
-    return {
-        "mentions": int(gold.annotated.sum()),
-        "NIL": int(gold.is_nil.sum()),
-        "with an id": int((gold.new >= 0).sum()),
-        "auPR": curve.average_precision,
-        "precision": scores.precision,
-        "recall": scores.recall,
-        "NIL F1": scores.f1,
-        "best F1 on test": curve.best.f1,
-        "recall@1 with NIL": counts.recall[1],
-        f"recall@{CANDIDATES} with NIL": counts.recall[CANDIDATES],
-    }
-
-
-def _outcomes(part: Part, retrieval: Retrieval) -> LinkingOutcomes:
-    rows = [
-        part.kb.rows_within(mention.gold or (), document.domain) or ((-1,) if mention.gold else ())
-        for document in part.documents
-        for mention in document.mentions
-    ]
-    ids = retrieval.entities.ids
-    return linking_outcomes(
-        np.cumsum([0, *map(len, rows)]),
-        [entity for row in rows for entity in row],
-        ids[:, 0],
-        annotated=Gold.of(part).annotated,
-        candidates=ids,
-    )
-
-
 def gaps() -> Iterator[Gap]:
     """Read the corpora."""
-    (job,) = (job for job in JOBS if job.name == "Disease Ontology")
+    job = JOBS["Disease Ontology"]
     kb = job.knowledge_base()
     yield Gap(job.name, Part(job.documents(job.dev), kb), Part(job.documents(job.test), kb))
     split, dev, test = without_organs()
@@ -314,7 +237,7 @@ def gaps() -> Iterator[Gap]:
 
 def without_organs() -> tuple[NilSplit, Corpus, Corpus]:
     """Withhold a branch of UBERON."""
-    (job,) = (job for job in JOBS if job.name == "CRAFT UBERON")
+    job = JOBS["CRAFT UBERON"]
     dev, test = job.documents(job.dev), job.documents(job.test)
     parents = read_obo_parents(DATA / job.kb)
     parts = {"development": dev, "test": test}
@@ -344,36 +267,27 @@ def named(documents: Corpus) -> arbo.KnowledgeBase:
 
 def main() -> None:
     """Measure everything and record it."""
-    parser = argparse.ArgumentParser(description="NIL by a threshold, by the graph, and by both")
+    parser = parser_of("NIL by a threshold, by the graph, and by both")
     parser.add_argument("--encoder", help="a transformer to measure beside the n-grams, such as all-MiniLM-L6-v2")
     model = parser.parse_args().encoder
     encoders: dict[str, Encoder] = {"ngram": arbo.NgramEncoder()}
     if model is not None:
         encoders[model] = arbo.DualEncoder.from_pretrained(model, cache=CACHE)
-    tables: dict[str, list[dict[str, Any]]] = {
-        title: [] for title in ("chosen for NIL F1", "chosen for ARI", "NIL by threshold")
-    }
+    tables: Tables = {title: [] for title in ("chosen for NIL F1", "chosen for ARI", "NIL by threshold")}
     for gap in gaps():
         for name, encoder in encoders.items():
-            for title, row in compare(gap, name, encoder):
-                tables[title].append(row)
-                print(title, *row.values(), file=sys.stderr)
+            collected_rows(tables, compare(gap, name, encoder))
     tables["UBERON without organs"] = [
         {"part": name, "mentions of": kind, **check.as_dict()}
         for name, part in without_organs()[0].checks.items()
         for kind, check in (("NIL", part.nil), ("all", part.all))
     ]
-    command = "python benchmarks/nil_clustering.py" + (f" --encoder {model}" if model else "")
-    record("nil_clustering", command, _headlines(tables), tables=tables)
-
-
-def _headlines(tables: dict[str, list[dict[str, Any]]]) -> dict[str, float]:
-    figures = {}
-    for title, metric in (("chosen for NIL F1", "NIL F1"), ("chosen for ARI", "ARI")):
-        for row in tables[title]:
-            key = ".".join((row["corpus"], row["encoder"], row["way"], metric))
-            figures[key.lower().replace(" ", "_")] = row[metric]
-    return figures
+    figures: Figures = {
+        key(row["corpus"], row["encoder"], row["way"], metric): row[metric]
+        for title, metric in (("chosen for NIL F1", "NIL F1"), ("chosen for ARI", "ARI"))
+        for row in tables[title]
+    }
+    record("nil_clustering", figures, tables, options=f"--encoder {model}" if model else "")
 
 
 if __name__ == "__main__":

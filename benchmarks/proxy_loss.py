@@ -32,12 +32,14 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from nil_clustering import CANDIDATES, Gold, Part, by_threshold
-from report import HERE, record
-from trainings import Cell, Data, Training, Trainings, columns, differences, key, means, options, recalls
+from library.cells import Cell, key
+from library.corpora import Data
+from library.folders import PLOTS
+from library.nil import CANDIDATES, Gold, Part, by_threshold
+from library.results import Row, record
+from library.trainings import RECALL, Training, Trainings, columns, differences, means, options, recalls
 
 import arbo
-from arbo.data.gold import RECALL_AT
 from eval import nil_curve, plot_precision_recall, plot_thresholds
 
 Floats = npt.NDArray[np.float64]
@@ -89,9 +91,7 @@ PAIRS = [
     *((f"{loss} mixed", f"{loss} random") for loss in ("CE", "proxy")),
     *((f"{loss} {way} + FGSM", f"{loss} {way}") for loss in ("CE", "proxy") for way in WAYS),
 ]
-RECALL = tuple(f"recall@{k}" for k in RECALL_AT)
 WITH_NIL = ("auPR", "precision", "recall", "NIL F1", "recall@1 with NIL", f"recall@{CANDIDATES} with NIL")
-PLOTS = HERE / "plots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Curve:
         return cls(np.array(points["recall"]), np.array(points["precision"]))
 
 
-def nil(data: Data, encoder: arbo.DualEncoder) -> dict[str, Any]:
+def nil(data: Data, encoder: arbo.DualEncoder) -> Row:
     """Table 4 of the paper, and the curve."""
     linker = arbo.Linker(data.kb, encoder, arbo.LinkerConfig("independent", candidates=CANDIDATES))
     dev, test = (linker.retrieve(part, k=1, discover=False) for part in (data.dev, data.test))
@@ -161,8 +161,7 @@ def record_all() -> None:
         "gradients": gradients,
         "NIL by threshold": columns(nil_rows, WITH_NIL),
     }
-    made = {title: table for title, table in tables.items() if table}
-    record("proxy_loss", "python benchmarks/proxy_loss.py", figures, tables=made)
+    record("proxy_loss", figures, tables)
 
 
 def first_seeds(cells: list[Cell]) -> dict[tuple[str, int], list[Cell]]:
@@ -181,7 +180,7 @@ def _smoothed(norms: Floats, width: int = 10) -> Floats:
 
 def main() -> None:
     """Fill the cells that are asked for and record all there are."""
-    parser = options(__doc__ or "", {**LOSSES, **NIL}, [corpus for _, corpus in TABLES.values()], steps=100)
+    parser = options(__doc__, {**LOSSES, **NIL}, [corpus for _, corpus in TABLES.values()], steps=100)
     parser.add_argument("--part", choices=TABLES, help="default: both")
     asked = parser.parse_args()
     for part, (trainings, corpus) in TABLES.items():

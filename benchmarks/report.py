@@ -1,29 +1,20 @@
-"""Results of the benchmarks: how a script records its figures, and BENCHMARKS.md made of all of them.
+"""BENCHMARKS.md, made of the results of all benchmarks.
 
 A script `benchmarks/NAME.py` measures, collects a flat mapping from a dotted key to a number, and calls
-`record(NAME, command, figures)`. Its docstring is the text about it in BENCHMARKS.md. Targets are in
+`library.results.record(NAME, figures)`. Its docstring is the text about it in BENCHMARKS.md. Targets are in
 `targets.toml`, under the name and the figure's key; what was tried, or why a target is missed, may be told
 in `notes/NAME.md`. `python benchmarks/report.py` makes BENCHMARKS.md again from what is there.
 """
 
 import ast
 import json
-import math
-import os
-import platform
-import subprocess
-import sys
-import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
+from library.folders import BENCHMARKS, RESULTS, ROOT
+from library.results import Figures, Result, Row, replace_file, say
 
 _PREFACE = """\
 # Benchmarks
@@ -32,18 +23,6 @@ Made by `python benchmarks/report.py` from `benchmarks/results/` and `benchmarks
 Each section names the command that makes its figures. Seconds depend on the machine; only ratios
 within one run can be compared between machines.
 """
-
-
-class Result(TypedDict):
-    """One file in `benchmarks/results/`."""
-
-    name: str
-    command: str
-    commit: str
-    machine: str
-    date: str
-    figures: dict[str, float]
-    tables: NotRequired[dict[str, list[dict[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,42 +56,6 @@ class Target:
         return value >= bound if self.at_least else value <= bound
 
 
-def record(
-    name: str,
-    command: str,
-    figures: Mapping[str, float],
-    tables: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
-) -> Path:
-    """Write `benchmarks/results/NAME.json` in one step, and return its path.
-
-    `tables` holds, by title, rows of equal columns: what people compare rather than look up.
-
-    Raises:
-        ValueError: a figure is not a finite number.
-
-    """
-    for key, value in figures.items():
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise ValueError(f"figure {key} of {name} is {value!r}, not a finite number")
-    result: Result = {
-        "name": name,
-        "command": command,
-        "commit": _commit(),
-        "machine": _machine(),
-        "date": datetime.now(UTC).date().isoformat(),
-        "figures": {key: _rounded(value) for key, value in figures.items()},
-    }
-    if tables:
-        result["tables"] = {
-            title: [{column: _rounded(value) for column, value in row.items()} for row in rows]
-            for title, rows in tables.items()
-        }
-    path = HERE / "results" / f"{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    _replace(path, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    return path
-
-
 def number(value: float) -> str:
     """Write a number as a person would read it.
 
@@ -124,24 +67,19 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def write_report() -> Path:
-    """Make BENCHMARKS.md of the results, targets, notes and docstrings, and return its path."""
+def write_report() -> None:
+    """Make BENCHMARKS.md of the results, targets, notes and docstrings."""
     results: dict[str, Result] = {
-        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (HERE / "results").glob("*.json")
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in RESULTS.glob("*.json")
     }
     targets = {
         name: {key: Target.from_toml(f"{name}: {key}", given) for key, given in of_name.items()}
-        for name, of_name in tomllib.loads((HERE / "targets.toml").read_text(encoding="utf-8")).items()
+        for name, of_name in tomllib.loads((BENCHMARKS / "targets.toml").read_text(encoding="utf-8")).items()
     }
     names = [*targets, *sorted(results.keys() - targets.keys())]
     sections = [_section(name, results.get(name), targets.get(name, {})) for name in names]
-    path = ROOT / "BENCHMARKS.md"
-    _replace(path, "\n".join([_PREFACE, _summary(results, targets), *sections]))
-    return path
+    replace_file(ROOT / "BENCHMARKS.md", "\n".join([_PREFACE, _summary(results, targets), *sections]))
+    say("wrote BENCHMARKS.md")
 
 
 def _summary(results: Mapping[str, Result], targets: Mapping[str, Mapping[str, Target]]) -> str:
@@ -164,7 +102,7 @@ def _section(name: str, result: Result | None, targets: Mapping[str, Target]) ->
         lines += [about, ""]
     if result is None:
         lines += ["Not measured yet.", ""]
-        figures: dict[str, float] = {}
+        figures: Figures = {}
     else:
         lines += [f"- command: `{result['command']}`", f"- machine: {result['machine']}"]
         lines += [f"- commit {result['commit']}, {result['date']}", ""]
@@ -175,20 +113,20 @@ def _section(name: str, result: Result | None, targets: Mapping[str, Target]) ->
         shown = "not measured" if value is None else number(value)
         met = target.verdict(value) if target and value is not None else ""
         lines.append(f"| `{key}` | {shown} | {target or ''} | {met} |")
-    for title, rows in (result or {}).get("tables", {}).items():
+    for title, rows in (result.get("tables", {}) if result else {}).items():
         lines += ["", f"**{title}**", "", *_table(rows)]
-    note = HERE / "notes" / f"{name}.md"
+    note = BENCHMARKS / "notes" / f"{name}.md"
     if note.exists():
         lines += ["", note.read_text(encoding="utf-8").strip()]
     return "\n".join([*lines, ""])
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _table(rows: Sequence[Row]) -> list[str]:
     """Write rows as Markdown; a value equal to the one above in the leading text columns is left blank."""
     columns = list(rows[0])
     texts = [column for column in columns if isinstance(rows[0][column], str)]
     lines = [f"| {' | '.join(columns)} |", "|" + "".join("---|" if column in texts else "---:|" for column in columns)]
-    above: Mapping[str, Any] = {}
+    above: Row = {}
     for row in rows:
         is_new = False
         cells = []
@@ -202,63 +140,11 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _docstring(name: str) -> str:
-    script = HERE / f"{name}.py"
+    script = BENCHMARKS / f"{name}.py"
     if not script.exists():
         return ""
     return ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or ""
 
 
-def _commit() -> str:
-    """Short hash, and whether anything but results differs from it."""
-    try:
-        commit = _git("rev-parse", "--short", "HEAD")
-        made = ":!benchmarks/results", ":!BENCHMARKS.md"
-        return commit + ("+changes" if _git("status", "--porcelain", "--", ".", *made) else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", *arguments]
-    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def _machine() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
-    system = f"{_system()}, Python {platform.python_version()}, {packages}"
-    return f"{_processor()}, {cores} cores, {memory:.0f} GiB; {system}"
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
-
-
-def _system() -> str:
-    try:
-        return platform.freedesktop_os_release()["PRETTY_NAME"]
-    except (OSError, KeyError):
-        return f"{platform.system()} {platform.release()}"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, encoding="utf-8", delete=False) as file:
-        file.write(text)
-    try:
-        Path(file.name).chmod(0o644)
-        Path(file.name).replace(path)
-    except OSError:
-        Path(file.name).unlink(missing_ok=True)
-        raise
-
-
 if __name__ == "__main__":
-    print(f"wrote {write_report().name}", file=sys.stderr)
+    write_report()

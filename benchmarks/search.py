@@ -13,15 +13,13 @@ script stops where an approximate list is short, or claims a neighbour nearer th
 `--quick` measures 20,000 vectors of 64 dimensions, prints the figures and leaves the results alone.
 """
 
-import argparse
-import json
-import sys
 import time
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from report import record
+from library.command import measure_or_try
+from library.results import Figures, say
 
 from clustering.knn import Neighbors, T, measured_recall, nearest
 from clustering.search import SEARCH_METHODS, SearchMethod
@@ -29,8 +27,6 @@ from clustering.vectors import Vectors
 
 K = 8
 LATENT, PER_CLUSTER, SCATTER, NOISE = 32, 10, 0.5, 0.5
-
-Figures = dict[str, float]
 
 
 class Clock:
@@ -63,8 +59,9 @@ def timed(queries: Vectors, corpus: Vectors, method: SearchMethod) -> tuple[floa
     return clock.begun - begin, end - clock.begun, found
 
 
-def measure(n: int, n_queries: int, dim: int) -> Figures:
+def measure(quick: bool) -> Figures:
     """Run every search on one corpus."""
+    n, n_queries, dim = (20_000, 5000, 64) if quick else (100_000, 20_000, 384)
     corpus = Vectors.of(clustered(n, dim))
     queries = corpus.slice(0, n_queries)
     small = Vectors.of(clustered(20_000, 8))
@@ -86,18 +83,9 @@ def measure(n: int, n_queries: int, dim: int) -> Figures:
         if method != "exact":
             figures[f"{method}.times_faster"] = (exact[0] + exact[1]) / (index + search)
             figures[f"{method}.search.times_faster"] = exact[1] / search
-        print(f"{method}: index {index:.2f} s, search {search:.2f} s, recall {recall:.4f}", file=sys.stderr, flush=True)
+        say(f"{method}: index {index:.2f} s, search {search:.2f} s, recall {recall:.4f}")
     return figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="20,000 vectors only, results left alone")
-    if parser.parse_args().quick:
-        print(json.dumps(measure(20_000, 5000, 64), indent=2))
-    else:
-        record("search", "python benchmarks/search.py", measure(100_000, 20_000, 384))
-
-
 if __name__ == "__main__":
-    main()
+    measure_or_try("search", __doc__, "20,000 vectors only", measure)

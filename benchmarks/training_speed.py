@@ -19,57 +19,52 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 `--quick` takes 24 texts of each and a cluster of 5,000, prints the figures and leaves the results alone.
 """
 
-import argparse
-import json
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import torch
-from corpora import DATA, MEDIC
-from report import record
+from library.command import measure_or_try
+from library.corpora import Data
+from library.results import Figures, collected
+from library.timing import in_process, resident
 
 import arbo
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.pooling import pool
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower
-from arbo.readers import read_documents, read_knowledge_base
+from arbo.encoders.tower import Tower, pool
+from arbo.retrieval import mention_inputs
 from clustering.arrays import Floats
 from clustering.dense import spanning_tree
 
-MENTIONS = "ncbi_disease/NCBItrainset_corpus.txt"
 CONFIG = arbo.EncoderConfig.in_context()
 TURNS = 3
 
-Figures = Iterator[tuple[str, float]]
+Measured = Iterator[tuple[str, float]]
 
 
-def encoding(n_texts: int) -> Figures:
+def encoding(n_texts: int) -> Measured:
     """Figures of our batches against those of others."""
     torch.set_num_threads(1)
     encoder = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", CONFIG)
-    inputs = mention_inputs(read_documents(DATA / MENTIONS, "pubtator"), expand_abbreviations=True)
-    kb = read_knowledge_base(DATA / MEDIC[0], MEDIC[1])
+    data = Data.of("NCBI disease")
+    inputs = mention_inputs(data.train, expand_abbreviations=True)
     seconds: dict[str, list[float]] = {}  # of an epoch, by turn
-    for kind, texts in (("mentions", encoder.mention_texts(inputs)), ("entities", encoder.entity_texts(kb))):
+    for kind, texts in (("mentions", encoder.mention_texts(inputs)), ("entities", encoder.entity_texts(data.kb))):
         per_text = turns(texts, n_texts)
         yield f"{kind}.texts", len(texts.keys)
         yield from compared(kind, per_text, 1)
         for way, values in per_text.items():
             so_far = seconds.get(way, [0.0] * TURNS)
             seconds[way] = [a + len(texts.keys) * b for a, b in zip(so_far, values, strict=True)]
-    yield from compared("epoch", seconds, len(inputs) + len(kb))
+    yield from compared("epoch", seconds, len(inputs) + len(data.kb))
 
 
-def compared(kind: str, seconds: dict[str, list[float]], n_texts: int) -> Figures:
+def compared(kind: str, seconds: dict[str, list[float]], n_texts: int) -> Measured:
     """Figures of the seconds that each way took in each turn for so many texts."""
     yield f"{kind}.texts_a_second", n_texts / statistics.median(seconds["ours"])
     for way in ("padded", "longest"):
@@ -126,7 +121,7 @@ def in_order(tower: Tower, rows: list[TokenRow], size: int, at_least: int) -> Fl
     return np.concatenate(vectors)
 
 
-def small_tree() -> Figures:
+def small_tree() -> Measured:
     """Figures of the cluster whose products are made at once."""
     vectors, root = cluster(1256, 768)
     taken = []
@@ -138,7 +133,7 @@ def small_tree() -> Figures:
         yield f"tree.1256x768.{key}", min(values)
 
 
-def large_tree(n: int, dim: int) -> dict[str, float]:
+def large_tree(n: int, dim: int) -> Figures:
     """Figures of a cluster that is too large for it; for a process of its own."""
     vectors, root = cluster(n, dim)
     spanning_tree(vectors[:5000, :1], root[:5000])  # compiles the kernel
@@ -149,12 +144,6 @@ def large_tree(n: int, dim: int) -> dict[str, float]:
     return {"seconds": seconds, "cpu_seconds": cpu_seconds, "extra_gb": (resident("VmHWM") - before) / 1e9}
 
 
-def resident(field: str) -> int:
-    """Read the resident memory in bytes: now (`VmRSS`), or the most there was (`VmHWM`)."""
-    status = Path("/proc/self/status").read_text("utf-8")
-    return 1024 * int(status.partition(f"{field}:")[2].split()[0])
-
-
 def cluster(n: int, dim: int) -> tuple[Floats, Floats]:
     """Draw mentions around a centre, as far from it as from the entity."""
     rng = np.random.default_rng(0)
@@ -163,30 +152,17 @@ def cluster(n: int, dim: int) -> tuple[Floats, Floats]:
     return vectors, -(vectors @ rng.standard_normal(dim, np.float32))
 
 
-def trees(n_large: int) -> Figures:
+def trees(n_large: int) -> Measured:
     """Figures of spanning trees."""
     yield from small_tree()
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool_:
-        found = pool_.submit(large_tree, n_large, 384).result()
-    for key, value in found.items():
+    for key, value in in_process(large_tree, n_large, 384).items():
         yield f"tree.{n_large}x384.{key}", value
 
 
-def main() -> None:
-    """Measure everything and record it."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="few texts, a smaller cluster, results left alone")
-    quick = parser.parse_args().quick
-    figures: dict[str, float] = {}
-    for part in (trees(5000 if quick else 50_000), encoding(24 if quick else 240)):
-        for key, value in part:
-            figures[key] = value
-            print(f"{key} {value:.4g}", file=sys.stderr, flush=True)
-    if quick:
-        print(json.dumps(figures, indent=2))
-    else:
-        record("training_speed", "python benchmarks/training_speed.py", figures)
+def measure(quick: bool) -> Figures:
+    """Run everything."""
+    return collected(trees(5000 if quick else 50_000)) | collected(encoding(24 if quick else 240))
 
 
 if __name__ == "__main__":
-    main()
+    measure_or_try("training_speed", __doc__, "few texts, a smaller cluster", measure)

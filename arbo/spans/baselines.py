@@ -1,14 +1,12 @@
-"""Two ways to find the words that name an entity in a text without any model: look them up, or nearly.
+"""Words that are spelt much like a name of an entity, found without any model.
 
-They are the baselines of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), which
-calls them "particularly strong because they are provided with the target entity". Both offer what a
-`arbo.spans.finding.Reader` does. A pair is ``(texts[text[i]], kb.entities[entity[i]])``.
+A baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), strong because it is told the
+entity. It is a `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]], kb.entities[entity[i]])``.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,55 +15,12 @@ from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import MissingDependency
 from arbo.progress import Announce, quiet
-from arbo.spans.dictionary import Dictionary
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.text.words import Offsets, fold, windows, words
 from clustering.arrays import Floats, Ids
 
 _AT_ONCE = 256
 """Entities that are compared with a text at once, to bound the memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuleBased:
-    """The names of an entity, looked up word by word: case and stop words do not matter.
-
-    >>> from arbo import Entity
-    >>> kb = KnowledgeBase([Entity("D1", "cancer of the breast", ("breast cancer", "cancer"))])
-    >>> RuleBased().spans(["Breast cancer is cancer."], kb, np.array([0]), np.array([0]))
-    [((0, 13), (17, 23))]
-    """
-
-    normalize: Callable[[str], str] = fold
-    """What two words have in common that are one, letter case left out; `arbo.text.names.normalize_name` folds more."""
-
-    def spans(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> list[Spans]:
-        """Return for each pair where its entity's names are; of names that overlap the longest."""
-        dictionary = Dictionary.of(kb, np.unique(entity).tolist(), normalize=self.normalize)
-        found: list[Spans] = [()] * len(text)
-        for row, pairs in _by_text(text, announce):
-            named = defaultdict(list)
-            for match in dictionary.matches(texts[row]):
-                for owner in match.entities:
-                    named[owner].append(match)
-            for pair in pairs:
-                own = named[int(entity[pair])]
-                spans = [((match.begin, match.end),) for match in own]
-                kept = without_overlaps(spans, [match.size for match in own])
-                found[pair] = tuple(spans[place][0] for place in kept)
-        return found
-
-    def score(
-        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
-    ) -> Floats:
-        """Return for each pair the characters of the longest name found, 0 for none."""
-        longest = (
-            max((end - begin for begin, end in spans), default=0)
-            for spans in self.spans(texts, kb, text, entity, announce)
-        )
-        return np.fromiter(longest, np.float32, len(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Dictionary:
     """
 
     normalize: Callable[[str], str] = fold
-    """What two words have in common that are one, letter case left out."""
+    """Gives all spellings of one word the same form, whatever their case."""
     number: dict[str, int] = field(default_factory=dict, repr=False)
     """of each word"""
     step: dict[int, int] = field(default_factory=dict, repr=False)

@@ -22,7 +22,6 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
-from arbo.spans.evaluation import Scorer
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, preselect
@@ -38,7 +37,7 @@ LEFT_OUT = "mentions that the documents had are left out: others were found"
 
 
 class Proposal(NamedTuple):
-    """What might be a mention."""
+    """A span that may be a mention of an entity."""
 
     document: int
     """The place of its document."""
@@ -56,8 +55,13 @@ class Finder(Protocol):
         """Propose mentions in the texts of documents, whatever mentions these have, by document."""
 
 
-class Reader(Scorer, Protocol):
+class Reader(Protocol):
     """Says of pairs of a text and an entity how surely the text names the entity, and in which of its words."""
+
+    def score(
+        self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
+    ) -> Floats:
+        """Return a score for each pair, by the rows of its text and its entity; higher is surer."""
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
@@ -138,7 +142,7 @@ class DictionaryFinder:
     """
 
     normalize: Callable[[str], str] = normalize_name
-    """What two words have in common that are one, letter case left out."""
+    """Gives all spellings of one word the same form, whatever their case."""
     abbreviations: bool = True
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
@@ -210,7 +214,7 @@ class PairFinder:
 
     reader: Reader
     threshold: float
-    """The least score of the reader that is believed."""
+    """Minimum score of a proposed mention."""
     candidates: int = 32
     """How many entities the reader is asked about, for each piece of a text."""
     encoder: Encoder = field(default_factory=NgramEncoder)
@@ -234,10 +238,10 @@ class PairFinder:
                 yield Proposal(document, moved, int(entity[place]), float(score[likely[place]]))
 
     def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> PairFinder:
-        """Return the same finder with the threshold that is best for annotated documents.
+        """Return the same finder with the threshold that is best on annotated documents.
 
-        That of the highest F1 of saying that a piece names an entity, be it annotated with some or with none, among all
-        that the reader is asked about; what it is never asked about is missed. Where the mentions are is not looked at.
+        It has the highest F1 of the pairs of a piece and an entity that the piece names. Pieces without annotations
+        count too, and an entity that the reader is never asked about is missed. The place of a mention does not count.
 
         Raises:
             UsageError: no document is annotated with an entity of the knowledge base.

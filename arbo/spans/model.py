@@ -113,8 +113,8 @@ class LabelAttention:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raises:
-            DataError: also for a model of another kind, a file that is missing or is not the one that was saved, or a
-                model that a newer arbo saved.
+            DataError: also for a model of another kind, a missing or changed file, or a model that a newer arbo
+                saved.
 
         """
         options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
@@ -139,7 +139,7 @@ class LabelAttention:
         return replace(self, tower=Tower.of(self.tower.model, self.tower.tokenizer, head))
 
     def with_threshold(self, threshold: float) -> Self:
-        """Return the same model with another default score from which on an entity is in a text."""
+        """Return the same model with another `threshold`."""
         return replace(self, config=replace(self.config, entity_threshold=threshold))
 
     @property
@@ -156,7 +156,7 @@ class LabelAttention:
 
     @property
     def threshold(self) -> float:
-        """Default score from which on an entity is in a text."""
+        """Default minimum score of an entity that is in a text."""
         return self.config.entity_threshold
 
     @property
@@ -179,7 +179,7 @@ class LabelAttention:
 
         Raises:
             ArboError: not even one window fits into memory.
-            DataError: the model gives NaN or infinity; a text that is none.
+            DataError: the model gives NaN or infinity; an invalid text.
 
         """
         weights: list[Floats] = [np.empty(0, np.float32)] * len(text)

@@ -1,29 +1,18 @@
-"""Documents cut into pieces, and the split of a corpus by entities: the data of the OSLAT experiment.
-
-Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span extraction,
-section 5.1.
-"""
+"""Documents cut into pieces, and the entities that each piece names."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, text_of
-from arbo.data.knowledge_base import KnowledgeBase
-from arbo.errors import UsageError
+from arbo.documents import Corpus, Document, Mention, Span, text_of
+from arbo.knowledge_base import KnowledgeBase
 from arbo.spans.overlaps import Spans
-from arbo.text.checks import Span
-from arbo.text.sentences import Splitter, lines
-from clustering.arrays import Bools, Ids
-
-_BINS = (0.2, 0.4, 0.4)
-"""Shares of the unseen entities that are drawn from the third of the frequent, the middling and the rare ones."""
+from arbo.spans.splitting import Splitter, lines
+from clustering.arrays import Ids
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -122,113 +111,5 @@ class Pairs:
         pairs = np.array(keys, np.int64).reshape(-1, 2)
         return cls(corpus, pairs[:, 0], pairs[:, 1], tuple(tuple(found[key]) for key in keys))
 
-    @property
-    def disjoint(self) -> Bools:
-        """(pairs,) whether the text names the entity in several spans at once, at least one time."""
-        return np.array([any(len(spans) > 1 for spans in mentions) for mentions in self.mentions], np.bool_)
-
-    def taken(self, chosen: Bools) -> Pairs:
-        """Return those of the pairs that are marked."""
-        mentions = tuple(self.mentions[place] for place in np.flatnonzero(chosen))
-        return Pairs(self.corpus, self.text[chosen], self.entity[chosen], mentions)
-
     def __len__(self) -> int:
         return len(self.text)
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class EntitySplit:
-    """Pairs to train on and pairs to test on, of entities that training sees and of some that it does not."""
-
-    train: Corpus
-    """Texts with the mentions of pairs to train on alone, in the order given; what has none is left out."""
-    test: Pairs
-    test_seen: Bools
-    """(pairs of test,) whether training has the entity, in other texts."""
-    seen: Ids
-    """Rows of the entities whose pairs are not all held out, ascending."""
-    unseen: Ids
-    """Rows of the others, ascending."""
-
-
-def entity_split(
-    corpus: Corpus, kb: KnowledgeBase, *, unseen: float = 0.1, test: float = 0.1, least: int = 5, seed: int = 0
-) -> EntitySplit:
-    """Split the pairs of text and entity of a corpus: by entity, then by text.
-
-    A tenth of the entities is unseen, all of their pairs are for test. They are drawn from the entities sorted by how
-    many texts they are in (the first in the knowledge base before others of equally many) and cut into thirds of equal
-    numbers: 20 % from the third of the most frequent, 40 % from each of the others. Of each other entity a tenth of its
-    pairs, rounded down, is for test, but never so many that fewer than five are left for training.
-
-    What the paper leaves open is read so: it is the pair that is held out, not the text, which may be trained on with
-    its other entities ("from the perspective of the entity"). Training does not know that the entity is there too.
-
-    Args:
-        corpus: pieces of documents, see `pieces`; entities are those that `Pairs.of` finds.
-        kb: the entities.
-        unseen: share of the entities, rounded.
-        test: share of the pairs of each seen entity, rounded down.
-        least: pairs that each seen entity keeps for training, or all that it has.
-        seed: of the drawing.
-
-    Raises:
-        UsageError: shares outside 0 .. 1, or no text with an entity of the knowledge base.
-
-    """
-    for name, share in (("unseen", unseen), ("test", test)):
-        if not 0 <= share <= 1:
-            raise UsageError(f"{name} is a share from 0 to 1, not {share}")
-    pairs = Pairs.of(corpus, kb)
-    if not len(pairs):
-        raise UsageError("no text is annotated with an entity of the knowledge base: do the ids match?")
-    random = np.random.default_rng(seed)
-    entities, count = np.unique(pairs.entity, return_counts=True)
-    held = _drawn(entities, count, round(unseen * len(entities)), random)
-    is_seen = ~np.isin(pairs.entity, held)
-    is_test = ~is_seen
-    for entity in np.setdiff1d(entities, held).tolist():
-        own = np.flatnonzero(pairs.entity == entity)
-        n_test = max(0, min(int(test * len(own)), len(own) - least))
-        is_test[random.choice(own, n_test, replace=False)] = True
-    chosen = pairs.taken(is_test)
-    return EntitySplit(
-        train=_trained(pairs.taken(~is_test), kb),
-        test=chosen,
-        test_seen=is_seen[is_test],
-        seen=np.setdiff1d(entities, held),
-        unseen=held,
-    )
-
-
-def _drawn(entities: Ids, count: Ids, n: int, random: np.random.Generator) -> Ids:
-    """Draw the unseen entities, ascending."""
-    thirds = np.array_split(entities[np.argsort(-count, kind="stable")], len(_BINS))
-    wanted = np.diff(np.round(np.cumsum([0, *_BINS]) * n)).astype(np.int64)
-    drawn = [
-        random.choice(third, min(n_of, len(third)), replace=False) for third, n_of in zip(thirds, wanted, strict=True)
-    ]
-    return np.sort(np.concatenate(drawn))
-
-
-def _trained(pairs: Pairs, kb: KnowledgeBase) -> Corpus:
-    """Return the texts of pairs with the mentions of these pairs alone."""
-    entities: dict[int, set[int]] = defaultdict(set)
-    for text, entity in zip(pairs.text.tolist(), pairs.entity.tolist(), strict=True):
-        entities[text].add(entity)
-    return Corpus(
-        (_only(pairs.corpus[text], own, kb) for text, own in entities.items()),
-        pairs.corpus.notes,
-    )
-
-
-def _only(document: Document, entities: set[int], kb: KnowledgeBase) -> Document:
-    """Return a document with the mentions of some entities alone, and with no other gold ids."""
-
-    def kept() -> Iterator[Mention]:
-        for mention in document.mentions:
-            rows = kb.rows_within(mention.gold or (), document.domain)
-            if own := tuple(kb.entities[row].id for row in rows if row in entities):
-                yield replace(mention, gold=own)
-
-    return replace(document, mentions=tuple(kept()))

@@ -1,56 +1,31 @@
-"""Tables of trainings: cells that are made once and kept, their means over the seeds, how surely they differ.
-
-A script names its trainings; a cell is one of them on one corpus with one seed. It is kept in the cache folder with a
-hash of the settings that made it: what was made with others is made again, and is not recorded.
-"""
+"""Trainings of dual-encoders that are compared: their cells, means over the seeds, how surely they differ."""
 
 import argparse
-import hashlib
 import json
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from corpora import BC5CDR, CACHE, JOBS, Job
 
 import arbo
-from arbo.data.corpus import Corpus
-from arbo.data.gold import RECALL_AT
+from arbo.evaluation import RECALL_AT, Evaluation
 from arbo.progress import bars
 from arbo.results.evaluation import Evaluation
 from eval import LinkingCounts, Resampling, Summed
 from eval.arrays import FloatArray
+from library.cells import Cell, Cells
+from library.command import parser_of
+from library.corpora import TRAINABLE, Data
+from library.folders import CACHE, MODELS
+from library.results import Row
 
 PARTS = ("", " seen", " unseen")
-KNOWN = {job.name: job for job in JOBS if not job.name.startswith("GSC")}
+RECALL = tuple(f"recall@{k}" for k in RECALL_AT)
 COMPARED = {"accuracy": "recall@1", "recall@64": "recall@64"}
 """Lines of a report without thresholds, and what they are then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Training, development and test part, and what they are linked to."""
-
-    train: Corpus
-    dev: Corpus
-    test: Corpus
-    kb: arbo.KnowledgeBase
-
-    @classmethod
-    def of(cls, job: Job) -> "Data":
-        """Read a corpus; CRAFT's development part serves as test, the last tenth of its training documents as dev."""
-        test = job.documents(job.test)
-        if job.name.startswith("CRAFT"):
-            train = job.documents(job.dev)
-            cut = len(train) - len(train) // 10
-            return cls(train[:cut], train[cut:], test, job.knowledge_base())
-        files = {"NCBI disease": "ncbi_disease/NCBItrainset_corpus.txt"}
-        path = files.get(job.name, BC5CDR[1].replace("Development", "Training"))
-        return cls(job.documents(path), job.documents(job.dev), test, job.knowledge_base())
 
 
 class Training(NamedTuple):
@@ -61,35 +36,7 @@ class Training(NamedTuple):
     """None for the start as it is."""
 
 
-Cell = dict[str, Any]
-Score = Callable[[Data, arbo.DualEncoder], dict[str, Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """Figures that are kept in a folder, with a hash of the settings that they were made with."""
-
-    name: str
-    settings: Callable[[Cell], object]
-    """What a cell is made with."""
-
-    def keep(self, cell: Cell, make: Callable[[str], dict[str, Any]]) -> None:
-        """Make the figures of a cell, which has a name, and keep them, unless they are there."""
-        name = f"{key(*cell.values())}.{self._made_with(cell)}"
-        file = CACHE / self.name / f"{name}.json"
-        if not file.exists():
-            made = cell | {"made_with": self._made_with(cell), **make(name)}
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps(made), "utf-8")
-            print(file.name, file=sys.stderr)
-
-    def read(self) -> list[Cell]:
-        """Read the cells that were made with the settings of today."""
-        found = [json.loads(file.read_text("utf-8")) for file in sorted((CACHE / self.name).glob("*.json"))]
-        return [cell for cell in found if cell.pop("made_with") == self._made_with(cell)]
-
-    def _made_with(self, cell: Cell) -> str:
-        return hashed(self.settings(cell))
+Score = Callable[[Data, arbo.DualEncoder], Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +54,9 @@ class Trainings:
 
     def fill(self, corpora: Iterable[str], chosen: Sequence[str], seeds: int, steps: int) -> None:
         """Make the cells that are not there, every training with one seed before any with the next."""
-        (CACHE / "models").mkdir(parents=True, exist_ok=True)
+        MODELS.mkdir(parents=True, exist_ok=True)
         for corpus in corpora:
-            data = Data.of(KNOWN[corpus])
+            data = Data.of(corpus)
             for seed in range(seeds):
                 for training in chosen:
                     if seed == 0 or self.known[training].config is not None:
@@ -126,11 +73,11 @@ class Trainings:
         reads, config = self.known[cell["training"]]
         return Training(reads, config and replace(config, steps=cell["steps"], seed=cell["seed"]))
 
-    def _made(self, data: Data, training: Training, name: str) -> dict[str, Any]:
+    def _made(self, data: Data, training: Training, name: str) -> Row:
         """Train and score; the model is forgotten."""
         encoder = arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2", training.reads, cache=CACHE)
         gradients: list[float] = []
-        out = CACHE / "models" / name
+        out = MODELS / name
         if training.config is not None:
             arbo.train(encoder, data.train, data.kb, config=training.config, out=out, announce=bars)
             log = out.with_name(f"{out.name}.log.jsonl").read_text("utf-8")
@@ -141,10 +88,12 @@ class Trainings:
         return {"scores": scores, "gradients": gradients}
 
 
-def options(description: str, known: Iterable[str], corpora: Sequence[str], steps: int) -> argparse.ArgumentParser:
+def options(
+    description: str | None, known: Iterable[str], corpora: Iterable[str], steps: int
+) -> argparse.ArgumentParser:
     """Let cells be chosen."""
-    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
-    parser.add_argument("--corpus", action="append", choices=KNOWN, help=f"default: {', '.join(corpora)}")
+    parser = parser_of(description)
+    parser.add_argument("--corpus", action="append", choices=TRAINABLE, help=f"default: {', '.join(corpora)}")
     parser.add_argument("--training", action="append", choices=known, help="default: all")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=steps)
@@ -152,11 +101,11 @@ def options(description: str, known: Iterable[str], corpora: Sequence[str], step
     return parser
 
 
-def recalls(data: Data, encoder: arbo.DualEncoder) -> dict[str, Any]:
+def recalls(data: Data, encoder: arbo.DualEncoder) -> Row:
     """Recall of the test part, also of seen and unseen entities and by document, and of the development part."""
     linker = arbo.Linker(data.kb, encoder, arbo.LinkerConfig("independent", 8, None, None, candidates=max(RECALL_AT)))
     nearest = linker.link(data.test).evaluate(train=data.train)
-    found: dict[str, Any] = {
+    found: Row = {
         f"{COMPARED[line.name]} by document": line.score.counts.tolist()
         for line in nearest.lines
         if line.name in COMPARED and isinstance(line.score, Summed)
@@ -178,32 +127,16 @@ def parts(evaluation: Evaluation) -> Iterator[tuple[str, LinkingCounts]]:
         yield name, counts
 
 
-def even(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give all rows the columns that any has, empty where they have none."""
-    names = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
-    return [{name: row.get(name, "") for name in names} for row in rows]
-
-
-def hashed(settings: object) -> str:
-    """Hash settings that are dataclasses, lists of such, or None."""
-    return hashlib.sha256(json.dumps(settings, default=asdict, sort_keys=True).encode()).hexdigest()[:8]
-
-
-def key(*named: object) -> str:
-    """Name of a cell or figure."""
-    return ".".join(str(part).lower().replace(" ", "_").replace(",", "") for part in named)
-
-
-def groups(cells: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def groups(cells: Iterable[Row]) -> Iterator[tuple[Row, list[Row]]]:
     """Put together the scores of cells that differ in the seed alone, in the order of the cells."""
-    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    rows: dict[tuple[Any, ...], list[Row]] = {}
     for cell in cells:
         rows.setdefault((cell["corpus"], cell["steps"], cell["training"]), []).append(cell["scores"])
     for (corpus, steps, training), own in rows.items():
         yield {"corpus": corpus, "steps": steps, "training": training, "seeds": len(own)}, own
 
 
-def means(cells: Iterable[Cell]) -> list[dict[str, Any]]:
+def means(cells: Iterable[Cell]) -> list[Row]:
     """Mean over the seeds of each score."""
     return [
         row | {name: float(np.mean([s[name] for s in own])) for name, value in own[0].items() if type(value) is float}
@@ -211,19 +144,19 @@ def means(cells: Iterable[Cell]) -> list[dict[str, Any]]:
     ]
 
 
-def differences(cells: Iterable[dict[str, Any]], pairs: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+def differences(cells: Iterable[Row], pairs: Iterable[tuple[str, str]]) -> list[Row]:
     """Compare trainings with others: recall gained, over the same documents, with the ends of its 95 % interval.
 
     The counts of a document are means over the seeds; the interval is that of a bootstrap over documents.
     """
-    by_training: dict[tuple[str, int], dict[str, list[dict[str, Any]]]] = {}
+    by_training: dict[tuple[str, int], dict[str, list[Row]]] = {}
     for whose, own in groups(cells):
         by_training.setdefault((whose["corpus"], whose["steps"]), {})[whose["training"]] = own
     rows = []
     for (corpus, steps), there in by_training.items():
         for training, base in pairs:
             if training in there and base in there:
-                row: dict[str, Any] = {"corpus": corpus, "steps": steps, "training": training, "against": base}
+                row: Row = {"corpus": corpus, "steps": steps, "training": training, "against": base}
                 for name in COMPARED.values():
                     one, other = (
                         np.mean([scores[f"{name} by document"] for scores in there[of]], axis=0)
@@ -237,7 +170,7 @@ def differences(cells: Iterable[dict[str, Any]], pairs: Iterable[tuple[str, str]
     return rows
 
 
-def columns(rows: Iterable[dict[str, Any]], names: Iterable[str]) -> list[dict[str, Any]]:
+def columns(rows: Iterable[Row], names: Iterable[str]) -> list[Row]:
     """Keep what says whose the scores are, and some of the scores."""
     wanted = {"corpus", "training", "step", "names", "steps", "seeds", *names}
     return [{name: value for name, value in row.items() if name in wanted} for row in rows]

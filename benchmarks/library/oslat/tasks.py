@@ -1,23 +1,21 @@
-"""The data of `oslat.py`: texts to train on, pairs of a text and an entity to test on, and a knowledge base."""
+"""The data of the experiment: texts to train on, pairs of a text and an entity to test on, and a knowledge base."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from corpora import DATA
-from trainings import KNOWN, Data
 
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.readers import read_documents, read_knowledge_base
-from arbo.spans.pieces import Pairs, entity_split, pieces
-from arbo.text.sentences import sentences
-
-Ids = npt.NDArray[np.signedinteger[Any]]
+from arbo.spans.pieces import Pairs, pieces
+from arbo.spans.splitting import sentences
+from clustering.arrays import Ids
+from library.corpora import Data
+from library.folders import DATA
+from library.oslat.entity_split import entity_split
 
 END_TO_END = "NCBI disease"
 QUAERO = {"EMEA": "MEDLINE", "MEDLINE": "EMEA"}
@@ -107,7 +105,7 @@ def named(corpus: Corpus) -> Corpus:
 
 def ncbi() -> Task:
     """Read NCBI disease whole: all of MEDIC is known to training."""
-    data = Data.of(KNOWN["NCBI disease"])
+    data = Data.of(END_TO_END)
     train, dev, test = (named(pieces(part, sentences).corpus) for part in (data.train, data.dev, data.test))
     return Task(data.kb, train, Pairs.of(test, data.kb), Pairs.of(dev, data.kb), 0, np.empty(0, np.int64))
 

@@ -1,0 +1,51 @@
+"""The cells of tables that take long: each is made once, and kept.
+
+A cell is kept in the cache folder with a hash of the settings that made it. One that was made with other settings is
+made again, and is not recorded.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from library.folders import CACHE
+from library.results import say
+
+Cell = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Figures that are kept in a folder, with a hash of the settings that they were made with."""
+
+    name: str
+    settings: Callable[[Cell], object]
+    """What a cell is made with."""
+
+    def keep(self, cell: Cell, make: Callable[[str], dict[str, Any]]) -> None:
+        """Make the figures of a cell, which has a name, and keep them, unless they are there."""
+        made_with = hashed(self.settings(cell))
+        name = f"{key(*cell.values())}.{made_with}"
+        file = CACHE / self.name / f"{name}.json"
+        if not file.exists():
+            made = cell | {"made_with": made_with, **make(name)}
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(made), "utf-8")
+            say(file.name)
+
+    def read(self) -> list[Cell]:
+        """Read the cells that were made with the settings of today."""
+        found = [json.loads(file.read_text("utf-8")) for file in sorted((CACHE / self.name).glob("*.json"))]
+        return [cell for cell in found if cell.pop("made_with") == hashed(self.settings(cell))]
+
+
+def hashed(settings: object) -> str:
+    """Hash settings that are dataclasses, lists of such, or None."""
+    return hashlib.sha256(json.dumps(settings, default=asdict, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def key(*named: object) -> str:
+    """Name a cell or figure."""
+    return ".".join(str(part).lower().replace(" ", "_").replace(",", "") for part in named)
