@@ -42,7 +42,7 @@ from library.results import Figures, Row, record
 from library.trainings import PARTS, RECALL, Training, Trainings, columns, differences, means, options, parts, recalls
 
 import arbo
-from arbo.evaluation import RECALL_AT
+from arbo.data.gold import RECALL_AT
 from clustering import METHODS
 
 CONFIGS = {

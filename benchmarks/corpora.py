@@ -35,9 +35,10 @@ import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.encoder import Encoder
+from arbo.linking.description import describe
 from arbo.readers import read_documents
-from arbo.result import Result, describe
-from arbo.retrieval import Retrieval, mention_inputs
+from arbo.results.result import Result
+from arbo.retrieval.retrieval import Retrieval
 from clustering import METHODS, partition
 from eval import Contingency, adjusted_rand_index, counts_from_contingency, scores_from_counts
 

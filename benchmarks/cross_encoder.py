@@ -215,7 +215,7 @@ def medic(jobs: Jobs, cell: Cell, name: str) -> Row:
     if tried:
         model = with_weight(model, max(tried, key=lambda weight: tried[weight]))
     after = rerank(model, before, held, base, announce=bars)
-    spared = skipping(before, after, gold_rows(held, base))
+    spared = skipping(before, after, Gold.of(held, base).entities)
     rows = list(tested(jobs, model, spared.margin))
     partitions = list(by_method(jobs, first, model, base))
     shutil.rmtree(MODELS / name)

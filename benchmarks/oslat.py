@@ -77,9 +77,8 @@ from library.timing import seconds
 from library.trainings import recalls
 
 import arbo
-from arbo.documents import Corpus
-from arbo.encoders import NgramEncoder
-from arbo.names import normalize_name
+from arbo.data.corpus import Corpus
+from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import bars
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.evaluation import found_scores
@@ -87,8 +86,9 @@ from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, without_rep
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import preselect, preselection_recall
-from arbo.spans.splitting import sentences
-from arbo.spans.words import fold
+from arbo.text.names import normalize_name
+from arbo.text.sentences import sentences
+from arbo.text.words import fold
 from arbo.training.config import AlignmentLoss
 from clustering.arrays import Bools, Ids
 from eval import plot_thresholds

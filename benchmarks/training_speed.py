@@ -36,8 +36,7 @@ from arbo.data.inputs import mention_inputs
 from arbo.encoders.pooling import pool
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower, pool
-from arbo.retrieval import mention_inputs
+from arbo.encoders.tower import Tower
 from clustering.arrays import Floats
 from clustering.dense import spanning_tree
 

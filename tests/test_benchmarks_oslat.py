@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, load_sample
 from arbo.spans.pieces import Pairs, pieces
-from arbo.spans.splitting import sentences
-from arbo.spans.words import content_words
+from arbo.text.sentences import sentences
+from arbo.text.words import content_words
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 

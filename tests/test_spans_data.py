@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, MissingDependency
 from arbo.spans.baselines import Fuzzy
 from arbo.spans.pieces import pieces
-from arbo.spans.splitting import lines, sentences
-from arbo.spans.words import fold, windows, words
+from arbo.text.sentences import lines, sentences
+from arbo.text.words import fold, windows, words
 
 KB = KnowledgeBase(
     [

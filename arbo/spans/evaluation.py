@@ -10,7 +10,6 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.knowledge_base import KnowledgeBase
 from arbo.spans.overlaps import Spans
 from eval import SpanScores, span_scores
 

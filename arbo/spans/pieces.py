@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from arbo.documents import Corpus, Document, Mention, Span, text_of
-from arbo.knowledge_base import KnowledgeBase
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention, text_of
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.spans.overlaps import Spans
-from arbo.spans.splitting import Splitter, lines
+from arbo.text.checks import Span
+from arbo.text.sentences import Splitter, lines
 from clustering.arrays import Ids
 
 

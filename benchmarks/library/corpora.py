@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import arbo
-from arbo.documents import Corpus
+from arbo.data.corpus import Corpus
 from arbo.readers import read_documents, read_knowledge_base
 from library.folders import DATA
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import arbo
-from arbo.documents import Corpus, Document, Mention
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
 from arbo.progress import bars
 from arbo.training.presets import PRESETS
 from library.cells import hashed, key

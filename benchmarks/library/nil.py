@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 import arbo
-from arbo.documents import Corpus
-from arbo.retrieval import Retrieval
+from arbo.data.corpus import Corpus
+from arbo.retrieval.retrieval import Retrieval
 from eval import linking_outcomes, nil_as_class, nil_curve, nil_scores
 from library.results import Row
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import arbo
-from arbo.evaluation import RECALL_AT, Evaluation
+from arbo.data.gold import RECALL_AT
 from arbo.progress import bars
 from arbo.results.evaluation import Evaluation
 from eval import LinkingCounts, Resampling, Summed

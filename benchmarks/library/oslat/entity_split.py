@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import arbo
-from arbo.documents import Corpus, Document, Mention
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
 from arbo.spans.pieces import Pairs
 from clustering.arrays import Bools, Ids
 

@@ -8,7 +8,7 @@ import numpy as np
 import arbo
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
-from arbo.spans.words import fold
+from arbo.text.words import fold
 from clustering.arrays import Ids
 
 

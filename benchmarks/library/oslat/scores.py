@@ -9,7 +9,7 @@ import arbo
 from arbo.progress import Announce, quiet
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
-from arbo.spans.words import Offsets, content_words, offsets_of
+from arbo.text.words import Offsets, content_words, offsets_of
 from clustering.arrays import Bools, Floats, Ids
 from eval import LinkingScores, SpanScores, linking_scores, span_scores
 from library.oslat.entity_split import disjoint

@@ -11,7 +11,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.readers import read_documents, read_knowledge_base
 from arbo.spans.pieces import Pairs, pieces
-from arbo.spans.splitting import sentences
+from arbo.text.sentences import sentences
 from clustering.arrays import Ids
 from library.corpora import Data
 from library.folders import DATA
