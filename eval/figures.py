@@ -94,20 +94,14 @@ class Summed(_Scored):
     `eval.uncertainty`. Both take documents for independent draws. With a handful of documents the interval is too
     narrow, as there is little to draw from.
 
-    Parameters
-    ----------
-    counts
-        Shape (documents, columns): what is counted in each document.
-    ratio
-        The score of added counts, from shape (..., columns) to (...); NaN where it is not defined.
+    Args:
+        counts: (documents, columns) what is counted in each document.
+        ratio: the score of added counts, from shape (..., columns) to (...); NaN where it is not defined.
 
-    Raises
-    ------
-    ValueError
-        The counts have another number of axes, one is not finite, or a `proportion` has a part that exceeds the whole.
+    Raises:
+        ValueError: the counts have another number of axes, one is not finite, or a `proportion` has a part that exceeds
+            the whole.
 
-    Examples
-    --------
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
     (0.8182, Interval(low=0.5, high=1.0))
@@ -241,38 +235,30 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 class OfClusters(_Scored):
     """A score of clusters that reach across documents, so that no counts of documents add.
 
-    A bootstrap sample would hold some documents twice, and the copies of a mention would corefer with themselves:
-    where clusters are small, that raises every score. So documents are drawn without replacement, half of them at
-    a time: the interval is the value plus the quantiles of the deviations of the half-samples' scores from their
-    mean, at most 1; the comparison takes the same halves for both systems, and its p-value is the share of
-    deviations of their difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, those below by no
-    more than 1e-12 taken for equal.
+    A bootstrap sample would hold some documents twice, and the copies of a mention would corefer with themselves: where
+    clusters are small, that raises every score. So documents are drawn without replacement, half of them at a time: the
+    interval is the value plus the quantiles of the deviations of the half-samples' scores from their mean, at most 1;
+    the comparison takes the same halves for both systems, and its p-value is the share of deviations of their
+    difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, those below by no more than 1e-12 taken
+    for equal.
 
-    This assumes that documents are independent draws, and that the score varies nearly like a mean over documents.
-    A half holds a quarter of the pairs of mentions across documents, so that its scores may lie elsewhere: therefore
+    This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
+    half holds a quarter of the pairs of mentions across documents, so that its scores may lie elsewhere: therefore
     deviations from their own mean. Simulated intervals at 95 % held the expected score in 88 % to 95 % of the
-    collections of 20 to 100 documents; where documents are a handful, or one entity fills most of them, trust
-    them less.
+    collections of 20 to 100 documents; where documents are a handful, or one entity fills most of them, trust them
+    less.
 
-    Parameters
-    ----------
-    labels_true, labels_pred
-        Shape (mentions,): the cluster of each mention.
-    document
-        Shape (mentions,): its document.
-    score
-        The score of two clusterings, at most 1; NaN where it is not defined.
-
-    Raises
-    ------
-    ValueError
-        The lengths differ, or a label is missing (NaN or None).
-    TypeError
-        A label cannot be hashed.
-
-    Notes
-    -----
     A half-sample costs as much as the score of half the mentions.
+
+    Args:
+        labels_true: (mentions,) the true cluster of each mention.
+        labels_pred: (mentions,) the predicted one.
+        document: (mentions,) its document.
+        score: the score of two clusterings, at most 1; NaN where it is not defined.
+
+    Raises:
+        ValueError: the lengths differ, or a label is missing (NaN or None).
+        TypeError: a label cannot be hashed.
 
     """
 
@@ -310,10 +296,8 @@ class OfClusters(_Scored):
     def against(self, other: Self, how: Resampling) -> Comparison | None:
         """Compare with another clustering of the same mentions in the same order; None with fewer than 2 documents.
 
-        Raises
-        ------
-        ValueError
-            The mentions of the other system, their documents or their true clusters are others.
+        Raises:
+            ValueError: the mentions of the other system, their documents or their true clusters are others.
 
         """
         for name in ("labels_true", "document"):
@@ -369,20 +353,14 @@ class Line:
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
         """Make a line of recall, precision and F1.
 
-        Parameters
-        ----------
-        name, over
-            As above.
-        counts
-            Shape (documents, 4): numerator and denominator of recall, then of precision.
+        Args:
+            name: of the line.
+            counts: (documents, 4) numerator and denominator of recall, then of precision.
+            over: what was counted.
 
-        Raises
-        ------
-        ValueError
-            The counts have another shape, one is not finite, or a numerator exceeds its denominator.
+        Raises:
+            ValueError: the counts have another shape, one is not finite, or a numerator exceeds its denominator.
 
-        Examples
-        --------
         >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
         >>> line.recall.value, line.precision.value, line.score.value
         (0.5, 0.5, 0.5)
@@ -402,22 +380,14 @@ _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "
 def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1.
 
-    Parameters
-    ----------
-    documents
-        The `coreference_counts` of each document.
-
-    Raises
-    ------
-    TypeError
-        The counts are not in a list.
-
-    Notes
-    -----
     The values are those of `scores_from_counts` for the sum of the documents.
 
-    Examples
-    --------
+    Args:
+        documents: the `coreference_counts` of each document.
+
+    Raises:
+        TypeError: the counts are not in a list.
+
     >>> from eval.coreference import coreference_counts
     >>> same, apart = [["a", "b"]], [["a"], ["b"]]
     >>> lines = coreference_lines([coreference_counts(same, same), coreference_counts(same, apart)])
@@ -472,19 +442,13 @@ def _blanc(counts: FloatArray, ratio: Ratio) -> FloatArray:
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) -> list[Line]:
     """Make the lines of ARI, B-cubed and CoNLL F1 of clusters that reach across documents.
 
-    Parameters
-    ----------
-    labels_true, labels_pred
-        Shape (mentions,): the cluster of each mention.
-    document
-        Shape (mentions,): its document.
-
-    Notes
-    -----
     Of each, one pass over half the mentions for every half-sample: leave intervals out of a million mentions.
 
-    Examples
-    --------
+    Args:
+        labels_true: (mentions,) the true cluster of each mention.
+        labels_pred: (mentions,) the predicted one.
+        document: (mentions,) its document.
+
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines}
     {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}

@@ -22,10 +22,8 @@ def suffix_of(path: str | os.PathLike[str], known: Collection[str]) -> str:
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file beside its place and move it there in one step; what was there before is replaced.
 
-    Raises
-    ------
-    OSError
-        The file cannot be written; the error names it.
+    Raises:
+        OSError: the file cannot be written; the error names it.
 
     """
     target = Path(path).resolve()

@@ -27,21 +27,14 @@ class Gold:
     no id, but annotated          it has no concept, and is NIL
     no id, and not annotated      it says nothing, and is left out everywhere
     ============================  ==============================================
-
-    Attributes
-    ----------
-    indptr
-        Shape (mentions + 1,), from 0 to ``len(indices)``, never falling.
-    indices
-        Shape (gold ids,): entity, or `OUTSIDE`.
-    annotated
-        Shape (mentions,).
-
     """
 
     indptr: IntArray
+    """(mentions + 1,) from 0 to ``len(indices)``, never falling"""
     indices: IntArray
+    """(gold ids,) entity, or `OUTSIDE`"""
     annotated: BoolArray
+    """(mentions,)"""
 
     @classmethod
     def from_arrays(
@@ -49,12 +42,9 @@ class Gold:
     ) -> Self:
         """Check the arrays; without `annotated`, a mention is annotated if it has an id.
 
-        Raises
-        ------
-        ValueError
-            The rows do not fit the indices, or a mention has ids and yet is not annotated.
-        TypeError
-            Indices that are no integers, flags that are no booleans.
+        Raises:
+            ValueError: the rows do not fit the indices, or a mention has ids and yet is not annotated.
+            TypeError: indices that are no integers, flags that are no booleans.
 
         """
         if _has_rows(indices):

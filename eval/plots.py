@@ -60,23 +60,15 @@ def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.
 
     Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye.
 
-    Parameters
-    ----------
-    curves
-        By name: recall and precision at each threshold, in the order of the thresholds.
-    path
-        What to write; `.png` or `.svg`.
+    Args:
+        curves: recall and precision by name, at each threshold, in the order of the thresholds.
+        path: what to write; `.png` or `.svg`.
 
-    Raises
-    ------
-    ValueError
-        There is no curve, its recall and precision do not fit, or the path has another suffix.
-    TypeError
-        The curves have no names.
-    ImportError
-        matplotlib is not installed.
-    OSError
-        The file cannot be written.
+    Raises:
+        ValueError: there is no curve, its recall and precision do not fit, or the path has another suffix.
+        TypeError: the curves have no names.
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
 
     """
     _check_named(curves)
@@ -117,30 +109,20 @@ def plot_thresholds(
 ) -> None:
     """Draw scores over a threshold, as steps: each holds from its threshold up to the next.
 
-    Parameters
-    ----------
-    threshold
-        Shape (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
-    curves
-        By name: the score at each threshold.
-    path
-        What to write; `.png` or `.svg`.
-    chosen
-        A threshold to mark.
-    xlabel, ylabel
-        What the thresholds are, and what the curves.
+    Args:
+        threshold: (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
+        curves: the score at each threshold, by name.
+        path: what to write; `.png` or `.svg`.
+        chosen: a threshold to mark.
+        xlabel: what the thresholds are.
+        ylabel: what the curves are.
 
-    Raises
-    ------
-    ValueError
-        There is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path has
-        another suffix.
-    TypeError
-        The curves have no names.
-    ImportError
-        matplotlib is not installed.
-    OSError
-        The file cannot be written.
+    Raises:
+        ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path
+            has another suffix.
+        TypeError: the curves have no names.
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
 
     """
     _check_named(curves)

@@ -81,25 +81,16 @@ class Report:
     def of(cls, systems: Mapping[str, Sequence[Line]], *, title: str = "", how: Resampling | None = _USUAL) -> Self:
         """Compute the lines of one or more systems.
 
-        Parameters
-        ----------
-        systems
-            The lines of each system by its name. Each later system is compared with the first, line by line of the
-            same name, over the same documents in the same order.
-        title
-            What the report is about.
-        how
-            How uncertainty is found; None for no intervals and no tests.
+        Args:
+            systems: the lines of each system by its name. Each later system is compared with the first, line by line of
+                the same name, over the same documents in the same order.
+            title: what the report is about.
+            how: how uncertainty is found; None for no intervals and no tests.
 
-        Raises
-        ------
-        ValueError
-            There is no system, a system has two lines of one name, or two figures cannot be compared.
-        TypeError
-            The systems have no names, or one that is no string.
+        Raises:
+            ValueError: there is no system, a system has two lines of one name, or two figures cannot be compared.
+            TypeError: the systems have no names, or one that is no string.
 
-        Examples
-        --------
         >>> lines = [Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3], [2, 2, 2, 2]], over="4 of 6")]
         >>> print(Report.of({"ours": lines}, title="Marsh plants"))
         Marsh plants

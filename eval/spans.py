@@ -74,8 +74,8 @@ class SpanScores:
     def macro(self) -> SpanRatios:
         """Tokens, as means over the items of each item's precision, recall and F1.
 
-        Each is the mean over the items where it has a denominator: precision where something is predicted,
-        recall where something is gold, F1 where either is.
+        Each is the mean over the items where it has a denominator: precision where something is predicted, recall where
+        something is gold, F1 where either is.
         """
         gold, predicted, shared = self.items[:, :3].T
         return SpanRatios(
@@ -113,37 +113,28 @@ class SpanScores:
 def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     """Return how well predicted spans agree with gold spans, by token and by whole mention.
 
-    With ``G`` and ``P`` the tokens that the gold and the predicted mentions of an item cover, each token
-    once: precision is ``|G & P| / |P|`` and recall ``|G & P| / |G|``, of all items pooled (`micro`) or as a
-    mean over items (`macro`). Of mentions, each different one counts once: it is right if the other side has
-    a mention of exactly the same tokens (`exact`), or one that shares a token with it (`overlap`).
+    With ``G`` and ``P`` the tokens that the gold and the predicted mentions of an item cover, each token once:
+    precision is ``|G & P| / |P|`` and recall ``|G & P| / |G|``, of all items pooled (`micro`) or as a mean over items
+    (`macro`). Of mentions, each different one counts once: it is right if the other side has a mention of exactly the
+    same tokens (`exact`), or one that shares a token with it (`overlap`).
 
     Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
     extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`.
 
-    Parameters
-    ----------
-    gold, predicted
-        An item for each text, or for each text and entity, the same on both sides. An item is a list of
-        mentions, a mention a list of fragments, a fragment a half-open pair ``(start, end)`` of tokens or of
-        any other unit, below 2^32. A mention with several fragments is discontinuous; fragments may touch
-        and overlap. An item may be empty.
+    O(n log n) time for n fragments, however many tokens they have, and O(n) memory; a mention with f fragments adds log
+    f sorts of the mentions.
 
-    Raises
-    ------
-    ValueError
-        The numbers of items differ, a mention has no fragment, a fragment is not two numbers, or has no
-        token, or is negative.
-    TypeError
-        An item, mention or fragment is no list, or a number no integer.
+    Args:
+        gold: an item for each text, or for each text and entity. An item is a list of mentions, a mention a list of
+            fragments, a fragment a half-open pair ``(start, end)`` of tokens or of any other unit, below 2^32. A
+            mention with several fragments is discontinuous; fragments may touch and overlap. An item may be empty.
+        predicted: the same items of the prediction.
 
-    Notes
-    -----
-    O(n log n) time for n fragments, however many tokens they have, and O(n) memory; a mention with f
-    fragments adds log f sorts of the mentions.
+    Raises:
+        ValueError: the numbers of items differ, a mention has no fragment, a fragment is not two numbers, or has no
+            token, or is negative.
+        TypeError: an item, mention or fragment is no list, or a number no integer.
 
-    Examples
-    --------
     One mention is found; of the other, in two fragments, one token of two is, and two tokens too many.
 
     >>> gold = [[[(0, 4)]], [[(3, 4), (7, 8)]]]
