@@ -8,8 +8,8 @@ import numpy as np
 
 from clustering.arborescence import arborescence_forest
 from clustering.arrays import Edges, Ids, Threshold, Weights
-from clustering.doors import doors, with_doors
-from clustering.forest import Forest, hang_on_doors
+from clustering.entity_edges import lightest_entity_edges, with_entity_edges
+from clustering.forest import Forest, hang_on_entities
 from clustering.graph import Graph, limits
 from clustering.linkage import merge_tree, undirected_forest
 from clustering.minimax import minimax_forest
@@ -131,19 +131,20 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
     entity_limit, mention_limit = limits(graph, threshold)
     directed = method != "undirected"
-    entrances = doors(graph, entity_limit, directed=directed)
-    if method == "independent" and entrances.entity.all():
-        return _describe(graph, hang_on_doors(entrances), Edges(graph.source[:0], graph.target[:0], graph.weight[:0]))
-    edges = surviving_edges(graph, entrances, mention_limit, directed=directed)
+    entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
+    if method == "independent" and entity_edges.entity.all():
+        none = Edges(graph.source[:0], graph.target[:0], graph.weight[:0])
+        return _describe(graph, hang_on_entities(entity_edges), none)
+    edges = surviving_edges(graph, entity_edges, mention_limit, directed=directed)
     if method == "undirected":
-        return _describe(graph, *undirected_forest(entrances, edges))
+        return _describe(graph, *undirected_forest(entity_edges, edges))
     if method == "minimax":
-        edges = with_doors(entrances, edges)
+        edges = with_entity_edges(entity_edges, edges)
         forest = minimax_forest(graph.n_mentions, edges)
     elif method == "arborescence":
-        forest = arborescence_forest(entrances, edges)
+        forest = arborescence_forest(entity_edges, edges)
     else:
-        forest = hang_on_doors(entrances)
+        forest = hang_on_entities(entity_edges)
     return _describe(graph, forest, _among_nil(forest, edges))
 
 
@@ -151,7 +152,7 @@ def _among_nil(forest: Forest, edges: Edges) -> Edges:
     nil = ~forest.is_reached
     if not nil.any():
         return edges.take(slice(0))
-    edges = edges.take(edges.source >= 0)  # without doors
+    edges = edges.take(edges.source >= 0)  # without entity edges
     return edges.take(nil[edges.source] & nil[edges.target])
 
 

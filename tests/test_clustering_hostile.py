@@ -340,7 +340,7 @@ def test_a_path_of_a_million_mentions(method, order):
 @pytest.mark.parametrize("order", ["ascending", "descending"])
 @pytest.mark.parametrize("method", ["arborescence", "minimax"])
 def test_many_cycles_inside_each_other(method, order, end):
-    """A path walked in both directions is contracted mention by mention, until the only door is found."""
+    """A path walked in both directions is contracted mention by mention, until the only entity edge is found."""
     nodes = np.arange(1, MANY_CYCLES + 1, dtype=np.int32)
     weight = np.arange(MANY_CYCLES - 1) * (1.0 if order == "ascending" else -1.0)
     source = np.concatenate([nodes[:-1], nodes[1:], [0]])
