@@ -14,8 +14,6 @@ all things, or the candidates that pooled vectors propose; `late_recall` says wh
 """
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -26,7 +24,18 @@ import numpy.typing as npt
 from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
 from clustering.dense_search import Scanner, faiss_scanner
 from clustering.dissimilarity import dissimilarities, offset_of
-from clustering.knn import Neighbors, Progress, checked_pairs, nearest, padded, sampled_recall, silent, without_self
+from clustering.knn import (
+    Neighbors,
+    Progress,
+    check_queries,
+    check_wanted,
+    checked_pairs,
+    in_threads,
+    lists_of,
+    nearest,
+    sampled_recall,
+    silent,
+)
 from clustering.search import SearchMethod, check_choices
 from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
@@ -193,35 +202,27 @@ def late_nearest(
 
     """
     _check(queries, corpus, metric, search)
-    if k < 0:
-        raise ValueError(f"k={k} must not be negative")
+    check_wanted(k, self_ids, queries.n)
     if n_candidates is not None and n_candidates < k:
         raise ValueError(f"n_candidates={n_candidates} are too few for the k={k} nearest; ask for k or more")
-    if self_ids is not None and np.shape(self_ids) != (queries.n,):
-        raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
     queries, corpus = _comparable(queries, corpus, metric)
-    row, place = np.unique(queries.row, return_inverse=True)
-    distinct = replace(queries, row=row, owner=np.arange(len(row), dtype=np.int32), n=len(row))
-    n_own = int(self_ids is not None)
-    if n_candidates is None or n_candidates >= corpus.n:
-        width, candidates = corpus.n, _everything(corpus.n)
-    else:
-        width = n_candidates + n_own
-        first = nearest(distinct.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner)
-        candidates = first.ids.__getitem__
-    n_fetched = min(k, corpus.n) + n_own
-    ids = np.full((len(row), n_fetched), -1, np.int32)
-    dissimilarity = np.full((len(row), n_fetched), np.inf, np.float32)
-    step = max(1, _PAIRS // max(1, width))
-    begins = range(0, len(row), step)
-    for begin in progress(begins, len(begins)):
-        chunk = slice(begin, min(begin + step, len(row)))
-        best = _best(distinct, corpus, begin, candidates(chunk), n_fetched, metric)
-        ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
-    ids, dissimilarity = ids[place], dissimilarity[place]
-    if self_ids is not None:
-        ids, dissimilarity = without_self(ids, dissimilarity, np.asarray(self_ids))
-    return padded(ids, dissimilarity, k)
+
+    def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
+        distinct = replace(queries, row=rows, owner=np.arange(len(rows), dtype=np.int32), n=len(rows))
+        if n_candidates is None or n_candidates >= corpus.n:
+            candidates: Ids = np.broadcast_to(np.arange(corpus.n, dtype=np.int32), (len(rows), corpus.n))
+        else:
+            width = n_candidates + (self_ids is not None)
+            first = nearest(distinct.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner)
+            candidates = first.ids
+        step = max(1, _PAIRS // max(1, candidates.shape[1]))
+        begins = range(0, len(rows), step)
+        for begin in progress(begins, len(begins)):
+            chunk = slice(begin, begin + step)
+            best = _best(distinct, corpus, begin, candidates[chunk], ids.shape[1], metric)
+            ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
+
+    return lists_of(queries.row, k, corpus.n, self_ids, fill)
 
 
 def late_recall(
@@ -236,17 +237,8 @@ def late_recall(
 ) -> float:
     """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.
 
-    As `clustering.knn.measured_recall`; costs the scores of the sample with all things.
-
-    Args:
-        found: what `late_nearest` gave for these queries.
-        queries: as given to `late_nearest`.
-        corpus: as given to `late_nearest`.
-        metric: as given to `late_nearest`.
-        self_ids: as given to `late_nearest`.
-        sample: how many queries, drawn without replacement; all if there are no more.
-        seed: of the drawing.
-
+    As `clustering.knn.measured_recall`; costs the scores of the sample with all things. The arguments are those of
+    `late_nearest`, and what it found.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
@@ -271,11 +263,6 @@ def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -
         return queries, corpus
     scaled = corpus.normalized()
     return (scaled if queries is corpus else queries.normalized()), scaled
-
-
-def _everything(n: int) -> Callable[[slice], Ids]:
-    """Make candidates of all things."""
-    return lambda chunk: np.broadcast_to(np.arange(n, dtype=np.int32), (chunk.stop - chunk.start, n))
 
 
 def _best(
@@ -317,13 +304,7 @@ def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Id
             score[some],
         )
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        try:
-            for _ in pool.map(fill, range(0, len(query), _SHARE)):
-                pass
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # what was interrupted ends now, not when all pairs are done
-            raise
+    in_threads(fill, range(0, len(query), _SHARE), os.cpu_count() or 1)
     return score
 
 
@@ -396,13 +377,7 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
 
 def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
-    if queries.matrix.shape[1] != corpus.matrix.shape[1]:
-        raise ValueError(
-            f"queries have {queries.matrix.shape[1]} dimensions, the corpus has {corpus.matrix.shape[1]}: "
-            "were they made by the same encoder?"
-        )
-    if not np.array_equal(queries.owner, np.arange(queries.n)):
-        raise ValueError(f"each of the {queries.n} queries must have exactly one text")
+    check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "text")
     if metric == "dot":
         most = int(np.diff(queries.indptr).max(initial=0))
         largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)

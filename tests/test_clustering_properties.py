@@ -169,7 +169,7 @@ def test_edges_that_exact_pruning_drops_change_nothing(method, graph, data):
 
 @pytest.mark.parametrize("method", ["arborescence", "minimax"])
 def test_an_edge_heavier_than_one_entity_edge_alone_matters_without_directions(method):
-    """For `undirected`, pruning by one end would be wrong: 2 hangs on 1 over an edge heavier than the entity edge of 1."""
+    """For `undirected`, pruning by one end would be wrong: 2 hangs on 1, whose entity edge is lighter."""
     graph = [(0, 1), (2, 1)], [1.0, 2.0], 1, 3
     assert solve(graph, method).entity.tolist() == [0, -1]
     assert solve(graph, "undirected").entity.tolist() == [0, 0]
