@@ -52,11 +52,13 @@ from eval.coreference import (
 )
 from eval.cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
 from eval.documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
-from eval.figures import Figure, Line, OfClusters, Summed, cluster_lines, coreference_lines, f_measure, proportion
+from eval.figures import Figure, OfClusters, Summed
+from eval.lines import Line, cluster_lines, coreference_lines
 from eval.linking import LinkingOutcomes, LinkingScores, linking_outcomes, linking_scores
 from eval.linking_counts import LinkingCounts, MacroScores
 from eval.nil import NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
 from eval.plots import plot_precision_recall, plot_thresholds
+from eval.ratio import f_measure, proportion
 from eval.report import Report
 from eval.spans import SpanCounts, SpanRatios, SpanScores, span_scores
 from eval.text_file import FileFormatError

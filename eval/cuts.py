@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from eval.arrays import FloatArray, integer_array
 from eval.labels import IntArray, encode_labels
+from eval.ratio import divide, nan_to_zero
 
 if TYPE_CHECKING:
     from eval.cut_counts import CutCounts
@@ -224,11 +225,5 @@ def _adjusted_rand(shared: FloatArray, found: FloatArray, true: float, all_: flo
 def _curves(
     recalled: FloatArray | IntArray, true: float, precise: FloatArray | IntArray, found: float | FloatArray | IntArray
 ) -> Curves:
-    recall, precision = _ratio(recalled, true), _ratio(precise, found)
-    return Curves(recall, precision, _ratio(2 * recall * precision, recall + precision))
-
-
-def _ratio(numerator: FloatArray | IntArray, denominator: float | FloatArray | IntArray) -> FloatArray:
-    """Divide; 0/0 is 0."""
-    whole = np.broadcast_to(np.asarray(denominator, np.float64), numerator.shape)
-    return np.divide(numerator, whole, out=np.zeros(len(numerator)), where=whole != 0)
+    recall, precision = nan_to_zero(divide(recalled, true)), nan_to_zero(divide(precise, found))
+    return Curves(recall, precision, nan_to_zero(divide(2 * recall * precision, recall + precision)))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
-from eval.figures import Figure, Line, Method
+from eval.figures import Figure, Method
 from eval.files import suffix_of, write_whole
+from eval.lines import Line
 from eval.table import Cell, Table
 from eval.uncertainty import Comparison, Interval, Resampling
 
