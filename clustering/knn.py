@@ -70,33 +70,30 @@ def nearest(
 ) -> Neighbors:
     """Find the ``k`` nearest things of the corpus for each query.
 
-    Queries that share a vector are answered once. Dense vectors give what the same vectors in sparse form give.
-    Memory beyond the result: a copy of the corpus for cosine, and a few scores.
+    Queries that share a vector are answered once. Dense vectors give what the same vectors in sparse form give. Memory
+    beyond the result: a copy of the corpus for cosine, and a few scores.
 
-    Approximate search, ``"hnsw"`` or ``"ivf"``, may miss neighbours: report `measured_recall` with what it finds.
-    Its lists are as long as the exact ones, a thing that both find has the same dissimilarity, and the result
-    depends neither on threads nor on the batch. On another machine, or with another version of faiss, it may
-    differ, as the index is built of float32 products. Below 10,000 distinct vectors, or where k is not small
-    beside their number, no index pays, and the search is exact. Memory: one more copy of the corpus and, for
-    ``"hnsw"``, some 270 bytes a vector.
+    Approximate search may miss neighbours: report `measured_recall` with what it finds. Its lists are as long as the
+    exact ones, with the same dissimilarities, and depend neither on threads nor on the batch, but on the machine and
+    the version of faiss. Below 10,000 distinct vectors, or where k is not small beside their number, no index pays, and
+    the search is exact. Memory: one more copy of the corpus and, for ``"hnsw"``, some 270 bytes a vector.
 
     Args:
         queries: things with one vector each.
         corpus: things with one or several vectors each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
-        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus
-            the inner product).
-        search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), which is slow to build
-            and quick to search; or ``"ivf"``, lists around centroids, which is the other way round.
-        scanner: what makes the matrix products of an exact search of dense vectors, see `Scanner`; it changes no
-            result.
-        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not
-            its own neighbour. Left out where queries and corpus are different things.
+        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus the inner
+            product).
+        search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick to
+            search; or ``"ivf"``, lists around centroids, the other way round.
+        scanner: what makes the matrix products of an exact search of dense vectors; it changes no result.
+        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not its own
+            neighbour. Left out where queries and corpus are different things.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
-        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, inner
-            products beyond float32, or an approximate search of sparse vectors.
+        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, inner products beyond
+            float32, or an approximate search of sparse vectors.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -105,8 +102,6 @@ def nearest(
     """
     _check(queries, corpus, metric, search)
     check_wanted(k, self_ids, queries.n)
-    if search != "exact" and sp.issparse(corpus.matrix):
-        raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
 
     def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
         if len(corpus.row) == 0:
@@ -133,7 +128,7 @@ def measured_recall(
     sample: int = 1000,
     seed: int = 0,
 ) -> float:
-    """Share of the exact neighbours that a search found, measured on a sample of the queries; 1 if there are none.
+    """Return the share of the exact neighbours that a search found in a sample of queries; 1 if there are none.
 
     recall@k, k being the length of the lists. What is as near as the farthest exact neighbour counts as found: of
     equally near things any will do. Costs an exact search for the sample.
@@ -165,7 +160,7 @@ def sampled_recall(
 
 
 def share_found(found: Floats, exact: Floats) -> float:
-    """Share of the exact neighbours that are found, both given by dissimilarity; see `measured_recall`."""
+    """Return the share of the exact neighbours that are found, both given by dissimilarity; see `measured_recall`."""
     there = np.isfinite(exact)
     farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
     n_there = int(there.sum())
@@ -282,6 +277,8 @@ def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMeth
     check_choices(metric, search)
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
         raise ValueError("queries and corpus must both be dense or both be sparse")
+    if search != "exact" and sp.issparse(corpus.matrix):
+        raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
     check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "vector")
     if metric == "dot":
         largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)

@@ -147,7 +147,7 @@ def late_dissimilarity(
     what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
 
     Raises:
-        ValueError: as for `sum_of_max`, or a metric that there is not.
+        ValueError: as for `sum_of_max`, or an unknown metric.
 
     >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
@@ -184,13 +184,11 @@ def late_nearest(
         corpus: things with one or several texts each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
         n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`, with
-            ``self_ids`` one more; None, or no fewer than there are, to score all things, which is exact, and takes as
-            many scores as there are pairs.
+            ``self_ids`` one more; None, or no fewer than there are, to score all things, which is exact.
         metric: see `late_dissimilarity`; also of the first stage.
         search: of the first stage.
         scanner: of the first stage.
-        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not its own
-            neighbour. Left out where queries and corpus are different things.
+        self_ids: as for `clustering.knn.nearest`.
         progress: see `Progress`; the items are chunks of queries, in the second stage.
 
     Raises:
@@ -209,12 +207,11 @@ def late_nearest(
 
     def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
         distinct = replace(queries, row=rows, owner=np.arange(len(rows), dtype=np.int32), n=len(rows))
-        if n_candidates is None or n_candidates >= corpus.n:
-            candidates: Ids = np.broadcast_to(np.arange(corpus.n, dtype=np.int32), (len(rows), corpus.n))
-        else:
+        candidates: Ids = np.broadcast_to(np.arange(corpus.n, dtype=np.int32), (len(rows), corpus.n))
+        if n_candidates is not None and n_candidates < corpus.n:
             width = n_candidates + (self_ids is not None)
-            first = nearest(distinct.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner)
-            candidates = first.ids
+            pooled = distinct.pooled(), corpus.pooled()
+            candidates = nearest(*pooled, width, metric=metric, search=search, scanner=scanner).ids
         step = max(1, _PAIRS // max(1, candidates.shape[1]))
         begins = range(0, len(rows), step)
         for begin in progress(begins, len(begins)):
@@ -233,7 +230,6 @@ def late_recall(
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
     sample: int = SAMPLE,
-    seed: int = 0,
 ) -> float:
     """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.
 
@@ -248,7 +244,7 @@ def late_recall(
         k = found.ids.shape[1]
         return late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
 
-    return sampled_recall(found, self_ids, sample, seed, exact)
+    return sampled_recall(found, self_ids, sample, 0, exact)
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:

@@ -28,7 +28,7 @@ def read_clusters(path: PathLike) -> ClusteredDocuments:
     """Read a file of JSON lines, one cluster a line; of a mention that is repeated in a document the first counts.
 
     Raises:
-        FileFormatError: a line is no such object, or the file is no text. The message names line and column, the column
+        FileFormatError: a line is not such an object, or the file is not text. The message names line and column, that
             where the object begins if it is JSON but says something else.
         OSError: the file cannot be read.
 

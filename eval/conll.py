@@ -133,7 +133,7 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     chains of a document come in the order of their first brackets, which decides what is first of repeated mentions.
 
     The reference scorer 8.01 differs where files are odd. It keeps repeated mentions that the key lacks, counts
-    comments inside a document as words, passes over what is no bracket, and searches a line without tabs as a whole,
+    comments inside a document as words, passes over what is not a bracket, and searches a line without tabs as a whole,
     not its last column alone; of documents with one name it reads the last.
 
     O(file) time and memory.
@@ -143,7 +143,7 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
 
     Raises:
         FileFormatError: brackets do not fit, words stand outside of documents, documents do not end, begin in one
-            another or share a name, or the file is no text. The message names line and column.
+            another or share a name, or the file is not text. The message names line and column.
         OSError: the file cannot be read.
 
     """

@@ -60,7 +60,7 @@ class Contingency:
 
         Raises:
             ValueError: a mention is twice on one side.
-            TypeError: a cluster is no iterable of hashable mention ids.
+            TypeError: a cluster is not an iterable of hashable mention ids.
 
         >>> table = Contingency.from_clusters([["a", "b", "c"]], [["b", "c"], ["d"]])
         >>> table.count, table.row_size, table.column_size

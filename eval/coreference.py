@@ -74,7 +74,7 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
 
     Raises:
         ValueError: a mention is twice on one side.
-        TypeError: a cluster is no iterable of hashable mention ids.
+        TypeError: a cluster is not an iterable of hashable mention ids.
 
     The example of Moosavi and Strube 2016:
 

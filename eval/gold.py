@@ -44,7 +44,7 @@ class Gold:
 
         Raises:
             ValueError: the rows do not fit the indices, or a mention has ids and yet is not annotated.
-            TypeError: indices that are no integers, flags that are no booleans.
+            TypeError: indices that are not integers, flags that are not booleans.
 
         """
         if _has_rows(indices):

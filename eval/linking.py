@@ -55,7 +55,7 @@ class LinkingOutcomes:
 
         Raises:
             ValueError: another number of labels than of mentions, a NaN among them, a k without that many candidates.
-            TypeError: labels without an order or that cannot be hashed, a k that is no integer.
+            TypeError: labels without an order or that cannot be hashed, a k that is not an integer.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
@@ -232,8 +232,8 @@ def linking_scores(
 
     Raises:
         ValueError: lengths that differ, rows that do not fit, a k without that many candidates, a NaN among labels.
-        TypeError: entities or k that are no integers, flags that are no booleans, groups that are no mapping, labels
-            that cannot be hashed.
+        TypeError: entities or k that are not integers, flags that are not booleans, groups that are not a mapping,
+            labels that cannot be hashed.
 
     Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
 
@@ -269,7 +269,7 @@ def linking_outcomes(
 
     Raises:
         ValueError: lengths that differ, rows that do not fit.
-        TypeError: entities that are no integers, flags that are no booleans.
+        TypeError: entities that are not integers, flags that are not booleans.
 
     >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])
     >>> outcomes.correct, outcomes.rank

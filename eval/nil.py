@@ -73,7 +73,7 @@ def nil_scores(
 
     Raises:
         ValueError: lengths that differ.
-        TypeError: flags that are no booleans.
+        TypeError: flags that are not booleans.
 
     >>> print(nil_scores([True, True, False], [True, False, False]))
     NIL: precision 1.0000 (1/1), recall 0.5000 (1/2), F1 0.6667; left out: 0 not annotated
@@ -172,7 +172,7 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
 
     Raises:
         ValueError: lengths that differ.
-        TypeError: flags that are no booleans.
+        TypeError: flags that are not booleans.
 
     Gold 7, found second; gold 4, called NIL; gold outside the KB, called NIL:
 

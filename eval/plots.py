@@ -144,13 +144,8 @@ def plot_thresholds(
         ]
         if chosen is None:
             return lines
-        mark = axes.axvline(
-            min(max(chosen, low - edge / 2), high + 1.5 * edge),
-            color="0.3",
-            linewidth=1.2,
-            linestyle=":",
-            clip_on=False,
-        )
+        near = min(max(chosen, low - edge / 2), high + 1.5 * edge)
+        mark = axes.axvline(near, color="0.3", linewidth=1.2, linestyle=":", clip_on=False)
         return [*lines, (mark, f"chosen: {chosen:.4g}")]
 
     _plot(draw, path)
@@ -198,7 +193,7 @@ def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
         handles, blank = [line for line, _ in lines], [""] * len(lines)
         legend = axes.legend(handles, blank, loc="upper left", bbox_to_anchor=(1.1, 1), borderaxespad=0)
         for text, (_, name) in zip(legend.get_texts(), lines, strict=True):
-            text.set_parse_math(False)  # a name is no formula, and may begin with an underscore
+            text.set_parse_math(False)  # a name is not a formula, and may begin with an underscore
             text.set_text(plain(name))
         figure.savefig(content, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=FORMATS[suffix])
     write_whole(path, content.getvalue())

@@ -90,7 +90,7 @@ class Report:
 
         Raises:
             ValueError: there is no system, a system has two lines of one name, or two figures cannot be compared.
-            TypeError: the systems have no names, or one that is no string.
+            TypeError: the systems have no names, or one that is not a string.
 
         >>> lines = [Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3], [2, 2, 2, 2]], over="4 of 6")]
         >>> print(Report.of({"ours": lines}, title="Marsh plants"))

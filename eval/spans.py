@@ -66,9 +66,8 @@ class SpanScores:
     @property
     def micro(self) -> SpanRatios:
         """Tokens, pooled over the items."""
-        counts = self.counts
-        shared = counts.shared_tokens
-        return _ratios(shared, counts.predicted_tokens, shared, counts.gold_tokens)
+        of = self.counts
+        return _ratios(of.shared_tokens, of.predicted_tokens, of.shared_tokens, of.gold_tokens)
 
     @property
     def macro(self) -> SpanRatios:
@@ -85,17 +84,14 @@ class SpanScores:
     @property
     def exact(self) -> SpanRatios:
         """Whole mentions, right where they cover the same tokens."""
-        counts = self.counts
-        shared = counts.shared_mentions
-        return _ratios(shared, counts.predicted_mentions, shared, counts.gold_mentions)
+        of = self.counts
+        return _ratios(of.shared_mentions, of.predicted_mentions, of.shared_mentions, of.gold_mentions)
 
     @property
     def overlap(self) -> SpanRatios:
         """Whole mentions, right where they share a token with some mention of the other side."""
-        counts = self.counts
-        return _ratios(
-            counts.predicted_overlapping, counts.predicted_mentions, counts.gold_overlapping, counts.gold_mentions
-        )
+        of = self.counts
+        return _ratios(of.predicted_overlapping, of.predicted_mentions, of.gold_overlapping, of.gold_mentions)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the sums of the counts, and the ratios under their names, ready for JSON."""
@@ -121,8 +117,7 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
     extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`.
 
-    O(n log n) time for n fragments, however many tokens they have, and O(n) memory; a mention with f fragments adds log
-    f sorts of the mentions.
+    O(n log n) time for n fragments, however long, and O(n) memory; a mention with f fragments adds log f sorts.
 
     Args:
         gold: an item for each text, or for each text and entity. An item is a list of mentions, a mention a list of
@@ -131,9 +126,9 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
         predicted: the same items of the prediction.
 
     Raises:
-        ValueError: the numbers of items differ, a mention has no fragment, a fragment is not two numbers, or has no
-            token, or is negative.
-        TypeError: an item, mention or fragment is no list, or a number no integer.
+        ValueError: the numbers of items differ, a mention without a fragment, a fragment that is not two numbers, has
+            no token or is negative.
+        TypeError: an item, mention or fragment that is not a list, or a number that is not an integer.
 
     One mention is found; of the other, in two fragments, one token of two is, and two tokens too many.
 

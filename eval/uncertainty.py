@@ -26,7 +26,7 @@ class Resampling:
 
     Raises:
         ValueError: fewer than one sample, a negative seed, or a level that is not between 0 and 1.
-        TypeError: a number of samples or a seed that is no integer.
+        TypeError: a number of samples or a seed that is not an integer.
 
     """
 

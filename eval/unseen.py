@@ -52,7 +52,7 @@ def unseen_scores(
 
     Raises:
         ValueError: lengths that differ, or a label is missing (NaN or None).
-        TypeError: flags that are no booleans, a label that cannot be hashed, a score that is no function.
+        TypeError: flags that are not booleans, a label that cannot be hashed, a score that is not a function.
 
     A seen mention of ``c`` joins two entities, which stay apart without it:
 
