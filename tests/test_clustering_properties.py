@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from engine_builders import every_method
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array
@@ -14,7 +15,6 @@ from clustering import METHODS, Graph, merge_tree, partition
 DIRECTED = [method for method in METHODS if method != "undirected"]
 INF = float("inf")
 
-every_method = pytest.mark.parametrize("method", METHODS)
 hypothesis = settings(deadline=None, max_examples=50, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
 
