@@ -88,7 +88,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
 def _score_things(
     vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset: float, ids: Ids, dissimilarity_: Floats
 ) -> None:
-    """Score the things listed by all their vectors, as the nearest may not have been found, and sort them again.
+    """Score each listed thing by all its vectors, as the nearest may not have been found, and sort the lists again.
 
     The vectors of thing ``t`` are the rows ``row[owned[t] : owned[t + 1]]``.
     """
@@ -103,7 +103,7 @@ def _score_things(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let faiss use one thread, and afterwards as many as before."""
+    """Let faiss use one thread inside the block."""
     import faiss
 
     threads = faiss.omp_get_max_threads()

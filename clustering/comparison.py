@@ -1,4 +1,4 @@
-"""Neighbours and dissimilarities of things, whatever stands for them: the one place that tells the kinds apart.
+"""Neighbours and dissimilarities of embeddings of either kind, vectors or token matrices.
 
 Of `Vectors` they are those of `clustering.knn`, of `TokenMatrices` those of `clustering.late_interaction`: a first
 stage on pooled vectors proposes `CANDIDATES` things, which are then compared token by token.
@@ -14,7 +14,7 @@ from clustering.search import SearchMethod
 from clustering.vectors import Metric, Vectors
 
 Embeddings: TypeAlias = Vectors | TokenMatrices
-"""What stands for things where they are compared: one or several vectors of each, or those of all tokens."""
+"""One or several vectors of each thing, or the vectors of all its tokens."""
 
 CANDIDATES = 256
 """Things that the first stage proposes for each query, more if more neighbours are wanted; so few are searched exactly.

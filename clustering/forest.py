@@ -1,4 +1,4 @@
-"""What the directed methods and `undirected` find: how each mention is reached."""
+"""Forests: the node that each mention hangs on."""
 
 from typing import NamedTuple
 

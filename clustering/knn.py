@@ -152,7 +152,7 @@ def sampled_recall(
     seed: int,
     exact: Callable[[Ids, Ids | None], Neighbors],
 ) -> float:
-    """Measure the recall of a search, given what does the exact one of some queries with their own ids."""
+    """Measure the recall of a search; ``exact(drawn, own)`` searches some queries, with their own ids, exactly."""
     n = len(found.ids)
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
@@ -170,7 +170,7 @@ def share_found(found: Floats, exact: Floats) -> float:
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
+    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
     Equal to what `nearest` finds; infinite for a thing without vectors.
     """
@@ -236,7 +236,7 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
 
 
 def in_threads(fill: Callable[[int], None], begins: range, workers: int, progress: Progress = silent) -> None:
-    """Fill what begins at each place; when interrupted, end now, not when all is filled."""
+    """Call ``fill`` with each number in threads; when interrupted, end now and not when all is filled."""
     with ThreadPoolExecutor(workers) as pool:
         try:
             for _ in progress(pool.map(fill, begins), len(begins)):
@@ -255,7 +255,7 @@ def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, sca
 
 
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
-    """Raise ValueError where ``k`` or the ids of the queries do not fit."""
+    """Raise ValueError for a negative ``k``, or ids of another number of queries."""
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
     if self_ids is not None and np.shape(self_ids) != (n_queries,):
@@ -263,7 +263,7 @@ def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
 
 
 def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, each: str) -> None:
-    """Raise ValueError where dimensions differ, or a query has none or several of what it must have one of."""
+    """Raise ValueError where dimensions differ, or a query does not have exactly one vector or text (``each``)."""
     if matrix.shape[1] != corpus.shape[1]:
         raise ValueError(
             f"queries have {matrix.shape[1]} dimensions, the corpus has {corpus.shape[1]}: "

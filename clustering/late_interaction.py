@@ -108,7 +108,7 @@ class TokenMatrices:
         return type(self)(matrix, np.concatenate([[0], np.cumsum(count)]), row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
-        """Scale every token vector to length 1; one of zeros stays."""
+        """Scale every token vector to length 1; zeros stay."""
         return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
 
     def pooled(self) -> Vectors:
@@ -122,7 +122,7 @@ class TokenMatrices:
 
 
 def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
-    """Score of query ``query[i]`` and thing ``thing[i]`` of the corpus, higher being nearer; (pairs,) float32.
+    """Return the score of query ``query[i]`` and thing ``thing[i]``, higher being nearer; (pairs,) float32.
 
     A text without tokens is like one token of zeros, so that its scores are 0. A thing with several texts has the score
     of the best, one without any minus infinity.
@@ -141,7 +141,7 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
 def late_dissimilarity(
     queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
+    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
 
     1 (for cosine, all tokens being `normalized`) or 0 (for the inner product) minus the mean over the query's tokens of
     what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
@@ -231,7 +231,7 @@ def late_recall(
     self_ids: Ids | None = None,
     sample: int = SAMPLE,
 ) -> float:
-    """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.
+    """Return the share of the exact neighbours that two stages found in a sample of queries; 1 if there are none.
 
     As `clustering.knn.measured_recall`; costs the scores of the sample with all things. The arguments are those of
     `late_nearest`, and what it found.
@@ -248,13 +248,13 @@ def late_recall(
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
-    """Take the things that are asked for alone, and their places."""
+    """Return the things that are asked for, and the place of each request among them."""
     used, place = np.unique(asked, return_inverse=True)
     return things.taken(used), place
 
 
 def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -> tuple[TokenMatrices, TokenMatrices]:
-    """Make tokens whose inner products are their similarities, once if the two are one."""
+    """Return tokens whose inner products are their similarities."""
     if metric == "dot":
         return queries, corpus
     scaled = corpus.normalized()
@@ -275,7 +275,7 @@ def _best(
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
-    """Compare pairs of what is `_comparable`, see `late_dissimilarity`."""
+    """Compare pairs of `_comparable` things, see `late_dissimilarity`."""
     n_tokens = np.diff(queries.indptr)[queries.row[query]]
     return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 

@@ -50,7 +50,7 @@ class Partition:
         return len(self.labels) - len(self.entity)
 
     def path(self, mention: int) -> list[int]:
-        """Nodes from the entity to the mention node, the reason for the link; a NIL mention's path is itself alone.
+        """Return the nodes from the entity to the mention, the reason for the link; of a NIL mention itself alone.
 
         Args:
             mention: a node id, ``n_entities + i`` for the mention at ``i``.
@@ -80,7 +80,7 @@ class Partition:
         )
 
     def weakest_joins(self) -> Edges:
-        """Of each NIL cluster with two mentions or more, the edge that joined its last two parts.
+        """Return, for each NIL cluster of two mentions or more, the edge that joined its last two parts.
 
         It is the heaviest edge of the cluster's minimum spanning tree: without it the cluster falls apart.
         Ordered by the cluster's label.
@@ -173,7 +173,7 @@ def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
 
 @numba.njit(cache=True)
 def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]:
-    """Root of each node, and the heaviest edge on the way; each node is climbed over once."""
+    """Return the root of each node and the heaviest edge on the way; each node is climbed over once."""
     n = len(parent)
     root = np.full(n, -1, parent.dtype)
     bottleneck = np.full(n, -np.inf, weight.dtype)

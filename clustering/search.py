@@ -1,4 +1,4 @@
-"""What the searches have in common, of dense and of sparse vectors, exact and approximate."""
+"""Parts that all searches share: dense and sparse, exact and approximate."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self, get_args

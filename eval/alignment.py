@@ -192,7 +192,7 @@ def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, pat
 
 
 def _partners_one_by_one(row: IntArray, column: IntArray, weight: FloatArray) -> IntArray:
-    """Return the column of each row in a best alignment, or a number that is none."""
+    """Return the column of each row in a best alignment, or a number beyond the columns."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 

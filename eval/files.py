@@ -8,7 +8,7 @@ from uuid import uuid4
 
 
 def suffix_of(path: str | os.PathLike[str], known: Collection[str]) -> str:
-    """Return the suffix of a path in small letters; ValueError where it is none of those known.
+    """Return the suffix of a path in small letters; ValueError for an unknown one.
 
     >>> suffix_of("table.MD", [".md", ".tex"])
     '.md'

@@ -71,30 +71,30 @@ class Gold:
 
     @property
     def mention(self) -> IntArray:
-        """Shape (gold ids,): the mention that each gold id belongs to."""
+        """(gold ids,) the mention that each gold id belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     @property
     def has_concept(self) -> BoolArray:
-        """Shape (mentions,): whether a mention has a gold id, inside or outside the KB."""
+        """(mentions,) whether a mention has a gold id, inside or outside the KB."""
         return np.diff(self.indptr) > 0
 
     @property
     def in_kb(self) -> BoolArray:
-        """Shape (mentions,): whether a mention has a gold id inside the KB."""
+        """(mentions,) whether a mention has a gold id inside the KB."""
         inside = np.zeros(len(self), np.bool_)
         inside[self.mention[self.indices != OUTSIDE]] = True
         return inside
 
     def accepts(self, entity: IntArray) -> BoolArray:
-        """Shape (mentions,): whether the entity given for each mention is one of its gold ids."""
+        """(mentions,) whether the entity given for each mention is one of its gold ids."""
         mention = self.mention
         right = np.zeros(len(self), np.bool_)
         right[mention[(entity[mention] == self.indices) & (self.indices != OUTSIDE)]] = True
         return right
 
     def first_accepted(self, candidates: IntArray) -> IntArray:
-        """Shape (mentions,): position of the first of a mention's candidates that is a gold id; the width if none is.
+        """(mentions,) position of the first of a mention's candidates that is a gold id; the width if none is.
 
         The candidates have the shape (mentions, width). O(gold ids x width) time.
         """

@@ -44,15 +44,15 @@ _STYLE: dict[str, Any] = {
 
 
 class RecallPrecision(Protocol):
-    """The points of a curve: `Curves`, `NilCurve`."""
+    """The points of a curve: `Curves`, `ThresholdCurve`."""
 
     @property
     def recall(self) -> FloatArray:
-        """Shape (points,)."""
+        """(points,)."""
 
     @property
     def precision(self) -> FloatArray:
-        """Shape (points,)."""
+        """(points,)."""
 
 
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:

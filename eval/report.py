@@ -48,7 +48,7 @@ class Entry:
 
     @property
     def stars(self) -> str:
-        """How sure it is that the first system has another score."""
+        """One star for p < 0.05 against the first system, two for p < 0.01."""
         return "" if self.comparison is None else "*" * sum(self.comparison.p_value < limit for limit in (0.05, 0.01))
 
     def as_dict(self) -> dict[str, Any]:

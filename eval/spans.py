@@ -230,7 +230,7 @@ def _joined(one: _Intervals, other: _Intervals) -> _Intervals:
 
 
 def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
-    """Shape (mentions,): whether a mention has a place in the cover, a result of `_union`."""
+    """Say which mentions have a place in the cover, a result of `_union`; (mentions,)."""
     start, end = side.fragments
     next_start = np.append(cover.start, np.iinfo(np.int64).max)[np.searchsorted(cover.end, start, side="right")]
     found = np.zeros(len(side.item), np.bool_)

@@ -39,7 +39,7 @@ class ThresholdCurve:
 
     @classmethod
     def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
-        """Call positive what has a score below the threshold, -inf first; inf is no score."""
+        """Call items with a score below the threshold positive, from -inf on; scores are below inf."""
         distinct, place = np.unique(score[annotated], return_inverse=True)
         n_points = len(distinct) + 1
         return cls(

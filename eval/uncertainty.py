@@ -1,4 +1,4 @@
-"""How far a figure could have been another, had other documents been drawn, and whether two systems differ.
+"""Uncertainty: how far a figure varies with the documents drawn, and whether two systems differ.
 
 The document is what is drawn: mentions of one document are not independent of one another.
 """
@@ -142,7 +142,7 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
 
 
 def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
-    """Whether approximate randomisation is exact: there are ``2^n_documents`` exchanges of two systems.
+    """Say whether approximate randomisation is exact: there are ``2^n_documents`` exchanges of two systems.
 
     >>> has_all_exchanges(13, Resampling()), has_all_exchanges(14, Resampling())
     (True, False)
