@@ -3,11 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from eval.arrays import FloatArray
 from eval.labels import IntArray
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class _Edges(NamedTuple):

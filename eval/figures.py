@@ -5,10 +5,11 @@ everywhere in this package, but `is_defined` tells it from a score of 0.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -38,37 +39,18 @@ class Method(NamedTuple):
     test: str
 
 
-class Figure(Protocol):
+class Figure(ABC):
     """One score of one system, larger where better, that knows its uncertainty."""
 
-    @property
-    def value(self) -> float:
-        """The score; 0 where it is not defined."""
+    @cached_property
+    @abstractmethod
+    def _score(self) -> float:
+        """NaN where there is nothing to divide by."""
 
     @property
-    def is_defined(self) -> bool:
-        """Whether there was anything to divide by."""
-
-    @property
+    @abstractmethod
     def n_documents(self) -> int:
         """The documents that it is over."""
-
-    def interval(self, how: Resampling) -> Interval | None:
-        """Return where the score is expected to lie; None with fewer than 2 documents, or where it is not defined."""
-
-    def against(self, other: Self, how: Resampling) -> Comparison | None:
-        """Compare with another system on the same documents; None with fewer than 2."""
-
-    def method(self, how: Resampling) -> Method:
-        """Say how interval and comparison are found."""
-
-
-class _Scored:
-    """A figure whose score is NaN where there is nothing to divide by."""
-
-    @cached_property
-    def _score(self) -> float:
-        raise NotImplementedError
 
     @property
     def value(self) -> float:
@@ -80,12 +62,24 @@ class _Scored:
         """Whether there was anything to divide by."""
         return not math.isnan(self._score)
 
+    @abstractmethod
+    def interval(self, how: Resampling) -> Interval | None:
+        """Return where the score is expected to lie; None with fewer than 2 documents, or where it is not defined."""
+
+    @abstractmethod
+    def against(self, other: Self, how: Resampling) -> Comparison | None:
+        """Compare with another system on the same documents; None with fewer than 2."""
+
+    @abstractmethod
+    def method(self, how: Resampling) -> Method:
+        """Say how interval and comparison are found."""
+
 
 # Scores whose counts add over documents ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Summed(_Scored):
+class Summed(Figure):
     """A score of counts that add over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is that of the percentile bootstrap over documents, the comparison approximate randomisation; see
@@ -191,7 +185,7 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class OfClusters(_Scored):
+class OfClusters(Figure):
     """A score of clusters that reach across documents, so that no counts of documents add.
 
     A bootstrap sample would hold some documents twice, and the copies of a mention would corefer with themselves: where

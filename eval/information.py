@@ -1,12 +1,11 @@
 """Entropies of clusterings, in nats."""
 
 import numpy as np
-import numpy.typing as npt
 
+from eval.arrays import FloatArray
 from eval.contingency import Contingency
 from eval.labels import IntArray
 
-FloatArray = npt.NDArray[np.float64]
 # What the expected information leaves out of each hypergeometric tail, as a probability: exp(-32) is 1e-14.
 _LOG_TAIL = 32.0
 
