@@ -18,7 +18,7 @@ import numpy as np
 from clustering.arrays import Floats, Ids
 from clustering.dense_search import dense_search
 from clustering.dissimilarity import dissimilarity
-from clustering.search import Rows, Search, score_found
+from clustering.search import Rows, Search, empty_lists, score_found
 from clustering.shortlist import offer
 from clustering.vectors import Vectors, dot, unit
 
@@ -66,7 +66,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
     def fill(vectors: Floats, ids: Ids, dissimilarity: Floats) -> None:
         left = np.arange(len(vectors))
         for n_found in (n_first, 4 * n_first, 16 * n_first):
-            lists = _empty(len(left), k)
+            lists = empty_lists(len(left), k)
             some, count = vectors[left], np.zeros(len(left), np.int64)
             found = find(some, n_found)
             score_found(some, matrix, found, corpus.start, corpus.by_row, corpus.several, offset, *lists, count)
@@ -76,7 +76,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
             left = left[count < n_wanted]
             if len(left) == 0:
                 return
-        lists = _empty(len(left), k)
+        lists = empty_lists(len(left), k)
         exact.fill(vectors[left], *lists)
         ids[left], dissimilarity[left] = lists
 
@@ -88,7 +88,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
 def _score_things(
     vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset: float, ids: Ids, dissimilarity_: Floats
 ) -> None:
-    """Score the things listed by all their vectors, as the nearest may not have been found, and sort them again.
+    """Score each listed thing by all its vectors, as the nearest may not have been found, and sort the lists again.
 
     The vectors of thing ``t`` are the rows ``row[owned[t] : owned[t + 1]]``.
     """
@@ -101,13 +101,9 @@ def _score_things(
                 taken = offer(ids[q], dissimilarity_[q], taken, thing, value, True)
 
 
-def _empty(n: int, k: int) -> tuple[Ids, Floats]:
-    return np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32)
-
-
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let faiss use one thread, and afterwards as many as before."""
+    """Let faiss use one thread inside the block."""
     import faiss
 
     threads = faiss.omp_get_max_threads()
@@ -164,7 +160,7 @@ def _ivf(matrix: Floats) -> Find:
     nearest_lists = dense_search(lists, 0.0, _PROBES)
 
     def find(vectors: Floats, n: int) -> Ids:
-        probes, dissimilarity = _empty(len(vectors), _PROBES)
+        probes, dissimilarity = empty_lists(len(vectors), _PROBES)
         nearest_lists.fill(vectors, probes, dissimilarity)
         found: Ids = index.search_preassigned(vectors, n, probes.astype(np.int64), -dissimilarity)[1]
         return found

@@ -19,27 +19,27 @@ import numpy as np
 import numpy.typing as npt
 
 from clustering.arrays import Edges, Ids, Weights, id_dtype
-from clustering.doors import Doors, lighter_door
+from clustering.entity_edges import EntityEdges, lighter_entity_edge
 from clustering.forest import Forest, unreached
 from clustering.ordering import sort_places
 from clustering.union_find import find, join, singletons
 
 States = npt.NDArray[np.uint8]
 _NEW, _ON_PATH, _REACHED, _UNREACHABLE = 0, 1, 2, 3
-_NONE = _BY_DOOR = -1
+_NONE = _FROM_ENTITY = -1
 
 
-def arborescence_forest(entrances: Doors, edges: Edges) -> Forest:
+def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     """Find the parents in the lexicographically smallest forest.
 
     Args:
-        entrances: the lightest entity edge of each mention.
+        entity_edges: the lightest entity edge of each mention.
         edges: the edges between mentions that can matter.
 
     """
-    lists = _lists(len(entrances.entity), edges)
-    forest = unreached(len(entrances.entity), edges.source, edges.weight)
-    _expand(entrances, lists, *_contract(entrances, lists), forest)
+    lists = _lists(len(entity_edges.entity), edges)
+    forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
+    _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)
     return forest
 
 
@@ -92,23 +92,24 @@ class _Heaps(NamedTuple):
 
 
 @numba.njit(cache=True)
-def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
+def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
     """Contract cycles until every mention is decided.
 
     Returns the contraction tree (its leaves are the mentions) as ``up``, the node that each node was contracted into,
     ``leaf``, the mention through which each node was entered (-1: not at all), and ``place``, that of the edge in the
-    lists, or -1 where it was the mention's door.
+    lists, or -1 where it was the mention's entity edge.
     """
-    n = len(entrances.entity)
+    n = len(entity_edges.entity)
     up = np.full(2 * n, _NONE, lists.source.dtype)
     leaf = np.full(2 * n, _NONE, lists.source.dtype)
-    place = np.full(2 * n, _BY_DOOR, lists.start.dtype)
+    place = np.full(2 * n, _FROM_ENTITY, lists.start.dtype)
     n_tree = n
     sets = singletons(n, lists.source)
-    # What follows is kept for the root of each set: its state, its node in the tree, its lightest door, its members.
+    # Kept for the root of each set: its state, its node in the tree, the mention that its lightest entity edge enters,
+    # its members.
     state = np.zeros(n, np.uint8)
     node = np.arange(n).astype(lists.source.dtype)
-    door, heap, path = node.copy(), node.copy(), node.copy()
+    entry, heap, path = node.copy(), node.copy(), node.copy()
     none = np.full(n, _NONE, lists.source.dtype)
     weight = np.empty(n, lists.weight.dtype)
     for v in range(n):
@@ -124,7 +125,7 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
         while depth > 0:
             v = path[depth - 1]
             state[v] = _ON_PATH
-            m = heap[v] = _lightest_from_outside(lists, heaps, heap[v], v, entrances.weight[door[v]], sets, state)
+            m = heap[v] = _lightest_from_outside(lists, heaps, heap[v], v, entity_edges.weight[entry[v]], sets, state)
             if m != _NONE:
                 leaf[node[v]], place[node[v]] = m, heaps.current[m]
                 origin = find(sets, lists.source[heaps.current[m]])
@@ -133,22 +134,22 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
                     depth += 1
                     continue
                 if state[origin] == _ON_PATH:
-                    merged, lightest, root, member = _NONE, door[v], v, _NONE
+                    merged, lightest, root, member = _NONE, entry[v], v, _NONE
                     while member != origin:
                         depth -= 1
                         member = path[depth]
                         up[node[member]] = n_tree
                         merged = _meld(heaps, merged, heap[member])
-                        lightest = lighter_door(entrances, lightest, door[member])
+                        lightest = lighter_entity_edge(entity_edges, lightest, entry[member])
                         if member != v:
                             root = join(sets, root, member)
-                    node[root], door[root], heap[root] = n_tree, lightest, merged
+                    node[root], entry[root], heap[root] = n_tree, lightest, merged
                     n_tree += 1
                     path[depth] = root
                     depth += 1
                     continue
-            elif entrances.entity[door[v]] < 0:
-                leaf[node[v]], place[node[v]] = door[v], _BY_DOOR
+            elif entity_edges.entity[entry[v]] < 0:
+                leaf[node[v]], place[node[v]] = entry[v], _FROM_ENTITY
             else:
                 leaf[node[v]] = _NONE
                 state[v] = _UNREACHABLE
@@ -162,9 +163,9 @@ def _contract(entrances: Doors, lists: _Lists) -> tuple[Ids, Ids, Ids]:
 
 @numba.njit(cache=True)
 def _lightest_from_outside(
-    lists: _Lists, heaps: _Heaps, top: int, root: int, door: float, sets: Ids, state: States
+    lists: _Lists, heaps: _Heaps, top: int, root: int, limit: float, sets: Ids, state: States
 ) -> int:
-    """Discard edges from inside the set ``root``, from unreachable mentions and no lighter than ``door``."""
+    """Discard edges from inside the set ``root``, from unreachable mentions and no lighter than ``limit``."""
     m = top
     while m != _NONE:
         e, end = heaps.current[m], lists.start[m + 1]
@@ -173,11 +174,11 @@ def _lightest_from_outside(
             if origin != root and state[origin] != _UNREACHABLE:
                 break
             e += 1
-        if e == heaps.current[m] and heaps.weight[m] < door:
+        if e == heaps.current[m] and heaps.weight[m] < limit:
             return m
         rest = _meld(heaps, heaps.left[m], heaps.right[m])
         heaps.left[m] = heaps.right[m] = _NONE
-        if e < end and lists.weight[e] < door:
+        if e < end and lists.weight[e] < limit:
             heaps.current[m] = e
             heaps.weight[m] = lists.weight[e]
             rest = _meld(heaps, rest, m)
@@ -186,7 +187,7 @@ def _lightest_from_outside(
 
 
 @numba.njit(cache=True)
-def _expand(entrances: Doors, lists: _Lists, up: Ids, leaf: Ids, place: Ids, forest: Forest) -> None:
+def _expand(entity_edges: EntityEdges, lists: _Lists, up: Ids, leaf: Ids, place: Ids, forest: Forest) -> None:
     """Undo the contraction from the last node to the first: what is entered from outside gives up its own edge."""
     given_up = np.zeros(len(up), np.bool_)
     for c in range(len(up) - 1, -1, -1):
@@ -195,8 +196,8 @@ def _expand(entrances: Doors, lists: _Lists, up: Ids, leaf: Ids, place: Ids, for
         m = leaf[c]
         if given_up[c] or m == _NONE:
             continue
-        if place[c] == _BY_DOOR:
-            forest.parent[m], forest.weight[m] = entrances.entity[m], entrances.weight[m]
+        if place[c] == _FROM_ENTITY:
+            forest.parent[m], forest.weight[m] = entity_edges.entity[m], entity_edges.weight[m]
         else:
             forest.parent[m], forest.weight[m] = lists.source[place[c]], lists.weight[place[c]]
         while m != c:

@@ -1,4 +1,4 @@
-"""The array types that travel through the engine."""
+"""The array types of the engine."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -34,7 +34,7 @@ class Edges(NamedTuple):
 
 
 def concatenated(parts: Sequence[Edges]) -> Edges:
-    """Put edges behind each other."""
+    """Join lists of edges into one."""
     return Edges(
         np.concatenate([part.source for part in parts]),
         np.concatenate([part.target for part in parts]),
@@ -43,7 +43,7 @@ def concatenated(parts: Sequence[Edges]) -> Edges:
 
 
 def ranges(begin: Ids, count: Ids) -> Ids:
-    """Put the numbers ``begin[i] .. begin[i] + count[i] - 1`` of all ``i`` behind each other.
+    """Concatenate the ranges ``begin[i] .. begin[i] + count[i] - 1``.
 
     >>> ranges(np.array([7, 0, 3]), np.array([2, 0, 3])).tolist()
     [7, 8, 3, 4, 5]
@@ -53,7 +53,7 @@ def ranges(begin: Ids, count: Ids) -> Ids:
 
 
 def pairs_of(owner: Ids, things: Ids) -> tuple[Ids, Ids]:
-    """Find the places at which some things own something, ``owner`` ascending, and the place of each among the things.
+    """Find where each of some things stands in ``owner``, which ascends: the places, and whose they are.
 
     >>> pairs_of(np.array([0, 0, 2, 2, 5]), np.array([2, 1, 0]))[0].tolist()
     [2, 3, 0, 1]

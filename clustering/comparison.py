@@ -1,38 +1,27 @@
-"""Neighbours and dissimilarities of things, whatever stands for them: the one place that tells the kinds apart.
+"""Neighbours and dissimilarities of embeddings of either kind, vectors or token matrices.
 
 Of `Vectors` they are those of `clustering.knn`, of `TokenMatrices` those of `clustering.late_interaction`: a first
 stage on pooled vectors proposes `CANDIDATES` things, which are then compared token by token.
 """
 
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 from clustering import knn
 from clustering.arrays import Floats, Ids
-from clustering.dense_search import Scanner, faiss_scanner
-from clustering.knn import Neighbors, Progress, silent
+from clustering.knn import Neighbors, SearchOptions
 from clustering.late_interaction import TokenMatrices, late_dissimilarity, late_nearest, late_recall
 from clustering.search import SearchMethod
 from clustering.vectors import Metric, Vectors
 
 Embeddings: TypeAlias = Vectors | TokenMatrices
-"""What stands for things where they are compared: one or several vectors of each, or those of all tokens."""
+"""One or several vectors of each thing, or the vectors of all its tokens."""
 
 CANDIDATES = 256
 """Things that the first stage proposes for each query, more if more neighbours are wanted; so few are searched exactly.
 What it misses of more, `is_exact` and `measured_recall` tell, and `benchmarks/late_interaction.py` of 5,000 names."""
 
 
-def nearest(
-    queries: Embeddings,
-    corpus: Embeddings,
-    k: int,
-    *,
-    metric: Metric = "cosine",
-    search: SearchMethod = "exact",
-    scanner: Scanner = faiss_scanner,
-    self_ids: Ids | None = None,
-    progress: Progress = silent,
-) -> Neighbors:
+def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
     """Find the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
 
     With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`.
@@ -42,28 +31,9 @@ def nearest(
 
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
-        return late_nearest(
-            queries,
-            corpus,
-            k,
-            n_candidates=max(k, CANDIDATES),
-            metric=metric,
-            search=search,
-            scanner=scanner,
-            self_ids=self_ids,
-            progress=progress,
-        )
+        return late_nearest(queries, corpus, k, n_candidates=max(k, CANDIDATES), **options)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
-        return knn.nearest(
-            queries,
-            corpus,
-            k,
-            metric=metric,
-            search=search,
-            scanner=scanner,
-            self_ids=self_ids,
-            progress=progress,
-        )
+        return knn.nearest(queries, corpus, k, **options)
     raise _unlike(queries, corpus)
 
 

@@ -15,7 +15,7 @@ from clustering.forest import Forest
 from clustering.vectors import Metric, unit
 
 _WHOLE = 4096
-"""Up to so many nodes all products are made at once, in 8 * n^2 bytes; beyond, those of one node with the others."""
+"""Nodes up to which all products are made at once, in 8 * n^2 bytes; beyond, those of one node with the others."""
 _BLOCK = 256
 
 
@@ -49,7 +49,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
 
 def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
-    """Find the nearest other node of each, of equally near ones the first; (n,), for n of 2 or more."""
+    """Find the nearest other node of each of two or more nodes, of equally near ones the first; (n,)."""
     exact = _checked(vectors, metric).astype(np.float64)
     if len(exact) < 2:
         raise ValueError(f"{len(exact)} node has no other")
@@ -61,7 +61,7 @@ def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
 
 
 def _checked(vectors: Floats, metric: Metric) -> Floats:
-    """Return what to multiply, in float64: there products of float32 are exact, and their sums hardly differ."""
+    """Return the vectors to multiply: in float64, where products of float32 are exact and their sums hardly differ."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")
@@ -91,7 +91,7 @@ def _grow(products: Weights, root: Floats, offset: float) -> tuple[Ids, Floats]:
 
 @numba.njit(cache=True, nogil=True)
 def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Floats]:
-    """Do the same in O(n) memory; the vectors of the nodes that wait are kept in front."""
+    """Do as `_grow` in O(n) memory; the vectors of the nodes that wait are kept in front."""
     parent, weight, waiting = np.full(len(root), -1, np.int64), root.copy(), np.arange(len(root))
     width = blocks.shape[2]
     products = np.empty(len(blocks) * width)

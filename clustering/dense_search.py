@@ -32,7 +32,7 @@ Scanner: TypeAlias = Callable[[Floats], Scan]
 
 
 def faiss_scanner(matrix: Floats) -> Scan:
-    """Leave the products to faiss."""
+    """Make the products with faiss."""
     import faiss
 
     def scan(vectors: Floats, n: int) -> tuple[Floats, Ids]:
@@ -45,8 +45,8 @@ def faiss_scanner(matrix: Floats) -> Scan:
 def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_scanner) -> Search:
     """Prepare the search for the ``k`` nearest things, k > 0.
 
-    Costs one matrix product. A query to which more vectors are nearly as near than were spared for costs about
-    five times its share of it; memory is bounded either way.
+    Costs one matrix product. A query with too many vectors that are nearly as near costs about five times its share of
+    it; memory is bounded either way.
     """
     matrix: Floats = corpus.matrix
     start, by_row = corpus.start, corpus.by_row

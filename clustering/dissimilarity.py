@@ -8,13 +8,13 @@ from clustering.vectors import Metric, dot
 
 
 def offset_of(metric: Metric) -> float:
-    """Return what the product is taken from: 1 for the cosine of unit vectors, 0 for the inner product."""
+    """Return the number that the product is taken from: 1 for the cosine of unit vectors, 0 for the inner product."""
     return 1.0 if metric == "cosine" else 0.0
 
 
 @numba.njit(cache=True, nogil=True)
 def dissimilarity(product: float, offset: float) -> np.float32:
-    """Offset minus product; a cosine that differs from 1 by no more than the rounding of unit vectors is 1.
+    """Return offset minus product; a cosine that differs from 1 by no more than the rounding of unit vectors is 1.
 
     Never rises with the product: so a bound of a product bounds the dissimilarity as it will be rounded.
     """
@@ -33,7 +33,7 @@ def dissimilarities(product: Weights, offset: float) -> Floats:
 
 @numba.njit(cache=True, nogil=True)
 def dense_products(a: Floats, b: Floats, rows_a: Ids, rows_b: Ids) -> Weights:
-    """Inner product of row ``rows_a[p]`` of a and row ``rows_b[p]`` of b."""
+    """Return the inner products of row ``rows_a[p]`` of a and row ``rows_b[p]`` of b."""
     product = np.empty(len(rows_a), np.float64)
     for p in range(len(rows_a)):
         product[p] = dot(a[rows_a[p]], b[rows_b[p]])
@@ -51,7 +51,7 @@ def sparse_products(
     rows_a: Ids,
     rows_b: Ids,
 ) -> Weights:
-    """Do the same for rows in CSR form with sorted indices, summed in the order of the indices."""
+    """Do as `dense_products` for rows in CSR form with sorted indices, summed in the order of the indices."""
     product = np.zeros(len(rows_a), np.float64)
     for p in range(len(rows_a)):
         i, j = indptr_a[rows_a[p]], indptr_b[rows_b[p]]

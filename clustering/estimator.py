@@ -126,8 +126,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if known is None:
             graph = Graph.from_neighbors(others)
         else:
-            doors = nearest(samples, known, 1, metric=self.metric)
-            graph = Graph.from_neighbors(others, doors, n_entities=known.n)
+            nearest_entity = nearest(samples, known, 1, metric=self.metric)
+            graph = Graph.from_neighbors(others, nearest_entity, n_entities=known.n)
         self.partition_ = partition(graph, self.method, self.threshold)
         self.entity_: Ids = self.partition_.entity
         self.labels_ = _in_order_of_appearance(self.partition_.labels[graph.n_entities :])

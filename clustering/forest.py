@@ -1,11 +1,11 @@
-"""What the directed methods and `undirected` find: how each mention is reached."""
+"""Forests: the node that each mention hangs on."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from clustering.arrays import Bools, Ids, Weights
-from clustering.doors import Doors
+from clustering.entity_edges import EntityEdges
 
 
 class Forest(NamedTuple):
@@ -27,10 +27,10 @@ def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
     return Forest(np.arange(n_mentions, dtype=ids.dtype), np.full(n_mentions, np.nan, weights.dtype))
 
 
-def hang_on_doors(entrances: Doors) -> Forest:
+def hang_on_entities(entity_edges: EntityEdges) -> Forest:
     """Hang every mention on its nearest entity, if it has one."""
-    forest = unreached(len(entrances.entity), entrances.entity, entrances.weight)
-    has_door = entrances.entity < 0
+    forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
+    is_linked = entity_edges.entity < 0
     return Forest(
-        np.where(has_door, entrances.entity, forest.parent), np.where(has_door, entrances.weight, forest.weight)
+        np.where(is_linked, entity_edges.entity, forest.parent), np.where(is_linked, entity_edges.weight, forest.weight)
     )

@@ -115,7 +115,7 @@ class Graph:
 
 
 def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
-    """Largest weights kept of entity edges and of mention edges, rounded as the weights are.
+    """Return the largest weights kept of entity edges and of mention edges, rounded as the weights are.
 
     The rounding keeps an edge exactly at the threshold: ``float32(0.1) <= 0.1`` must hold.
     """

@@ -6,7 +6,7 @@ is there for those who ask for it by name; `measured_recall` says what it misses
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +15,7 @@ from clustering.approximate_search import approximate_search
 from clustering.arrays import Floats, Ids, Weights, pairs_of
 from clustering.dense_search import Scanner, dense_search, faiss_scanner
 from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
-from clustering.search import Rows, SearchMethod, check_choices
+from clustering.search import Rows, Search, SearchMethod, check_choices, empty_lists
 from clustering.sparse_search import csr, sparse_search
 from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
 
@@ -32,6 +32,16 @@ class Progress(Protocol):
 def silent(items: Iterable[T], total: int) -> Iterable[T]:
     """Show nothing."""
     return items
+
+
+class SearchOptions(TypedDict, total=False):
+    """The options of `nearest`, to be passed on."""
+
+    metric: Metric
+    search: SearchMethod
+    scanner: Scanner
+    self_ids: Ids | None
+    progress: Progress
 
 
 class Neighbors(NamedTuple):
@@ -60,54 +70,52 @@ def nearest(
 ) -> Neighbors:
     """Find the ``k`` nearest things of the corpus for each query.
 
-    Queries that share a vector are answered once. Dense vectors give what the same vectors in sparse form give.
-    Memory beyond the result: a copy of the corpus for cosine, and a few scores.
+    Queries that share a vector are answered once. Dense vectors give what the same vectors in sparse form give. Memory
+    beyond the result: a copy of the corpus for cosine, and a few scores.
 
-    Approximate search, ``"hnsw"`` or ``"ivf"``, may miss neighbours: report `measured_recall` with what it finds.
-    Its lists are as long as the exact ones, a thing that both find has the same dissimilarity, and the result
-    depends neither on threads nor on the batch. On another machine, or with another version of faiss, it may
-    differ, as the index is built of float32 products. Below 10,000 distinct vectors, or where k is not small
-    beside their number, no index pays, and the search is exact. Memory: one more copy of the corpus and, for
-    ``"hnsw"``, some 270 bytes a vector.
+    Approximate search may miss neighbours: report `measured_recall` with what it finds. Its lists are as long as the
+    exact ones, with the same dissimilarities, and depend neither on threads nor on the batch, but on the machine and
+    the version of faiss. Below 10,000 distinct vectors, or where k is not small beside their number, no index pays, and
+    the search is exact. Memory: one more copy of the corpus and, for ``"hnsw"``, some 270 bytes a vector.
 
     Args:
         queries: things with one vector each.
         corpus: things with one or several vectors each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
-        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus
-            the inner product).
-        search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), which is slow to build
-            and quick to search; or ``"ivf"``, lists around centroids, which is the other way round.
-        scanner: what makes the matrix products of an exact search of dense vectors, see `Scanner`; it changes no
-            result.
-        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not
-            its own neighbour. Left out where queries and corpus are different things.
+        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus the inner
+            product).
+        search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick to
+            search; or ``"ivf"``, lists around centroids, the other way round.
+        scanner: what makes the matrix products of an exact search of dense vectors; it changes no result.
+        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not its own
+            neighbour. Left out where queries and corpus are different things.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
-        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, inner
-            products beyond float32, or an approximate search of sparse vectors.
+        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, inner products beyond
+            float32, or an approximate search of sparse vectors.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
 
     """
-    _check(queries, corpus, k, metric, search)
-    if search != "exact" and sp.issparse(corpus.matrix):
-        raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
-    if self_ids is not None and np.shape(self_ids) != (queries.n,):
-        raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
-    distinct, place = np.unique(queries.row, return_inverse=True)
-    n_fetched = min(k, corpus.n) + (self_ids is not None)
-    ids = np.full((len(distinct), n_fetched), -1, np.int32)
-    dissimilarity = np.full((len(distinct), n_fetched), np.inf, np.float32)
-    if k > 0 and len(distinct) > 0 and len(corpus.row) > 0:
-        _search(queries.matrix, distinct, corpus, metric, search, scanner, ids, dissimilarity, progress)
-    ids, dissimilarity = ids[place], dissimilarity[place]
-    if self_ids is not None:
-        ids, dissimilarity = without_self(ids, dissimilarity, np.asarray(self_ids))
-    return padded(ids, dissimilarity, k)
+    _check(queries, corpus, metric, search)
+    check_wanted(k, self_ids, queries.n)
+
+    def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
+        if len(corpus.row) == 0:
+            return
+        found = _prepared(corpus, metric, search, ids.shape[1], scanner)
+
+        def fill_chunk(begin: int) -> None:
+            chunk = slice(begin, begin + found.chunk)
+            vectors = queries.matrix[rows[chunk]]
+            found.fill(unit(vectors) if metric == "cosine" else vectors, ids[chunk], dissimilarity[chunk])
+
+        in_threads(fill_chunk, range(0, len(rows), found.chunk), found.workers, progress)
+
+    return lists_of(queries.row, k, corpus.n, self_ids, fill)
 
 
 def measured_recall(
@@ -120,20 +128,13 @@ def measured_recall(
     sample: int = 1000,
     seed: int = 0,
 ) -> float:
-    """Share of the exact neighbours that a search found, measured on a sample of the queries; 1 if there are none.
+    """Return the share of the exact neighbours that a search found in a sample of queries; 1 if there are none.
 
     recall@k, k being the length of the lists. What is as near as the farthest exact neighbour counts as found: of
     equally near things any will do. Costs an exact search for the sample.
 
-    Args:
-        found: what `nearest` gave for these queries.
-        queries: as given to `nearest`.
-        corpus: as given to `nearest`.
-        metric: as given to `nearest`.
-        self_ids: as given to `nearest`.
-        sample: how many queries, drawn without replacement; all if there are no more.
-        seed: of the drawing.
-
+    The arguments are those of `nearest`, and what it found; ``sample`` queries are drawn without replacement, all if
+    there are no more.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"lists of {len(found.ids)} queries, but {queries.n} queries")
@@ -151,7 +152,7 @@ def sampled_recall(
     seed: int,
     exact: Callable[[Ids, Ids | None], Neighbors],
 ) -> float:
-    """Measure the recall of a search, given what does the exact one of some queries with their own ids."""
+    """Measure the recall of a search; ``exact(drawn, own)`` searches some queries, with their own ids, exactly."""
     n = len(found.ids)
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
@@ -159,7 +160,7 @@ def sampled_recall(
 
 
 def share_found(found: Floats, exact: Floats) -> float:
-    """Share of the exact neighbours that are found, both given by dissimilarity; see `measured_recall`."""
+    """Return the share of the exact neighbours that are found, both given by dissimilarity; see `measured_recall`."""
     there = np.isfinite(exact)
     farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
     n_there = int(there.sum())
@@ -169,11 +170,11 @@ def share_found(found: Floats, exact: Floats) -> float:
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
+    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
     Equal to what `nearest` finds; infinite for a thing without vectors.
     """
-    _check(queries, corpus, 1, metric)
+    _check(queries, corpus, metric)
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
     vector, pair = pairs_of(corpus.owner, thing)
     used_a, row_a = np.unique(queries.row[query[pair]], return_inverse=True)
@@ -204,42 +205,29 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
     return query, thing
 
 
-def _search(
-    matrix: Matrix,
-    rows: Ids,
-    corpus: Vectors,
-    metric: Metric,
-    method: SearchMethod,
-    scanner: Scanner,
-    ids: Ids,
-    dissimilarity: Floats,
-    progress: Progress,
-) -> None:
-    """Fill the lists of the query vectors in ``rows`` of a matrix, chunk by chunk."""
-    prepared = Rows.of(corpus, metric)
-    if sp.issparse(matrix):
-        search = sparse_search(prepared, offset_of(metric))
-    elif method == "exact":
-        search = dense_search(prepared, offset_of(metric), ids.shape[1], scanner)
-    else:
-        search = approximate_search(prepared, offset_of(metric), ids.shape[1], method)
+def lists_of(
+    row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Ids, Floats], None]
+) -> Neighbors:
+    """Give each query the list of its row; queries that share a row are answered once.
 
-    def fill(begin: int) -> None:
-        chunk = slice(begin, begin + search.chunk)
-        vectors = matrix[rows[chunk]]
-        search.fill(unit(vectors) if metric == "cosine" else vectors, ids[chunk], dissimilarity[chunk])
-
-    begins = range(0, len(rows), search.chunk)
-    with ThreadPoolExecutor(search.workers) as pool:
-        try:
-            for _ in progress(pool.map(fill, begins), len(begins)):
-                pass
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # what was interrupted ends now, not when all chunks are done
-            raise
+    ``fill(rows, ids, dissimilarity)`` fills the lists of distinct rows, which are empty, and not as long as ``k`` where
+    there are fewer things. With ``self_ids`` they have one place more, for the query itself, which is taken out.
+    """
+    rows, place = np.unique(row, return_inverse=True)
+    ids, dissimilarity = empty_lists(len(rows), min(k, n_things) + (self_ids is not None))
+    if k > 0 and len(rows) > 0:
+        fill(rows, ids, dissimilarity)
+    ids, dissimilarity = ids[place], dissimilarity[place]
+    if self_ids is not None:
+        ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids))
+    if ids.shape[1] < k:
+        missing = ((0, 0), (0, k - ids.shape[1]))
+        ids = np.pad(ids, missing, constant_values=-1)
+        dissimilarity = np.pad(dissimilarity, missing, constant_values=np.inf)
+    return Neighbors(ids, dissimilarity)
 
 
-def without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
+def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
     """Drop each query's own id wherever it stands in its list, else the last place."""
     own = (ids == self_ids[:, None]) & (ids >= 0)
     own[~own.any(axis=1), -1] = True
@@ -247,28 +235,51 @@ def without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, F
     return ids[~own].reshape(shape), dissimilarity[~own].reshape(shape)
 
 
-def padded(ids: Ids, dissimilarity: Floats, k: int) -> Neighbors:
-    """Fill lists up to ``k`` places with -1 and infinity."""
-    missing = k - ids.shape[1]
-    if missing > 0:
-        ids = np.pad(ids, ((0, 0), (0, missing)), constant_values=-1)
-        dissimilarity = np.pad(dissimilarity, ((0, 0), (0, missing)), constant_values=np.inf)
-    return Neighbors(ids, dissimilarity)
+def in_threads(fill: Callable[[int], None], begins: range, workers: int, progress: Progress = silent) -> None:
+    """Call ``fill`` with each number in threads; when interrupted, end now and not when all is filled."""
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for _ in progress(pool.map(fill, begins), len(begins)):
+                pass
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
-def _check(queries: Vectors, corpus: Vectors, k: int, metric: Metric, search: SearchMethod = "exact") -> None:
+def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, scanner: Scanner) -> Search:
+    """Prepare the search of a corpus for lists of ``k`` places."""
+    rows, offset = Rows.of(corpus, metric), offset_of(metric)
+    if sp.issparse(corpus.matrix):
+        return sparse_search(rows, offset)
+    return dense_search(rows, offset, k, scanner) if search == "exact" else approximate_search(rows, offset, k, search)
+
+
+def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
+    """Raise ValueError for a negative ``k``, or ids of another number of queries."""
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
+    if self_ids is not None and np.shape(self_ids) != (n_queries,):
+        raise ValueError(f"{n_queries} queries, but self_ids of shape {np.shape(self_ids)}")
+
+
+def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, each: str) -> None:
+    """Raise ValueError where dimensions differ, or a query does not have exactly one vector or text (``each``)."""
+    if matrix.shape[1] != corpus.shape[1]:
+        raise ValueError(
+            f"queries have {matrix.shape[1]} dimensions, the corpus has {corpus.shape[1]}: "
+            "were they made by the same encoder?"
+        )
+    if not np.array_equal(owner, np.arange(n_queries)):
+        raise ValueError(f"each of the {n_queries} queries must have exactly one {each}")
+
+
+def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
         raise ValueError("queries and corpus must both be dense or both be sparse")
-    if queries.matrix.shape[1] != corpus.matrix.shape[1]:
-        raise ValueError(
-            f"queries have {queries.matrix.shape[1]} dimensions, the corpus has {corpus.matrix.shape[1]}: "
-            "were they made by the same encoder?"
-        )
-    if not np.array_equal(queries.owner, np.arange(queries.n)):
-        raise ValueError(f"each of the {queries.n} queries must have exactly one vector")
+    if search != "exact" and sp.issparse(corpus.matrix):
+        raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
+    check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "vector")
     if metric == "dot":
         largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
         if largest > np.finfo(np.float32).max / 2:

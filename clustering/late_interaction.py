@@ -14,8 +14,6 @@ all things, or the candidates that pooled vectors propose; `late_recall` says wh
 """
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -26,7 +24,18 @@ import numpy.typing as npt
 from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
 from clustering.dense_search import Scanner, faiss_scanner
 from clustering.dissimilarity import dissimilarities, offset_of
-from clustering.knn import Neighbors, Progress, checked_pairs, nearest, padded, sampled_recall, silent, without_self
+from clustering.knn import (
+    Neighbors,
+    Progress,
+    check_queries,
+    check_wanted,
+    checked_pairs,
+    in_threads,
+    lists_of,
+    nearest,
+    sampled_recall,
+    silent,
+)
 from clustering.search import SearchMethod, check_choices
 from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
@@ -99,7 +108,7 @@ class TokenMatrices:
         return type(self)(matrix, np.concatenate([[0], np.cumsum(count)]), row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
-        """Scale every token vector to length 1; one of zeros stays."""
+        """Scale every token vector to length 1; zeros stay."""
         return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
 
     def pooled(self) -> Vectors:
@@ -113,7 +122,7 @@ class TokenMatrices:
 
 
 def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
-    """Score of query ``query[i]`` and thing ``thing[i]`` of the corpus, higher being nearer; (pairs,) float32.
+    """Return the score of query ``query[i]`` and thing ``thing[i]``, higher being nearer; (pairs,) float32.
 
     A text without tokens is like one token of zeros, so that its scores are 0. A thing with several texts has the score
     of the best, one without any minus infinity.
@@ -132,13 +141,13 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
 def late_dissimilarity(
     queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
+    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
 
     1 (for cosine, all tokens being `normalized`) or 0 (for the inner product) minus the mean over the query's tokens of
     what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
 
     Raises:
-        ValueError: as for `sum_of_max`, or a metric that there is not.
+        ValueError: as for `sum_of_max`, or an unknown metric.
 
     >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
@@ -175,13 +184,11 @@ def late_nearest(
         corpus: things with one or several texts each; a thing without any is nobody's neighbour.
         k: how many; more than there are is allowed.
         n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`, with
-            ``self_ids`` one more; None, or no fewer than there are, to score all things, which is exact, and takes as
-            many scores as there are pairs.
+            ``self_ids`` one more; None, or no fewer than there are, to score all things, which is exact.
         metric: see `late_dissimilarity`; also of the first stage.
         search: of the first stage.
         scanner: of the first stage.
-        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not its own
-            neighbour. Left out where queries and corpus are different things.
+        self_ids: as for `clustering.knn.nearest`.
         progress: see `Progress`; the items are chunks of queries, in the second stage.
 
     Raises:
@@ -193,35 +200,26 @@ def late_nearest(
 
     """
     _check(queries, corpus, metric, search)
-    if k < 0:
-        raise ValueError(f"k={k} must not be negative")
+    check_wanted(k, self_ids, queries.n)
     if n_candidates is not None and n_candidates < k:
         raise ValueError(f"n_candidates={n_candidates} are too few for the k={k} nearest; ask for k or more")
-    if self_ids is not None and np.shape(self_ids) != (queries.n,):
-        raise ValueError(f"{queries.n} queries, but self_ids of shape {np.shape(self_ids)}")
     queries, corpus = _comparable(queries, corpus, metric)
-    row, place = np.unique(queries.row, return_inverse=True)
-    distinct = replace(queries, row=row, owner=np.arange(len(row), dtype=np.int32), n=len(row))
-    n_own = int(self_ids is not None)
-    if n_candidates is None or n_candidates >= corpus.n:
-        width, candidates = corpus.n, _everything(corpus.n)
-    else:
-        width = n_candidates + n_own
-        first = nearest(distinct.pooled(), corpus.pooled(), width, metric=metric, search=search, scanner=scanner)
-        candidates = first.ids.__getitem__
-    n_fetched = min(k, corpus.n) + n_own
-    ids = np.full((len(row), n_fetched), -1, np.int32)
-    dissimilarity = np.full((len(row), n_fetched), np.inf, np.float32)
-    step = max(1, _PAIRS // max(1, width))
-    begins = range(0, len(row), step)
-    for begin in progress(begins, len(begins)):
-        chunk = slice(begin, min(begin + step, len(row)))
-        best = _best(distinct, corpus, begin, candidates(chunk), n_fetched, metric)
-        ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
-    ids, dissimilarity = ids[place], dissimilarity[place]
-    if self_ids is not None:
-        ids, dissimilarity = without_self(ids, dissimilarity, np.asarray(self_ids))
-    return padded(ids, dissimilarity, k)
+
+    def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
+        distinct = replace(queries, row=rows, owner=np.arange(len(rows), dtype=np.int32), n=len(rows))
+        candidates: Ids = np.broadcast_to(np.arange(corpus.n, dtype=np.int32), (len(rows), corpus.n))
+        if n_candidates is not None and n_candidates < corpus.n:
+            width = n_candidates + (self_ids is not None)
+            pooled = distinct.pooled(), corpus.pooled()
+            candidates = nearest(*pooled, width, metric=metric, search=search, scanner=scanner).ids
+        step = max(1, _PAIRS // max(1, candidates.shape[1]))
+        begins = range(0, len(rows), step)
+        for begin in progress(begins, len(begins)):
+            chunk = slice(begin, begin + step)
+            best = _best(distinct, corpus, begin, candidates[chunk], ids.shape[1], metric)
+            ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
+
+    return lists_of(queries.row, k, corpus.n, self_ids, fill)
 
 
 def late_recall(
@@ -232,21 +230,11 @@ def late_recall(
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
     sample: int = SAMPLE,
-    seed: int = 0,
 ) -> float:
-    """Share of the exact neighbours that two stages found, measured on a sample of the queries; 1 if there are none.
+    """Return the share of the exact neighbours that two stages found in a sample of queries; 1 if there are none.
 
-    As `clustering.knn.measured_recall`; costs the scores of the sample with all things.
-
-    Args:
-        found: what `late_nearest` gave for these queries.
-        queries: as given to `late_nearest`.
-        corpus: as given to `late_nearest`.
-        metric: as given to `late_nearest`.
-        self_ids: as given to `late_nearest`.
-        sample: how many queries, drawn without replacement; all if there are no more.
-        seed: of the drawing.
-
+    As `clustering.knn.measured_recall`; costs the scores of the sample with all things. The arguments are those of
+    `late_nearest`, and what it found.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
@@ -256,26 +244,21 @@ def late_recall(
         k = found.ids.shape[1]
         return late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
 
-    return sampled_recall(found, self_ids, sample, seed, exact)
+    return sampled_recall(found, self_ids, sample, 0, exact)
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
-    """Take the things that are asked for alone, and their places."""
+    """Return the things that are asked for, and the place of each request among them."""
     used, place = np.unique(asked, return_inverse=True)
     return things.taken(used), place
 
 
 def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -> tuple[TokenMatrices, TokenMatrices]:
-    """Make tokens whose inner products are their similarities, once if the two are one."""
+    """Return tokens whose inner products are their similarities."""
     if metric == "dot":
         return queries, corpus
     scaled = corpus.normalized()
     return (scaled if queries is corpus else queries.normalized()), scaled
-
-
-def _everything(n: int) -> Callable[[slice], Ids]:
-    """Make candidates of all things."""
-    return lambda chunk: np.broadcast_to(np.arange(n, dtype=np.int32), (chunk.stop - chunk.start, n))
 
 
 def _best(
@@ -292,7 +275,7 @@ def _best(
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
-    """Compare pairs of what is `_comparable`, see `late_dissimilarity`."""
+    """Compare pairs of `_comparable` things, see `late_dissimilarity`."""
     n_tokens = np.diff(queries.indptr)[queries.row[query]]
     return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 
@@ -317,13 +300,7 @@ def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Id
             score[some],
         )
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        try:
-            for _ in pool.map(fill, range(0, len(query), _SHARE)):
-                pass
-        except BaseException:
-            pool.shutdown(cancel_futures=True)  # what was interrupted ends now, not when all pairs are done
-            raise
+    in_threads(fill, range(0, len(query), _SHARE), os.cpu_count() or 1)
     return score
 
 
@@ -396,13 +373,7 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
 
 def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
-    if queries.matrix.shape[1] != corpus.matrix.shape[1]:
-        raise ValueError(
-            f"queries have {queries.matrix.shape[1]} dimensions, the corpus has {corpus.matrix.shape[1]}: "
-            "were they made by the same encoder?"
-        )
-    if not np.array_equal(queries.owner, np.arange(queries.n)):
-        raise ValueError(f"each of the {queries.n} queries must have exactly one text")
+    check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "text")
     if metric == "dot":
         most = int(np.diff(queries.indptr).max(initial=0))
         largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)

@@ -14,7 +14,7 @@ import numba
 import numpy as np
 
 from clustering.arrays import Bools, Edges, Ids, Weights
-from clustering.doors import Doors, lighter_door, no_doors
+from clustering.entity_edges import EntityEdges, lighter_entity_edge, no_entity_edges
 from clustering.forest import Forest, unreached
 from clustering.graph import Graph
 from clustering.ordering import before, by_weight
@@ -22,20 +22,20 @@ from clustering.pruning import surviving_edges
 from clustering.union_find import find, join, singletons
 
 
-def undirected_forest(entrances: Doors, edges: Edges) -> tuple[Forest, Edges]:
+def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
     """Join mentions over the lightest edges first, never two components that both hold an entity (Angell et al. 2021).
 
     Args:
-        entrances: the lightest entity edge of each mention.
+        entity_edges: the lightest entity edge of each mention.
         edges: the edges between mentions that can matter; directions are ignored, the source is the smaller end.
 
     Returns:
         the parents of the linked mentions, and the joining edges of the components without an entity.
 
     """
-    joining, is_linked, hangs = _joining_edges(entrances, edges)
+    joining, is_linked, hangs = _joining_edges(entity_edges, edges)
     forest = unreached(len(is_linked), edges.source, edges.weight)
-    forest.parent[hangs], forest.weight[hangs] = entrances.entity[hangs], entrances.weight[hangs]
+    forest.parent[hangs], forest.weight[hangs] = entity_edges.entity[hangs], entity_edges.weight[hangs]
     _orient(joining, is_linked, forest)
     nil = ~is_linked[joining.target]
     return forest, joining.take(nil)
@@ -81,39 +81,39 @@ class MergeTree:
 
 def merge_tree(graph: Graph) -> MergeTree:
     """Build the merge tree of the mention edges of a graph, directions and entities ignored."""
-    closed = no_doors(graph)
-    edges = surviving_edges(graph, closed, np.inf, directed=False)
-    joining, _, _ = _joining_edges(closed, edges)
+    none = no_entity_edges(graph)
+    joining, _, _ = _joining_edges(none, surviving_edges(graph, none, np.inf, directed=False))
     joining = joining.take(by_weight(joining))
     left, right = _merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 
 
-def _joining_edges(entrances: Doors, edges: Edges) -> tuple[Edges, Bools, Bools]:
-    """Find the edges of the forest, which mentions it links to an entity, and which of them over their own door."""
+def _joining_edges(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Bools, Bools]:
+    """Find the edges of the forest, which mentions it links to an entity, and which of these over an entity edge."""
     own = Edges(edges.source.copy(), edges.target.copy(), edges.weight.copy())  # what is dropped is overwritten
-    source, target, weight, is_linked, hangs = _boruvka(entrances, own)
+    source, target, weight, is_linked, hangs = _boruvka(entity_edges, own)
     return Edges(source, target, weight), is_linked, hangs
 
 
 @numba.njit(cache=True)
-def _boruvka(entrances: Doors, edges: Edges) -> tuple[Ids, Ids, Weights, Bools, Bools]:
-    n = len(entrances.entity)
+def _boruvka(entity_edges: EntityEdges, edges: Edges) -> tuple[Ids, Ids, Weights, Bools, Bools]:
+    n = len(entity_edges.entity)
     joining = Edges(np.empty(n, edges.source.dtype), np.empty(n, edges.source.dtype), np.empty(n, edges.weight.dtype))
     n_joining = 0
     hangs = np.zeros(n, np.bool_)
     sets = singletons(n, edges.source)
-    # What follows is kept for the root of each set: whether it holds an entity, its lightest door, its lightest edge.
+    # Kept for the root of each set: whether it holds an entity, the mention that its lightest entity edge enters, and
+    # its lightest edge.
     linked = np.zeros(n, np.bool_)
-    door = np.arange(n).astype(edges.source.dtype)
+    entry = np.arange(n).astype(edges.source.dtype)
     lightest = np.empty(n, np.int64)
     left = len(edges.source)
     while left > 0:
-        left = _lightest_edges(entrances, edges, left, sets, linked, door, lightest)
+        left = _lightest_edges(entity_edges, edges, left, sets, linked, entry, lightest)
         for root in range(n):
-            if lightest[root] >= 0 and not edges.weight[lightest[root]] < entrances.weight[door[root]]:
+            if lightest[root] >= 0 and not edges.weight[lightest[root]] < entity_edges.weight[entry[root]]:
                 lightest[root] = -1
-                linked[root] = hangs[door[root]] = True
+                linked[root] = hangs[entry[root]] = True
         for root in range(n):
             if lightest[root] < 0:
                 continue
@@ -121,14 +121,14 @@ def _boruvka(entrances: Doors, edges: Edges) -> tuple[Ids, Ids, Weights, Bools, 
             a, b = find(sets, u), find(sets, v)
             if a == b:  # both sides took the same edge
                 continue
-            nearest, holds_entity = lighter_door(entrances, door[a], door[b]), linked[a] or linked[b]
+            nearest, holds_entity = lighter_entity_edge(entity_edges, entry[a], entry[b]), linked[a] or linked[b]
             a = join(sets, a, b)
-            door[a], linked[a] = nearest, holds_entity
+            entry[a], linked[a] = nearest, holds_entity
             joining.source[n_joining], joining.target[n_joining], joining.weight[n_joining] = u, v, w
             n_joining += 1
     for root in range(n):
-        if sets[root] < 0 and not linked[root] and entrances.entity[door[root]] < 0:
-            linked[root] = hangs[door[root]] = True
+        if sets[root] < 0 and not linked[root] and entity_edges.entity[entry[root]] < 0:
+            linked[root] = hangs[entry[root]] = True
     is_linked = np.empty(n, np.bool_)
     for m in range(n):
         is_linked[m] = linked[find(sets, m)]
@@ -137,7 +137,7 @@ def _boruvka(entrances: Doors, edges: Edges) -> tuple[Ids, Ids, Weights, Bools, 
 
 @numba.njit(cache=True)
 def _lightest_edges(
-    entrances: Doors, edges: Edges, n_edges: int, sets: Ids, linked: Bools, door: Ids, lightest: Ids
+    entity_edges: EntityEdges, edges: Edges, n_edges: int, sets: Ids, linked: Bools, entry: Ids, lightest: Ids
 ) -> int:
     """Drop the edges that no longer matter, in place, and find the lightest that leaves each component.
 
@@ -150,8 +150,8 @@ def _lightest_edges(
         a, b = find(sets, u), find(sets, v)
         if a == b:
             continue
-        a_needs = not linked[a] and w < entrances.weight[door[a]]
-        b_needs = not linked[b] and w < entrances.weight[door[b]]
+        a_needs = not linked[a] and w < entity_edges.weight[entry[a]]
+        b_needs = not linked[b] and w < entity_edges.weight[entry[b]]
         if not a_needs and not b_needs:
             continue
         edges.source[left], edges.target[left], edges.weight[left] = u, v, w

@@ -22,7 +22,7 @@ def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
 
     Args:
         n_mentions: number of mentions.
-        edges: the edges between mentions that can matter, and the doors as edges (`with_doors`).
+        edges: the edges between mentions that can matter, and the entity edges (`with_entity_edges`).
 
     """
     ordered = by_weight(edges)
@@ -36,7 +36,7 @@ def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
 
 @numba.njit(cache=True)
 def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
-    """Rank of the edge over which each mention is reached, -1 for none; edge ``r`` leads from tail to head."""
+    """Return the rank of the edge that reaches each mention, -1 for none; edge ``r`` leads from tail to head."""
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
     reached_by = np.full(n_mentions, -1, ordered.dtype)
     reached = np.zeros(n_mentions, np.bool_)  # the same in a quarter of the cache

@@ -9,7 +9,7 @@ _SHORT, _LONG = 16, 1 << 16
 
 
 def by_weight(edges: Edges) -> Ids:
-    """Places of the edges, sorted by (weight, source, target).
+    """Return the places of the edges, sorted by (weight, source, target).
 
     One integer an edge holds the bits of its weight, rounded to float32, above its place. Integers sort several times
     faster than places by floats; runs of equal rounded weights are then put in exact order.
@@ -93,7 +93,7 @@ def _sift_down(edges: Edges, places: Ids, root: int, end: int) -> None:
 
 @numba.njit(cache=True)
 def before(edges: Edges, a: int, b: int) -> bool:
-    """Whether the edge at place ``a`` comes before the one at ``b``."""
+    """Say whether the edge at place ``a`` comes before the one at ``b``."""
     if edges.weight[a] != edges.weight[b]:
         return bool(edges.weight[a] < edges.weight[b])
     if edges.source[a] != edges.source[b]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from clustering.arborescence import arborescence_forest
 from clustering.arrays import Edges, Ids, Threshold, Weights
-from clustering.doors import doors, with_doors
-from clustering.forest import Forest, hang_on_doors
+from clustering.entity_edges import lightest_entity_edges, with_entity_edges
+from clustering.forest import Forest, hang_on_entities
 from clustering.graph import Graph, limits
 from clustering.linkage import merge_tree, undirected_forest
 from clustering.methods import METHODS, Method
@@ -48,7 +48,7 @@ class Partition:
         return len(self.labels) - len(self.entity)
 
     def path(self, mention: int) -> list[int]:
-        """Nodes from the entity to the mention node, the reason for the link; a NIL mention's path is itself alone.
+        """Return the nodes from the entity to the mention, the reason for the link; of a NIL mention itself alone.
 
         Args:
             mention: a node id, ``n_entities + i`` for the mention at ``i``.
@@ -78,7 +78,7 @@ class Partition:
         )
 
     def weakest_joins(self) -> Edges:
-        """Of each NIL cluster with two mentions or more, the edge that joined its last two parts.
+        """Return, for each NIL cluster of two mentions or more, the edge that joined its last two parts.
 
         It is the heaviest edge of the cluster's minimum spanning tree: without it the cluster falls apart.
         Ordered by the cluster's label.
@@ -129,19 +129,20 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
     entity_limit, mention_limit = limits(graph, threshold)
     directed = method != "undirected"
-    entrances = doors(graph, entity_limit, directed=directed)
-    if method == "independent" and entrances.entity.all():
-        return _describe(graph, hang_on_doors(entrances), Edges(graph.source[:0], graph.target[:0], graph.weight[:0]))
-    edges = surviving_edges(graph, entrances, mention_limit, directed=directed)
+    entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
+    if method == "independent" and entity_edges.entity.all():
+        none = Edges(graph.source[:0], graph.target[:0], graph.weight[:0])
+        return _describe(graph, hang_on_entities(entity_edges), none)
+    edges = surviving_edges(graph, entity_edges, mention_limit, directed=directed)
     if method == "undirected":
-        return _describe(graph, *undirected_forest(entrances, edges))
+        return _describe(graph, *undirected_forest(entity_edges, edges))
     if method == "minimax":
-        edges = with_doors(entrances, edges)
+        edges = with_entity_edges(entity_edges, edges)
         forest = minimax_forest(graph.n_mentions, edges)
     elif method == "arborescence":
-        forest = arborescence_forest(entrances, edges)
+        forest = arborescence_forest(entity_edges, edges)
     else:
-        forest = hang_on_doors(entrances)
+        forest = hang_on_entities(entity_edges)
     return _describe(graph, forest, _among_nil(forest, edges))
 
 
@@ -149,7 +150,7 @@ def _among_nil(forest: Forest, edges: Edges) -> Edges:
     nil = ~forest.is_reached
     if not nil.any():
         return edges.take(slice(0))
-    edges = edges.take(edges.source >= 0)  # without doors
+    edges = edges.take(edges.source >= 0)  # without entity edges
     return edges.take(nil[edges.source] & nil[edges.target])
 
 
@@ -170,7 +171,7 @@ def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
 
 @numba.njit(cache=True)
 def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]:
-    """Root of each node, and the heaviest edge on the way; each node is climbed over once."""
+    """Return the root of each node and the heaviest edge on the way; each node is climbed over once."""
     n = len(parent)
     root = np.full(n, -1, parent.dtype)
     bottleneck = np.full(n, -np.inf, weight.dtype)

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from clustering.arrays import Edges, Ids, Weights, concatenated
-from clustering.doors import Doors
+from clustering.entity_edges import EntityEdges
 from clustering.graph import Graph
 
 _CHUNK = 1 << 20
@@ -18,11 +18,11 @@ _LARGE = 1 << 20
 _BLOCK_BITS = 17
 
 
-def surviving_edges(graph: Graph, entrances: Doors, limit: float, *, directed: bool) -> Edges:
+def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, directed: bool) -> Edges:
     """Select the edges between mentions that can matter.
 
-    They are not heavier than ``limit``, and lighter than the door of their target or, if not ``directed``, of either
-    end; if not ``directed``, their source is the smaller end. Mentions count from 0.
+    They are not heavier than ``limit``, and lighter than the entity edge of their target or, if not ``directed``, of
+    either end; if not ``directed``, their source is the smaller end. Mentions count from 0.
     """
     ids, weights = graph.source.dtype, graph.weight.dtype
     room = min(_CHUNK, graph.n_edges)
@@ -31,7 +31,7 @@ def surviving_edges(graph: Graph, entrances: Doors, limit: float, *, directed: b
     for begin in range(0, graph.n_edges, _CHUNK):
         chunk = slice(begin, begin + _CHUNK)
         arrays = graph.source[chunk], graph.target[chunk], graph.weight[chunk]
-        n_kept = _select(*arrays, graph.n_entities, entrances.weight, limit, directed, buffer)
+        n_kept = _select(*arrays, graph.n_entities, entity_edges.weight, limit, directed, buffer)
         kept.append(buffer.take(np.arange(n_kept)))
     edges = concatenated(kept)
     return _in_blocks(graph.n_mentions, edges) if graph.n_mentions > _LARGE else edges
@@ -43,7 +43,7 @@ def _select(
     target: Ids,
     weight: Weights,
     n_entities: int,
-    door: Weights,
+    bound: Weights,
     limit: float,
     directed: bool,
     kept: Edges,
@@ -51,7 +51,7 @@ def _select(
     n_kept = 0
     for i in range(len(source)):
         u, v, w = source[i] - n_entities, target[i] - n_entities, weight[i]
-        if u >= 0 and v >= 0 and u != v and w <= limit and (w < door[v] or (not directed and w < door[u])):
+        if u >= 0 and v >= 0 and u != v and w <= limit and (w < bound[v] or (not directed and w < bound[u])):
             kept.source[n_kept] = u if directed else min(u, v)
             kept.target[n_kept] = v if directed else max(u, v)
             kept.weight[n_kept] = w

@@ -1,4 +1,4 @@
-"""What the searches have in common, of dense and of sparse vectors, exact and approximate."""
+"""Parts that all searches share: dense and sparse, exact and approximate."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -15,11 +15,16 @@ from clustering.vectors import METRICS, Metric, Vectors, dot, unit
 
 
 def check_choices(metric: str, search: str) -> None:
-    """Raise ValueError for a metric or a search that there is not."""
+    """Raise ValueError for an unknown metric or search."""
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
     if search not in SEARCH_METHODS:
         raise ValueError(f"search={search!r} is not one of {', '.join(SEARCH_METHODS)}")
+
+
+def empty_lists(n: int, k: int) -> tuple[Ids, Floats]:
+    """Return shortlists of ``n`` queries with ``k`` empty places each: -1 and infinity."""
+    return np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32)
 
 
 class Search(NamedTuple):

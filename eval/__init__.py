@@ -11,8 +11,8 @@
 >>> linking_scores([0, 1, 2], [7, 3], [7, 4]).accuracy
 0.5
 
-Truth comes before prediction in every signature. Counts come before ratios: those of documents add.
-A ratio of nothing to nothing is 0.
+Truth comes before prediction in every signature. Counts come before ratios: those of documents add. A ratio of nothing
+to nothing is 0.
 """
 
 from eval.cluster_file import read_clusters
@@ -52,14 +52,17 @@ from eval.coreference import (
 )
 from eval.cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
 from eval.documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
-from eval.figures import Figure, Line, OfClusters, Summed, cluster_lines, coreference_lines, f_measure, proportion
+from eval.figures import Figure, OfClusters, Summed
+from eval.lines import Line, cluster_lines, coreference_lines
 from eval.linking import LinkingOutcomes, LinkingScores, linking_outcomes, linking_scores
 from eval.linking_counts import LinkingCounts, MacroScores
-from eval.nil import BestThreshold, NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
+from eval.nil import NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
 from eval.plots import plot_precision_recall, plot_thresholds
+from eval.ratio import f_measure, proportion
 from eval.report import Report
 from eval.spans import SpanCounts, SpanRatios, SpanScores, span_scores
 from eval.text_file import FileFormatError
+from eval.threshold_curve import BestThreshold, ThresholdCurve, threshold_curve
 from eval.uncertainty import Comparison, Interval, Resampling
 from eval.unseen import UnseenScores, unseen_scores
 
@@ -97,6 +100,7 @@ __all__ = [
     "SpanRatios",
     "SpanScores",
     "Summed",
+    "ThresholdCurve",
     "UnseenScores",
     "adjusted_mutual_information",
     "adjusted_rand_index",
@@ -137,6 +141,7 @@ __all__ = [
     "read_conll",
     "scores_from_counts",
     "span_scores",
+    "threshold_curve",
     "unseen_scores",
     "v_measure",
 ]

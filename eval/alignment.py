@@ -3,11 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from eval.arrays import FloatArray
 from eval.labels import IntArray
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class _Edges(NamedTuple):
@@ -43,30 +41,24 @@ class _Alignment:
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
     """Choose edges, no two of which share a row or a column, of the largest total weight.
 
-    Parameters
-    ----------
-    row, column, weight
-        Shape (edges,): the overlapping pairs of clusters and how much each is worth, above 0.
-
-    Returns
-    -------
-    Indices of the chosen edges, ascending. Of several best alignments any one is returned.
-
-    Notes
-    -----
-    Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly all of a
-    natural clustering:
+    Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly all of a natural
+    clustering:
 
     - An edge that weighs at least as much as the best rivals at both its ends together is chosen.
     - A cluster that overlaps a single other waits, and gets it if nothing better does. So the other edges
       of that one are worth only what they weigh beyond.
 
-    What is left goes to an assignment, in rounds of O(edges log edges) each. Where those get on badly, as
-    between clusterings that have nothing to do with each other, it is done one row after the other,
-    O(rows x edges) at worst.
+    What is left goes to an assignment, in rounds of O(edges log edges) each. Where those get on badly, as between
+    clusterings that have nothing to do with each other, it is done one row after the other, O(rows x edges) at worst.
 
-    Examples
-    --------
+    Args:
+        row: (edges,) the row of each overlapping pair of clusters.
+        column: (edges,) its column.
+        weight: (edges,) how much it is worth, above 0.
+
+    Returns:
+        Indices of the chosen edges, ascending; of several best alignments any one.
+
     >>> best_alignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([3.0, 2.0, 2.0]))
     array([1, 2])
 
@@ -151,11 +143,11 @@ def _assign(edges: _Edges) -> IntArray:
 def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, patience: int) -> IntArray | None:
     """Return the column of each row in a best alignment, where it has one; None if that takes too long.
 
-    Let every cluster, of rows and of columns, have one that it overlaps as its successor, or itself. The
-    heaviest permutations of the clusters are two best alignments, there and back. Since a permutation
-    leaves no cluster out, a shortest augmenting path may end at any cluster that is nobody's successor,
-    and paths from many clusters without a successor need not wait for the shortest of all: one run of
-    Dijkstra's algorithm gives each of them a tree, and each tree that has an end gives a path.
+    Let every cluster, of rows and of columns, have one that it overlaps as its successor, or itself. The heaviest
+    permutations of the clusters are two best alignments, there and back. Since a permutation leaves no cluster out, a
+    shortest augmenting path may end at any cluster that is nobody's successor, and paths from many clusters without a
+    successor need not wait for the shortest of all: one run of Dijkstra's algorithm gives each of them a tree, and each
+    tree that has an end gives a path.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
@@ -198,7 +190,7 @@ def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, pat
 
 
 def _partners_one_by_one(row: IntArray, column: IntArray, weight: FloatArray) -> IntArray:
-    """Return the column of each row in a best alignment, or a number that is none."""
+    """Return the column of each row in a best alignment, or a number beyond the columns."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 

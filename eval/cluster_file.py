@@ -7,9 +7,9 @@ r"""Clusters as JSON lines: one cluster a line, with the document that it belong
     {"document": "d2", "mentions": [[0, 1], [4, 4]]}
     {"document": "d3", "mentions": []}
 
-A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a
-tuple; ``1`` and ``"1"`` are two mentions. Without `document` (or with null) all clusters are of one document,
-``""``. A line without mentions names a document that may have no cluster.
+A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a tuple; ``1``
+and ``"1"`` are two mentions. Without `document` (or with null) all clusters are of one document, ``""``. A line without
+mentions names a document that may have no cluster.
 """
 
 import json
@@ -27,13 +27,10 @@ _KEYS = ("document", "mentions")
 def read_clusters(path: PathLike) -> ClusteredDocuments:
     """Read a file of JSON lines, one cluster a line; of a mention that is repeated in a document the first counts.
 
-    Raises
-    ------
-    FileFormatError
-        A line is no such object, or the file is no text. The message names line and column, the column where the
-        object begins if it is JSON but says something else.
-    OSError
-        The file cannot be read.
+    Raises:
+        FileFormatError: a line is not such an object, or the file is not text. The message names line and column, that
+            where the object begins if it is JSON but says something else.
+        OSError: the file cannot be read.
 
     """
     documents: dict[str, list[Mentions]] = {}

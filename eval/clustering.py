@@ -1,8 +1,8 @@
 """Agreement of two clusterings of the same items: pairs of items, and information.
 
-Throughout, ``K_i`` are the true clusters, ``R_j`` the predicted ones, and a pair is an unordered pair of
-two items. Every function takes one label per item and side and agrees with scikit-learn; the labels
-themselves mean nothing, and no clusters x clusters matrix is built.
+Throughout, ``K_i`` are the true clusters, ``R_j`` the predicted ones, and a pair is an unordered pair of two items.
+Every function takes one label per item and side and agrees with scikit-learn; the labels themselves mean nothing, and
+no clusters x clusters matrix is built.
 """
 
 import math
@@ -42,26 +42,17 @@ class ClusteringScores(TypedDict):
 def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
     """Return every agreement of two clusterings of the same items, from one contingency.
 
-    The function of each one's name defines it and names its source.
+    The function of each one's name defines it and names its source. O(n log n), except for `ami`, which takes a step
+    for every two distinct cluster sizes.
 
-    Parameters
-    ----------
-    labels_true, labels_pred
-        Shape (mentions,): the cluster of each mention. Any hashable labels; integer arrays are fastest.
+    Args:
+        labels_true: (mentions,) the true cluster of each mention. Any hashable labels; integer arrays are fastest.
+        labels_pred: (mentions,) the predicted one.
 
-    Raises
-    ------
-    ValueError
-        The lengths differ, or a label is missing (NaN or None).
-    TypeError
-        A label cannot be hashed.
+    Raises:
+        ValueError: the lengths differ, or a label is missing (NaN or None).
+        TypeError: a label cannot be hashed.
 
-    Notes
-    -----
-    O(n log n), except for `ami`, which takes a step for every two distinct cluster sizes.
-
-    Examples
-    --------
     >>> scores = clustering_scores(["a", "a", "b", "b"], [0, 0, 1, 2])
     >>> scores["pairwise"]
     {'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
@@ -126,8 +117,8 @@ def pairwise(labels_true: Labels, labels_pred: Labels) -> PairwiseScores:
     """Return precision, recall and F1 of the pairs that the prediction puts together.
 
     With ``P(X)`` the pairs inside the clusters of X: precision ``|P(K) & P(R)| / |P(R)|``, recall
-    ``|P(K) & P(R)| / |P(K)|``. All three are 0 where nothing is together, also of singletons with
-    themselves. Source: Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
+    ``|P(K) & P(R)| / |P(K)|``. All three are 0 where nothing is together, also of singletons with themselves. Source:
+    Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
 
     >>> pairwise([0, 0, 0, 1], [0, 0, 1, 1])
     {'precision': 0.5, 'recall': 0.3333333333333333, 'f1': 0.4}
@@ -143,8 +134,7 @@ def _pairwise(pairs: PairCounts) -> PairwiseScores:
 def rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)``.
 
-    1 where there is no pair. Source: Rand 1971, Objective criteria for the evaluation of clustering
-    methods, JASA 66.
+    1 where there is no pair. Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA 66.
 
     >>> rand_index([0, 0, 0, 1], [0, 0, 1, 1])
     0.5
@@ -159,10 +149,9 @@ def _rand(pairs: PairCounts) -> float:
 def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the Rand index corrected for chance: 0 expected of random clusters of the same sizes.
 
-    ``ARI = (tp - E) / ((|P(K)| + |P(R)|) / 2 - E)`` with ``E = |P(K)| |P(R)| / (n (n - 1) / 2)``,
-    computed as ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` in exact integers.
-    1 for equal clusterings, at least -1/2. Source: Hubert and Arabie 1985, Comparing partitions,
-    Journal of Classification 2.
+    ``ARI = (tp - E) / ((|P(K)| + |P(R)|) / 2 - E)`` with ``E = |P(K)| |P(R)| / (n (n - 1) / 2)``, computed as
+    ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` in exact integers. 1 for equal clusterings, at
+    least -1/2. Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
 
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
     -0.5
@@ -256,8 +245,8 @@ def normalized_mutual_information(
 ) -> float:
     """Return ``I(K; R) / average(H(K), H(R))``, the information shared, as a part of that of the sides.
 
-    1 for two single clusters, 0 where only one side is a single cluster. Source: Vinh, Epps, Bailey 2010,
-    Information theoretic measures for clusterings comparison, JMLR 11.
+    1 for two single clusters, 0 where only one side is a single cluster. Source: Vinh, Epps, Bailey 2010, Information
+    theoretic measures for clusterings comparison, JMLR 11.
 
     >>> labels = [0, 0, 1, 1], [0, 1, 2, 2]
     >>> [round(normalized_mutual_information(*labels, average=a), 6) for a in ("min", "geometric", "max")]
@@ -284,9 +273,9 @@ def _normalized_mutual_information(info: _Information, average: Average) -> floa
 def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the mutual information corrected for chance, over the arithmetic mean of the entropies.
 
-    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)`` with ``E`` the mutual information expected of random
-    clusters of the same sizes. 1 for equal clusterings. Source: Vinh, Epps, Bailey 2010,
-    Information theoretic measures for clusterings comparison, JMLR 11.
+    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)`` with ``E`` the mutual information expected of random clusters of the
+    same sizes. 1 for equal clusterings. Source: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings
+    comparison, JMLR 11.
 
     >>> round(adjusted_mutual_information([0, 0, 1, 1], [0, 1, 0, 1]), 6)
     -0.5

@@ -7,10 +7,10 @@
     bc/cctv/00/cctv_0000  0  1  mayor  12)|(7)
     #end document
 
-One word a line, its chains as brackets in the last column: ``(12`` begins a mention of chain 12, ``12)`` ends
-the one that began last, ``(7)`` is a mention of one word. They may nest, cross, and do without the ``|``. Of
-the brackets of one word, those of one-word mentions come first, then those that begin, then those that end,
-in whatever order they are written.
+One word a line, its chains as brackets in the last column: ``(12`` begins a mention of chain 12, ``12)`` ends the one
+that began last, ``(7)`` is a mention of one word. They may nest, cross, and do without the ``|``. Of the brackets of
+one word, those of one-word mentions come first, then those that begin, then those that end, in whatever order they are
+written.
 """
 
 import re
@@ -84,10 +84,8 @@ class Chains:
     def read(self, word: int, column: str) -> None:
         """Read the brackets of one word; ``-``, ``_`` and ``*`` stand for none.
 
-        Raises
-        ------
-        BracketError
-            The column holds something else, or ends a mention that has not begun.
+        Raises:
+            BracketError: the column holds something else, or ends a mention that has not begun.
 
         """
         if column in _NO_CHAIN:
@@ -131,30 +129,22 @@ def is_comment(line: str) -> bool:
 def read_conll(path: PathLike) -> ClusteredDocuments:
     """Read the chains of a CoNLL file, each mention as the span of its first and last word, from 0.
 
-    A document's name is the text behind ``#begin document``, blanks at its end included; parts are documents.
-    The chains of a document come in the order of their first brackets, which decides what is first of
-    repeated mentions.
+    A document's name is the text behind ``#begin document``, blanks at its end included; parts are documents. The
+    chains of a document come in the order of their first brackets, which decides what is first of repeated mentions.
 
-    Parameters
-    ----------
-    path
-        A file in UTF-8, gzipped if its name ends in ``.gz``.
-
-    Raises
-    ------
-    FileFormatError
-        Brackets do not fit, words stand outside of documents, documents do not end, begin in one another or
-        share a name, or the file is no text. The message names line and column.
-    OSError
-        The file cannot be read.
-
-    Notes
-    -----
     The reference scorer 8.01 differs where files are odd. It keeps repeated mentions that the key lacks, counts
-    comments inside a document as words, passes over what is no bracket, and searches a line without tabs as a
-    whole, not its last column alone; of documents with one name it reads the last.
+    comments inside a document as words, passes over what is not a bracket, and searches a line without tabs as a whole,
+    not its last column alone; of documents with one name it reads the last.
 
     O(file) time and memory.
+
+    Args:
+        path: a file in UTF-8, gzipped if its name ends in ``.gz``.
+
+    Raises:
+        FileFormatError: brackets do not fit, words stand outside of documents, documents do not end, begin in one
+            another or share a name, or the file is not text. The message names line and column.
+        OSError: the file cannot be read.
 
     """
     lines = read_lines(path)

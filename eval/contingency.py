@@ -18,36 +18,27 @@ class Contingency:
 
     A size counts every mention of its cluster, also those that the other side lacks, so a row's cells
     add up to at most its size. Memory is that of the cells, never clusters x clusters.
-
-    Attributes
-    ----------
-    row, column, count
-        Shape (cells,): the cluster of either side, and how many mentions the two share. No cell is
-        stored twice or is zero; their order means nothing.
-    row_size, column_size
-        Shape (clusters of the side,): mentions in each cluster, at least 1.
-
     """
 
     row: IntArray
+    """(cells,) cluster of ``K``"""
     column: IntArray
+    """(cells,) cluster of ``R``"""
     count: IntArray
+    """(cells,) how many mentions the two share; no cell is stored twice or is zero, and their order means nothing"""
     row_size: IntArray
+    """(clusters of ``K``,) mentions in each, at least 1"""
     column_size: IntArray
+    """(clusters of ``R``,)"""
 
     @classmethod
     def from_labels(cls, labels_true: Labels, labels_pred: Labels) -> Self:
         """Count two labellings of the same items; O(n log n).
 
-        Raises
-        ------
-        ValueError
-            The lengths differ, or a label is missing (NaN or None).
-        TypeError
-            A label cannot be hashed.
+        Raises:
+            ValueError: the lengths differ, or a label is missing (NaN or None).
+            TypeError: a label cannot be hashed.
 
-        Examples
-        --------
         >>> table = Contingency.from_labels([0, 0, 1], ["x", "y", "y"])
         >>> table.row, table.column, table.count
         (array([0, 0, 1]), array([0, 1, 1]), array([1, 1, 1]))
@@ -67,15 +58,10 @@ class Contingency:
     def from_clusters(cls, key: Clusters, response: Clusters) -> Self:
         """Count two lists of clusters, whose mentions may differ.
 
-        Raises
-        ------
-        ValueError
-            A mention is twice on one side.
-        TypeError
-            A cluster is no iterable of hashable mention ids.
+        Raises:
+            ValueError: a mention is twice on one side.
+            TypeError: a cluster is not an iterable of hashable mention ids.
 
-        Examples
-        --------
         >>> table = Contingency.from_clusters([["a", "b", "c"]], [["b", "c"], ["d"]])
         >>> table.count, table.row_size, table.column_size
         (array([2]), array([3]), array([2, 1]))

@@ -1,12 +1,12 @@
 """Coreference metrics: counts first, ratios last, so that documents add.
 
-Throughout, ``K_i`` are the key clusters, ``R_j`` the response clusters, and a mention may be on one side
-only. Each metric is defined by its recall; precision is the recall with the sides exchanged, and F1 their
-harmonic mean. 0/0 is 0. Singletons count. The values are those of the CoNLL reference scorer 8.01
-(Pradhan et al. 2014, https://aclanthology.org/P14-2006), and for LEA of its authors' scorer.
+Throughout, ``K_i`` are the key clusters, ``R_j`` the response clusters, and a mention may be on one side only. Each
+metric is defined by its recall; precision is the recall with the sides exchanged, and F1 their harmonic mean. 0/0 is 0.
+Singletons count. The values are those of the CoNLL reference scorer 8.01 (Pradhan et al. 2014,
+https://aclanthology.org/P14-2006), and for LEA of its authors' scorer.
 
-A new metric is one function from a `Contingency` to its counts, its public name above the function, and one
-line each in `Metric`, `METRICS`, `CoreferenceScores` and `scores_from_counts`.
+A new metric is one function from a `Contingency` to its counts, its public name above the function, and one line each
+in `Metric`, `METRICS`, `CoreferenceScores` and `scores_from_counts`.
 """
 
 from collections.abc import Callable, Mapping
@@ -65,23 +65,17 @@ class CoreferenceCounts(dict[str, Counts]):
 def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
 
-    The function of each one's name defines it and names its source. CoNLL F1 is the mean of the F1 of MUC, B-cubed
-    and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501.
+    The function of each one's name defines it and names its source. CoNLL F1 is the mean of the F1 of MUC, B-cubed and
+    CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501.
 
-    Parameters
-    ----------
-    key, response
-        Clusters: iterables of hashable mention ids. The mentions of the two sides may differ.
+    Args:
+        key: clusters, iterables of hashable mention ids.
+        response: clusters, whose mentions may differ from those of the key.
 
-    Raises
-    ------
-    ValueError
-        A mention is twice on one side.
-    TypeError
-        A cluster is no iterable of hashable mention ids.
+    Raises:
+        ValueError: a mention is twice on one side.
+        TypeError: a cluster is not an iterable of hashable mention ids.
 
-    Examples
-    --------
     The example of Moosavi and Strube 2016:
 
     >>> key = [["a", "b", "c"], ["d", "e", "f", "g"]]
@@ -99,20 +93,14 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
 def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> CoreferenceScores:
     """Return the scores of `coreference_scores` from the cluster of each mention, of the same mentions on both sides.
 
-    Parameters
-    ----------
-    labels_true, labels_pred
-        Shape (mentions,): the cluster of each mention, as integers or anything that can be hashed.
+    Args:
+        labels_true: (mentions,) the true cluster of each mention, as integers or anything that can be hashed.
+        labels_pred: (mentions,) the predicted one.
 
-    Raises
-    ------
-    ValueError
-        The lengths differ, or a label is missing (NaN or None).
-    TypeError
-        A label cannot be hashed.
+    Raises:
+        ValueError: the lengths differ, or a label is missing (NaN or None).
+        TypeError: a label cannot be hashed.
 
-    Examples
-    --------
     >>> scores = coreference_scores_from_labels([0, 0, 1], ["x", "y", "y"])
     >>> scores["b3"]["recall"], scores["b3"]["counts"]
     (0.6666666666666666, [2.0, 3, 2.0, 3])
@@ -168,12 +156,11 @@ def recall_precision_f1(counts: Counts) -> Score:
 def muc(key: Clusters, response: Clusters) -> Score:
     """Return MUC: how many of the links that hold a cluster together are found.
 
-    Recall ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)``, where ``p(K_i)`` counts the parts into which the
-    response cuts ``K_i``, a mention that it lacks being a part of its own. Singletons have no links: they
-    alone score 0, also against themselves.
+    Recall ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)``, where ``p(K_i)`` counts the parts into which the response
+    cuts ``K_i``, a mention that it lacks being a part of its own. Singletons have no links: they alone score 0, also
+    against themselves.
 
-    Source: Vilain et al. 1995, A model-theoretic coreference scoring scheme, MUC-6,
-    https://aclanthology.org/M95-1005.
+    Source: Vilain et al. 1995, A model-theoretic coreference scoring scheme, MUC-6, https://aclanthology.org/M95-1005.
 
     >>> muc([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])["counts"]
     [2, 3, 2, 2]
@@ -190,12 +177,10 @@ def _muc(table: Contingency) -> Counts:
 def b_cubed(key: Clusters, response: Clusters) -> Score:
     """Return B-cubed: for each mention, how much of its cluster is with it on the other side.
 
-    Recall: the mean, over the mentions m of the key, of ``|K(m) & R(m)| / |K(m)|``, where ``X(m)`` is the
-    cluster of m; a mention that the response lacks has 0. Summed over cells, the numerator is
-    ``sum_ij |K_i & R_j|^2 / |K_i|``.
+    Recall: the mean, over the mentions m of the key, of ``|K(m) & R(m)| / |K(m)|``, where ``X(m)`` is the cluster of m;
+    a mention that the response lacks has 0. Summed over cells, the numerator is ``sum_ij |K_i & R_j|^2 / |K_i|``.
 
-    Source: Bagga and Baldwin 1998, Algorithms for scoring coreference chains, LREC workshop on linguistic
-    coreference.
+    Source: Bagga and Baldwin 1998, Algorithms for scoring coreference chains, LREC workshop on linguistic coreference.
 
     >>> b_cubed([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])
     {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [2.0, 4, 4.0, 4]}
@@ -214,11 +199,10 @@ def _b_cubed(table: Contingency) -> Counts:
 def ceaf_m(key: Clusters, response: Clusters) -> Score:
     """Return CEAF-m: the mentions shared under the best one-to-one alignment of the clusters.
 
-    Recall ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters
-    to response clusters.
+    Recall ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters to response
+    clusters.
 
-    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004
-    (phi 3).
+    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004 (phi 3).
 
     >>> ceaf_m([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
     [3, 4, 3, 4]
@@ -234,11 +218,10 @@ def _ceaf_m(table: Contingency) -> Counts:
 def ceaf_e(key: Clusters, response: Clusters) -> Score:
     """Return CEAF-e: the similarity of the clusters under their best one-to-one alignment.
 
-    Recall ``max_g sum_i phi(K_i, R_g(i)) / number of K_i``, with ``phi(K, R) = 2 |K & R| / (|K| + |R|)``,
-    over one-to-one partial maps g of key clusters to response clusters.
+    Recall ``max_g sum_i phi(K_i, R_g(i)) / number of K_i``, with ``phi(K, R) = 2 |K & R| / (|K| + |R|)``, over
+    one-to-one partial maps g of key clusters to response clusters.
 
-    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004
-    (phi 4).
+    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004 (phi 4).
 
     >>> ceaf_e([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
     [1.4666666666666666, 2, 1.4666666666666666, 2]
@@ -257,8 +240,8 @@ def lea(key: Clusters, response: Clusters) -> Score:
     """Return LEA: how much of each cluster's links is resolved, weighted by its size.
 
     Recall ``sum_i |K_i| s(K_i) / sum_i |K_i|``, where ``s(K) = sum_j link(K & R_j) / link(K)`` and
-    ``link(X) = |X| (|X| - 1) / 2``. A singleton links to itself: s is 1 if the other side has the same
-    singleton, else 0.
+    ``link(X) = |X| (|X| - 1) / 2``. A singleton links to itself: s is 1 if the other side has the same singleton, else
+    0.
 
     Source: Moosavi and Strube 2016, Which coreference evaluation metric do you trust?,
     https://aclanthology.org/P16-1060, section 3.
@@ -284,12 +267,12 @@ def _lea(table: Contingency) -> Counts:
 def blanc(key: Clusters, response: Clusters) -> Score:
     """Return BLANC: the mean agreement on the links that corefer and on those that do not.
 
-    With ``C(X)`` the pairs of mentions inside clusters of X and ``N(X)`` all its other pairs: recall is
-    the mean of ``|C(K) & C(R)| / |C(K)|`` and ``|N(K) & N(R)| / |N(K)|``; precision and F1 likewise are
-    means over the two kinds of link. Where the key has links of one kind only, that kind alone counts.
+    With ``C(X)`` the pairs of mentions inside clusters of X and ``N(X)`` all its other pairs: recall is the mean of
+    ``|C(K) & C(R)| / |C(K)|`` and ``|N(K) & N(R)| / |N(K)|``; precision and F1 likewise are means over the two kinds of
+    link. Where the key has links of one kind only, that kind alone counts.
 
-    Source: Luo et al. 2014, An extension of BLANC to system mentions, https://aclanthology.org/P14-2005;
-    Recasens and Hovy 2011.
+    Source: Luo et al. 2014, An extension of BLANC to system mentions, https://aclanthology.org/P14-2005; Recasens and
+    Hovy 2011.
 
     >>> blanc([["a", "b"], ["c"]], [["a", "b", "c"]])["counts"]
     [1, 1, 1, 3, 0, 2, 0, 0]

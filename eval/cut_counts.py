@@ -35,16 +35,12 @@ class CutCounts(NamedTuple):
 def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:
     """Count at every cut of a merge tree; O(n log n) time, O(n) memory.
 
-    Parameters
-    ----------
-    label
-        Shape (leaves,): class of each leaf, -1 for a leaf that is not counted.
-    left, right
-        Shape (merges,): the nodes that merge ``i`` joins into node ``leaves + i``.
-    step
-        Shape (merges,): when each merge happens, ascending from 0 without gaps. Equal steps happen together.
-    class_size
-        Shape (classes,): leaves of each class.
+    Args:
+        label: (leaves,) class of each leaf, -1 for a leaf that is not counted.
+        left: (merges,) a node that merge ``i`` joins into node ``leaves + i``.
+        right: (merges,) the other node.
+        step: (merges,) when each merge happens, ascending from 0 without gaps. Equal steps happen together.
+        class_size: (classes,) leaves of each class.
 
     """
     n_steps = int(step[-1]) + 1 if len(step) else 0
@@ -60,8 +56,8 @@ def _line(
 ) -> tuple[IntArray, IntArray]:
     """Lay the leaves with a class on a line on which each cluster is a range.
 
-    Returns the leaves in that order, and at place ``p`` the step that joins ``p - 1`` and ``p``; ``n_steps`` for
-    never, as at place 0.
+    Returns the leaves in that order, and at place ``p`` the step that joins ``p - 1`` and ``p``; ``n_steps`` for never,
+    as at place 0.
     """
     n_leaves = len(label)
     size = np.empty(n_leaves + len(left), np.int64)

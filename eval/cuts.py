@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from eval.arrays import FloatArray, integer_array
 from eval.labels import IntArray, encode_labels
+from eval.ratio import divide, nan_to_zero
 
 if TYPE_CHECKING:
     from eval.cut_counts import CutCounts
@@ -76,32 +77,23 @@ class Cuts:
 def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> Cuts:
     """Score every cut of a merge tree in one pass.
 
-    Parameters
-    ----------
-    labels_true
-        Shape (leaves,): the class of each leaf as an integer. A leaf of class -1 is part of the tree, but of no score.
-    left, right
-        Shape (merges,): the two nodes that merge ``i`` joins into node ``leaves + i``; leaves are the nodes before.
-        A forest, with fewer than ``leaves - 1`` merges, will do. Floats will do where they are whole numbers, as in
-        the linkage matrix of SciPy.
-    height
-        Shape (merges,): thresholds at which the merges happen, ascending. Merges of equal height happen together.
+    O(n log n) time, nearly linear in practice, and O(n) memory. Counts are exact below 3e9 leaves. The first call
+    compiles, or reads what was compiled.
 
-    Raises
-    ------
-    ValueError
-        The lengths differ, there are too few leaves for the merges, a merge joins a node that is not there yet or was
-        joined before, or the heights are not finite and ascending.
-    TypeError
-        Labels or nodes are not integers.
+    Args:
+        labels_true: (leaves,) the class of each leaf as an integer. A leaf of class -1 is part of the tree, but of no
+            score.
+        left: (merges,) a node that merge ``i`` joins into node ``leaves + i``; leaves are the nodes before. A forest,
+            with fewer than ``leaves - 1`` merges, will do, and so will floats that are whole numbers, as in the linkage
+            matrix of SciPy.
+        right: (merges,) the other node.
+        height: (merges,) thresholds at which the merges happen, ascending. Merges of equal height happen together.
 
-    Notes
-    -----
-    O(n log n) time, nearly linear in practice, and O(n) memory. Counts are exact below 3e9 leaves.
-    The first call compiles, or reads what was compiled.
+    Raises:
+        ValueError: the lengths differ, there are too few leaves for the merges, a merge joins a node that is not there
+            yet or was joined before, or the heights are not finite and ascending.
+        TypeError: labels or nodes are not integers.
 
-    Examples
-    --------
     >>> cuts = all_cuts([0, 0, 1, -1], [0, 4, 5], [1, 3, 2], [0.1, 0.3, 0.3])
     >>> cuts.threshold, cuts.ari
     (array([-inf,  0.1,  0.3]), array([0., 1., 0.]))
@@ -233,11 +225,5 @@ def _adjusted_rand(shared: FloatArray, found: FloatArray, true: float, all_: flo
 def _curves(
     recalled: FloatArray | IntArray, true: float, precise: FloatArray | IntArray, found: float | FloatArray | IntArray
 ) -> Curves:
-    recall, precision = _ratio(recalled, true), _ratio(precise, found)
-    return Curves(recall, precision, _ratio(2 * recall * precision, recall + precision))
-
-
-def _ratio(numerator: FloatArray | IntArray, denominator: float | FloatArray | IntArray) -> FloatArray:
-    """Divide; 0/0 is 0."""
-    whole = np.broadcast_to(np.asarray(denominator, np.float64), numerator.shape)
-    return np.divide(numerator, whole, out=np.zeros(len(numerator)), where=whole != 0)
+    recall, precision = nan_to_zero(divide(recalled, true)), nan_to_zero(divide(precise, found))
+    return Curves(recall, precision, nan_to_zero(divide(2 * recall * precision, recall + precision)))

@@ -20,22 +20,14 @@ REPEATED = "repeated mentions left out; of each the first counts"
 
 @dataclass(frozen=True)
 class ClusteredDocuments:
-    """What a file says: the clusters of each document by its name, each mention once.
-
-    Attributes
-    ----------
-    documents
-        In the order of the file. A document without clusters has an empty list.
-    notes
-        What was odd, and how often: say it to whoever gave the file.
-    n_words
-        The number of words of each document, where the file has the words.
-
-    """
+    """What a file says: the clusters of each document by its name, each mention once."""
 
     documents: dict[str, list[Mentions]]
+    """in the order of the file; a document without clusters has an empty list"""
     notes: Notes
+    """what was odd, and how often: say it to whoever gave the file"""
     n_words: dict[str, int] = field(default_factory=dict)
+    """the number of words of each document, where the file has the words"""
 
     @classmethod
     def first_of_each(
@@ -46,8 +38,8 @@ class ClusteredDocuments:
     ) -> Self:
         """Keep the first of repeated mentions, and count the others in the notes.
 
-        First is what stands in the first cluster that holds the mention. A cluster of which nothing is left
-        is left out.
+        First is what stands in the first cluster that holds the mention. A cluster of which nothing is left is left
+        out.
 
         >>> ClusteredDocuments.first_of_each({"d": [["a", "b", "a"], ["b"], ["c", "a"]]})
         ClusteredDocuments(documents={'d': [['a', 'b'], ['c']]}, notes={'repeated mentions left out; of each \
@@ -103,25 +95,18 @@ def coreference_by_document(
 ) -> PairedCounts:
     """Return the counts of every document of the key; a mention counts inside its document alone.
 
-    The documents of the key are scored, as by the CoNLL reference scorer: one that the response lacks counts
-    as an empty response, one that only the response has does not count.
+    The documents of the key are scored, as by the CoNLL reference scorer: one that the response lacks counts as an
+    empty response, one that only the response has does not count.
 
-    Parameters
-    ----------
-    key, response
-        The clusters of each document, e.g. the `documents` of `read_conll` or `read_clusters`.
-    progress
-        Is given the names of the documents and their number, and passes them on one by one.
+    Args:
+        key: the clusters of each document, e.g. the `documents` of `read_conll` or `read_clusters`.
+        response: the same of the response.
+        progress: is given the names of the documents and their number, and passes them on one by one.
 
-    Raises
-    ------
-    ValueError
-        A mention is twice on one side of a document.
-    TypeError
-        A side is no mapping, or a cluster no iterable of hashable mention ids.
+    Raises:
+        ValueError: a mention is twice on one side of a document.
+        TypeError: a side is not a mapping, or a cluster not an iterable of hashable mention ids.
 
-    Examples
-    --------
     >>> counts = coreference_by_document({"d1": [["a", "b"]], "d2": [["a"]]}, {"d1": [["a", "b", "c"]], "d3": []})
     >>> counts.documents["d1"].mentions, counts.total.coreference["b3"]
     ([2, 2, 2, 3], [2.0, 3, 1.3333333333333333, 3])

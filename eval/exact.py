@@ -8,8 +8,8 @@ from eval.labels import IntArray
 def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
     """Return ``sum(numerators / denominators)``, correctly rounded whatever the order.
 
-    Equal denominators are added as integers first. Denominators are sizes of clusters: n mentions have
-    at most sqrt(2 n) different ones, so little is left to add as fractions. Three thirds make 1:
+    Equal denominators are added as integers first. Denominators are sizes of clusters: n mentions have at most sqrt(2
+    n) different ones, so little is left to add as fractions. Three thirds make 1:
 
     >>> sum_of_fractions(np.array([1, 1, 1]), np.array([3, 3, 3]))
     1.0

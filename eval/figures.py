@@ -1,23 +1,22 @@
-"""Figures: scores of a system that know how uncertain they are, and the lines of a report made from them.
+"""Figures: scores of a system that know how uncertain they are.
 
 A figure is scored by a function that answers NaN where there is nothing to divide by. Its value is 0 then, as
 everywhere in this package, but `is_defined` tells it from a score of 0.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from eval.arrays import FloatArray
-from eval.clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
+from eval.arrays import BoolArray, FloatArray
 from eval.contingency import Contingency
-from eval.coreference import METRICS, Counts, Metric
-from eval.labels import IntArray, Labels, encode_labels
+from eval.labels import IntArray, encode_labels
+from eval.ratio import nan_to_zero, proportion
 from eval.uncertainty import (
     Comparison,
     Interval,
@@ -40,37 +39,18 @@ class Method(NamedTuple):
     test: str
 
 
-class Figure(Protocol):
+class Figure(ABC):
     """One score of one system, larger where better, that knows its uncertainty."""
 
-    @property
-    def value(self) -> float:
-        """The score; 0 where it is not defined."""
+    @cached_property
+    @abstractmethod
+    def _score(self) -> float:
+        """NaN where there is nothing to divide by."""
 
     @property
-    def is_defined(self) -> bool:
-        """Whether there was anything to divide by."""
-
-    @property
+    @abstractmethod
     def n_documents(self) -> int:
         """The documents that it is over."""
-
-    def interval(self, how: Resampling) -> Interval | None:
-        """Return where the score is expected to lie; None with fewer than 2 documents, or where it is not defined."""
-
-    def against(self, other: Self, how: Resampling) -> Comparison | None:
-        """Compare with another system on the same documents; None with fewer than 2."""
-
-    def method(self, how: Resampling) -> Method:
-        """Say how interval and comparison are found."""
-
-
-class _Scored:
-    """A figure whose score is NaN where there is nothing to divide by."""
-
-    @cached_property
-    def _score(self) -> float:
-        raise NotImplementedError
 
     @property
     def value(self) -> float:
@@ -82,32 +62,38 @@ class _Scored:
         """Whether there was anything to divide by."""
         return not math.isnan(self._score)
 
+    @abstractmethod
+    def interval(self, how: Resampling) -> Interval | None:
+        """Return where the score is expected to lie; None with fewer than 2 documents, or where it is not defined."""
+
+    @abstractmethod
+    def against(self, other: Self, how: Resampling) -> Comparison | None:
+        """Compare with another system on the same documents; None with fewer than 2."""
+
+    @abstractmethod
+    def method(self, how: Resampling) -> Method:
+        """Say how interval and comparison are found."""
+
 
 # Scores whose counts add over documents ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Summed(_Scored):
+class Summed(Figure):
     """A score of counts that add over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is that of the percentile bootstrap over documents, the comparison approximate randomisation; see
     `eval.uncertainty`. Both take documents for independent draws. With a handful of documents the interval is too
     narrow, as there is little to draw from.
 
-    Parameters
-    ----------
-    counts
-        Shape (documents, columns): what is counted in each document.
-    ratio
-        The score of added counts, from shape (..., columns) to (...); NaN where it is not defined.
+    Args:
+        counts: (documents, columns) what is counted in each document.
+        ratio: the score of added counts, from shape (..., columns) to (...); NaN where it is not defined.
 
-    Raises
-    ------
-    ValueError
-        The counts have another number of axes, one is not finite, or a `proportion` has a part that exceeds the whole.
+    Raises:
+        ValueError: the counts have another number of axes, one is not finite, or a `proportion` has a part that exceeds
+            the whole.
 
-    Examples
-    --------
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
     (0.8182, Interval(low=0.5, high=1.0))
@@ -177,16 +163,7 @@ class Summed(_Scored):
         return Method(f"{how.n_resamples:,} bootstrap samples of {documents}", f"{exchanges} of {documents}{too_few}")
 
     def _ratio(self, counts: FloatArray) -> FloatArray:
-        return _nan_to_zero(self.ratio(counts))
-
-
-def proportion(counts: FloatArray) -> FloatArray:
-    """Return the first column as a share of the second: accuracy, recall, precision.
-
-    >>> proportion(np.array([[3, 4], [0, 0]]))
-    array([0.75,  nan])
-    """
-    return _divide(counts[..., 0], counts[..., 1])
+        return nan_to_zero(self.ratio(counts))
 
 
 def _check_parts(counts: FloatArray) -> None:
@@ -199,36 +176,6 @@ def _check_parts(counts: FloatArray) -> None:
         )
 
 
-def f_measure(counts: FloatArray) -> FloatArray:
-    """Return F1 from numerator and denominator of recall, then of precision; NaN where both are 0/0.
-
-    It is the harmonic mean of recall and precision: van Rijsbergen 1979, Information retrieval, chapter 7.
-
-    >>> f_measure(np.array([[1, 2, 1, 1], [0, 2, 0, 0], [0, 0, 0, 0]]))
-    array([0.66666667, 0.        ,        nan])
-    """
-    recall, precision = proportion(counts[..., :2]), proportion(counts[..., 2:])
-    known = ~(np.isnan(recall) & np.isnan(precision))
-    recall, precision = _nan_to_zero(recall), _nan_to_zero(precision)
-    f1 = _nan_to_zero(_divide(2 * recall * precision, recall + precision))
-    return np.where(known, f1, np.nan)
-
-
-def _divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
-    quotient = np.full(np.shape(denominator), np.nan)
-    np.divide(numerator, denominator, out=quotient, where=denominator != 0)
-    return quotient
-
-
-def _mean(scores: FloatArray) -> FloatArray:
-    """Mean over the last axis, where NaN counts as 0; NaN where nothing else is."""
-    return np.where(np.isnan(scores).all(axis=-1), np.nan, _nan_to_zero(scores).mean(axis=-1))
-
-
-def _nan_to_zero(scores: FloatArray) -> FloatArray:
-    return np.where(np.isnan(scores), 0.0, scores)
-
-
 def _percentiles(scores: FloatArray, level: float) -> Interval:
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2]).tolist()
     return Interval(low, high)
@@ -238,41 +185,33 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class OfClusters(_Scored):
+class OfClusters(Figure):
     """A score of clusters that reach across documents, so that no counts of documents add.
 
-    A bootstrap sample would hold some documents twice, and the copies of a mention would corefer with themselves:
-    where clusters are small, that raises every score. So documents are drawn without replacement, half of them at
-    a time: the interval is the value plus the quantiles of the deviations of the half-samples' scores from their
-    mean, at most 1; the comparison takes the same halves for both systems, and its p-value is the share of
-    deviations of their difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, those below by no
-    more than 1e-12 taken for equal.
+    A bootstrap sample would hold some documents twice, and the copies of a mention would corefer with themselves: where
+    clusters are small, that raises every score. So documents are drawn without replacement, half of them at a time: the
+    interval is the value plus the quantiles of the deviations of the half-samples' scores from their mean, at most 1;
+    the comparison takes the same halves for both systems, and its p-value is the share of deviations of their
+    difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, those below by no more than 1e-12 taken
+    for equal.
 
-    This assumes that documents are independent draws, and that the score varies nearly like a mean over documents.
-    A half holds a quarter of the pairs of mentions across documents, so that its scores may lie elsewhere: therefore
+    This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
+    half holds a quarter of the pairs of mentions across documents, so that its scores may lie elsewhere: therefore
     deviations from their own mean. Simulated intervals at 95 % held the expected score in 88 % to 95 % of the
-    collections of 20 to 100 documents; where documents are a handful, or one entity fills most of them, trust
-    them less.
+    collections of 20 to 100 documents; where documents are a handful, or one entity fills most of them, trust them
+    less.
 
-    Parameters
-    ----------
-    labels_true, labels_pred
-        Shape (mentions,): the cluster of each mention.
-    document
-        Shape (mentions,): its document.
-    score
-        The score of two clusterings, at most 1; NaN where it is not defined.
-
-    Raises
-    ------
-    ValueError
-        The lengths differ, or a label is missing (NaN or None).
-    TypeError
-        A label cannot be hashed.
-
-    Notes
-    -----
     A half-sample costs as much as the score of half the mentions.
+
+    Args:
+        labels_true: (mentions,) the true cluster of each mention.
+        labels_pred: (mentions,) the predicted one.
+        document: (mentions,) its document.
+        score: the score of two clusterings, at most 1; NaN where it is not defined.
+
+    Raises:
+        ValueError: the lengths differ, or a label is missing (NaN or None).
+        TypeError: a label cannot be hashed.
 
     """
 
@@ -310,10 +249,8 @@ class OfClusters(_Scored):
     def against(self, other: Self, how: Resampling) -> Comparison | None:
         """Compare with another clustering of the same mentions in the same order; None with fewer than 2 documents.
 
-        Raises
-        ------
-        ValueError
-            The mentions of the other system, their documents or their true clusters are others.
+        Raises:
+            ValueError: the mentions of the other system, their documents or their true clusters are others.
 
         """
         for name in ("labels_true", "document"):
@@ -334,11 +271,11 @@ class OfClusters(_Scored):
         return Method(halves, halves)
 
     def _half_scores(self, how: Resampling) -> FloatArray:
-        def score(half: npt.NDArray[np.bool_]) -> float:
+        def score(half: BoolArray) -> float:
             drawn = half[self.document]
             return self.score(Contingency.from_labels(self.labels_true[drawn], self.labels_pred[drawn]))
 
-        return _nan_to_zero(np.array([score(half) for half in half_samples(self.n_documents, how)]))
+        return nan_to_zero(np.array([score(half) for half in half_samples(self.n_documents, how)]))
 
 
 def _is_same_partition(one: IntArray, other: IntArray) -> bool:
@@ -347,179 +284,3 @@ def _is_same_partition(one: IntArray, other: IntArray) -> bool:
         return False
     table = Contingency.from_labels(one, other)
     return len(table.count) == len(table.row_size) == len(table.column_size)
-
-
-# Lines of a report ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a report: a score, and what it is made from."""
-
-    name: str
-    """MUC, accuracy, ARI"""
-    score: Figure
-    """the headline: F1, accuracy, ARI"""
-    recall: Figure | None = None
-    precision: Figure | None = None
-    over: str = ""
-    """what was counted: 743 of 960 with a concept"""
-
-    @classmethod
-    def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
-        """Make a line of recall, precision and F1.
-
-        Parameters
-        ----------
-        name, over
-            As above.
-        counts
-            Shape (documents, 4): numerator and denominator of recall, then of precision.
-
-        Raises
-        ------
-        ValueError
-            The counts have another shape, one is not finite, or a numerator exceeds its denominator.
-
-        Examples
-        --------
-        >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
-        >>> line.recall.value, line.precision.value, line.score.value
-        (0.5, 0.5, 0.5)
-
-        """
-        table = np.asarray(counts, np.float64)
-        if table.ndim != 2 or table.shape[1] != 4:
-            raise ValueError(f"counts has shape {table.shape}, not (documents, 4)")
-        recall, precision = Summed(table[:, :2], proportion), Summed(table[:, 2:], proportion)
-        return cls(name, Summed(table, f_measure), recall, precision, over)
-
-
-_CONLL: tuple[Metric, ...] = ("muc", "b3", "ceafe")
-_NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "ceafe": "CEAF-e", "lea": "LEA"}
-
-
-def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
-    """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1.
-
-    Parameters
-    ----------
-    documents
-        The `coreference_counts` of each document.
-
-    Raises
-    ------
-    TypeError
-        The counts are not in a list.
-
-    Notes
-    -----
-    The values are those of `scores_from_counts` for the sum of the documents.
-
-    Examples
-    --------
-    >>> from eval.coreference import coreference_counts
-    >>> same, apart = [["a", "b"]], [["a"], ["b"]]
-    >>> lines = coreference_lines([coreference_counts(same, same), coreference_counts(same, apart)])
-    >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("MUC", "LEA", "CoNLL")}
-    {'MUC': 0.6667, 'LEA': 0.5, 'CoNLL': 0.7302}
-
-    """
-    if isinstance(documents, Mapping):
-        kind = type(documents).__name__
-        raise TypeError(f"documents is a {kind}, not a list of counts, one a document; write [counts] for one document")
-
-    def table(*metrics: Metric, width: int = 4) -> FloatArray:
-        rows = [[count for metric in metrics for count in document[metric]] for document in documents]
-        return np.array(rows, np.float64).reshape(len(documents), width * len(metrics))
-
-    blanc = table("blanc", width=8)
-    return [
-        *(Line.of_counts(name, table(metric)) for metric, name in _NAMES.items()),
-        Line("BLANC", Summed(blanc, _blanc_f1), Summed(blanc, _blanc_recall), Summed(blanc, _blanc_precision)),
-        Line("CoNLL", Summed(table(*_CONLL), conll_f1)),
-    ]
-
-
-def conll_f1(counts: FloatArray) -> FloatArray:
-    """Return the mean of three F1 from 12 columns: those of `f_measure` for MUC, B-cubed and CEAF-e.
-
-    >>> conll_f1(np.array([1, 1, 1, 1, 1, 2, 1, 2, 0, 0, 0, 0]))
-    array(0.5)
-    """
-    return _mean(f_measure(counts.reshape(*counts.shape[:-1], 3, 4)))
-
-
-def _blanc_recall(counts: FloatArray) -> FloatArray:
-    return _blanc(counts, lambda links: proportion(links[..., :2]))
-
-
-def _blanc_precision(counts: FloatArray) -> FloatArray:
-    return _blanc(counts, lambda links: proportion(links[..., 2:]))
-
-
-def _blanc_f1(counts: FloatArray) -> FloatArray:
-    return _blanc(counts, f_measure)
-
-
-def _blanc(counts: FloatArray, ratio: Ratio) -> FloatArray:
-    """Mean over the kinds of link, coreferent or not, that the key has."""
-    links = counts.reshape(*counts.shape[:-1], 2, 4)
-    is_in_key = links[..., 1] > 0
-    return _divide(np.where(is_in_key, _nan_to_zero(ratio(links)), 0).sum(axis=-1), is_in_key.sum(axis=-1))
-
-
-def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) -> list[Line]:
-    """Make the lines of ARI, B-cubed and CoNLL F1 of clusters that reach across documents.
-
-    Parameters
-    ----------
-    labels_true, labels_pred
-        Shape (mentions,): the cluster of each mention.
-    document
-        Shape (mentions,): its document.
-
-    Notes
-    -----
-    Of each, one pass over half the mentions for every half-sample: leave intervals out of a million mentions.
-
-    Examples
-    --------
-    >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
-    >>> {line.name: round(line.score.value, 4) for line in lines}
-    {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}
-
-    """
-    true, pred, where = (
-        encode_labels(labels, name=name).codes
-        for labels, name in ((labels_true, "labels_true"), (labels_pred, "labels_pred"), (document, "document"))
-    )
-
-    def figure(score: ClusterScore) -> OfClusters:
-        return OfClusters(true, pred, where, score)
-
-    return [
-        Line("ARI", figure(_ari)),
-        Line("B-cubed", figure(_b_cubed_f1), figure(_b_cubed_recall), figure(_b_cubed_precision)),
-        Line("CoNLL", figure(_conll)),
-    ]
-
-
-def _ari(table: Contingency) -> float:
-    return adjusted_rand_from_pairs(pair_counts_from_contingency(table))
-
-
-def _b_cubed_f1(table: Contingency) -> float:
-    return float(f_measure(np.array(METRICS["b3"](table))))
-
-
-def _b_cubed_recall(table: Contingency) -> float:
-    return float(proportion(np.array(METRICS["b3"](table)[:2])))
-
-
-def _b_cubed_precision(table: Contingency) -> float:
-    return float(proportion(np.array(METRICS["b3"](table)[2:])))
-
-
-def _conll(table: Contingency) -> float:
-    return float(conll_f1(np.array([METRICS[metric](table) for metric in _CONLL]).ravel()))

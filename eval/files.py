@@ -8,7 +8,7 @@ from uuid import uuid4
 
 
 def suffix_of(path: str | os.PathLike[str], known: Collection[str]) -> str:
-    """Return the suffix of a path in small letters; ValueError where it is none of those known.
+    """Return the suffix of a path in small letters; ValueError for an unknown one.
 
     >>> suffix_of("table.MD", [".md", ".tex"])
     '.md'
@@ -22,10 +22,8 @@ def suffix_of(path: str | os.PathLike[str], known: Collection[str]) -> str:
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Write a file beside its place and move it there in one step; what was there before is replaced.
 
-    Raises
-    ------
-    OSError
-        The file cannot be written; the error names it.
+    Raises:
+        OSError: the file cannot be written; the error names it.
 
     """
     target = Path(path).resolve()

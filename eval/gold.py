@@ -27,21 +27,14 @@ class Gold:
     no id, but annotated          it has no concept, and is NIL
     no id, and not annotated      it says nothing, and is left out everywhere
     ============================  ==============================================
-
-    Attributes
-    ----------
-    indptr
-        Shape (mentions + 1,), from 0 to ``len(indices)``, never falling.
-    indices
-        Shape (gold ids,): entity, or `OUTSIDE`.
-    annotated
-        Shape (mentions,).
-
     """
 
     indptr: IntArray
+    """(mentions + 1,) from 0 to ``len(indices)``, never falling"""
     indices: IntArray
+    """(gold ids,) entity, or `OUTSIDE`"""
     annotated: BoolArray
+    """(mentions,)"""
 
     @classmethod
     def from_arrays(
@@ -49,12 +42,9 @@ class Gold:
     ) -> Self:
         """Check the arrays; without `annotated`, a mention is annotated if it has an id.
 
-        Raises
-        ------
-        ValueError
-            The rows do not fit the indices, or a mention has ids and yet is not annotated.
-        TypeError
-            Indices that are no integers, flags that are no booleans.
+        Raises:
+            ValueError: the rows do not fit the indices, or a mention has ids and yet is not annotated.
+            TypeError: indices that are not integers, flags that are not booleans.
 
         """
         if _has_rows(indices):
@@ -81,30 +71,30 @@ class Gold:
 
     @property
     def mention(self) -> IntArray:
-        """Shape (gold ids,): the mention that each gold id belongs to."""
+        """(gold ids,) the mention that each gold id belongs to."""
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     @property
     def has_concept(self) -> BoolArray:
-        """Shape (mentions,): whether a mention has a gold id, inside or outside the KB."""
+        """(mentions,) whether a mention has a gold id, inside or outside the KB."""
         return np.diff(self.indptr) > 0
 
     @property
     def in_kb(self) -> BoolArray:
-        """Shape (mentions,): whether a mention has a gold id inside the KB."""
+        """(mentions,) whether a mention has a gold id inside the KB."""
         inside = np.zeros(len(self), np.bool_)
         inside[self.mention[self.indices != OUTSIDE]] = True
         return inside
 
     def accepts(self, entity: IntArray) -> BoolArray:
-        """Shape (mentions,): whether the entity given for each mention is one of its gold ids."""
+        """(mentions,) whether the entity given for each mention is one of its gold ids."""
         mention = self.mention
         right = np.zeros(len(self), np.bool_)
         right[mention[(entity[mention] == self.indices) & (self.indices != OUTSIDE)]] = True
         return right
 
     def first_accepted(self, candidates: IntArray) -> IntArray:
-        """Shape (mentions,): position of the first of a mention's candidates that is a gold id; the width if none is.
+        """(mentions,) position of the first of a mention's candidates that is a gold id; the width if none is.
 
         The candidates have the shape (mentions, width). O(gold ids x width) time.
         """

@@ -1,12 +1,11 @@
 """Entropies of clusterings, in nats."""
 
 import numpy as np
-import numpy.typing as npt
 
+from eval.arrays import FloatArray
 from eval.contingency import Contingency
 from eval.labels import IntArray
 
-FloatArray = npt.NDArray[np.float64]
 # What the expected information leaves out of each hypergeometric tail, as a probability: exp(-32) is 1e-14.
 _LOG_TAIL = 32.0
 
@@ -24,8 +23,7 @@ def entropy(sizes: IntArray) -> float:
 def conditional_entropy(table: Contingency) -> float:
     """Return ``H(K|R)``, the uncertainty about the row of an item whose column is known.
 
-    ``H(K|R) = - sum_ij |K_i & R_j|/n log(|K_i & R_j| / |R_j|)``: exactly 0 when every column lies
-    inside one row.
+    ``H(K|R) = - sum_ij |K_i & R_j|/n log(|K_i & R_j| / |R_j|)``: exactly 0 when every column lies inside one row.
 
     >>> conditional_entropy(Contingency.from_labels([0, 0, 1], ["x", "y", "z"]))
     0.0
@@ -37,15 +35,15 @@ def conditional_entropy(table: Contingency) -> float:
 def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> float:
     """Return the mutual information expected of two random clusterings with these sizes.
 
-    All ways to put the items into clusters of the given sizes are equally likely, so that a cell is
-    hypergeometric: ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts
-    the ``b_j - 1`` draws, of ``n - 1`` items, that fall among ``a_i - 1``.
+    All ways to put the items into clusters of the given sizes are equally likely, so that a cell is hypergeometric:
+    ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts the ``b_j - 1`` draws, of
+    ``n - 1`` items, that fall among ``a_i - 1``.
 
-    Clusters of equal size are done once, and of each distribution only the part around its mean, which
-    holds all but 1e-14: O(A B w), for A and B distinct sizes and windows of w values.
+    Clusters of equal size are done once, and of each distribution only the part around its mean, which holds all but
+    1e-14: O(A B w), for A and B distinct sizes and windows of w values.
 
-    Sources: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11;
-    the tail bound is Bernstein's.
+    Sources: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11; the tail bound
+    is Bernstein's.
 
     Two halves of two pairs: a third of the ways agree (log 2), two thirds share nothing (0).
 

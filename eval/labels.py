@@ -22,23 +22,15 @@ class Encoded(NamedTuple):
 def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
     """Return the distinct labels numbered without gaps; equal labels get equal numbers.
 
-    Parameters
-    ----------
-    labels
-        One label per item: a one-dimensional array, or an ordered iterable of hashable values.
-        Integers are the fast case, O(n) where their range is of the order of n.
-    name
-        What to call the labels in an error.
+    Args:
+        labels: one label per item: a one-dimensional array, or an ordered iterable of hashable values. Integers are the
+            fast case, O(n) where their range is of the order of n.
+        name: what to call the labels in an error.
 
-    Raises
-    ------
-    ValueError
-        The array is not one-dimensional, or a label is missing (NaN, NaT, None or masked).
-    TypeError
-        The labels have no order or are one string, or a label cannot be hashed.
+    Raises:
+        ValueError: the array is not one-dimensional, or a label is missing (NaN, NaT, None or masked).
+        TypeError: the labels have no order or are one string, or a label cannot be hashed.
 
-    Examples
-    --------
     >>> encode_labels(["b", "a", "b"])
     Encoded(codes=array([0, 1, 0]), n_classes=2)
 

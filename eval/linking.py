@@ -18,25 +18,21 @@ from eval.linking_counts import LinkingCounts, MacroScores
 class LinkingOutcomes:
     """What became of each mention; all counts and ratios of linking are sums of this.
 
-    Attributes
-    ----------
-    annotated, concept, in_kb, correct
-        Shape (mentions,): whether a mention is annotated; has a gold concept; has a gold id inside the
-        knowledge base (KB); is linked to a gold id. Each implies the ones before.
-    rank
-        Shape (mentions,): position of the first candidate that is a gold id, from 0; `width` if none is.
-        None without candidates.
-    width
-        Number of candidates of a mention; 0 without candidates.
-
+    Each of the four flags implies the ones before.
     """
 
     annotated: BoolArray
+    """(mentions,)"""
     concept: BoolArray
+    """(mentions,) whether it has a gold concept"""
     in_kb: BoolArray
+    """(mentions,) whether it has a gold id inside the knowledge base (KB)"""
     correct: BoolArray
+    """(mentions,) whether it is linked to a gold id"""
     rank: IntArray | None = None
+    """(mentions,) position of the first candidate that is a gold id, from 0; `width` if none is"""
     width: int = 0
+    """number of candidates of a mention; 0 without candidates"""
 
     def __len__(self) -> int:
         return len(self.concept)
@@ -54,18 +50,13 @@ class LinkingOutcomes:
     def count_groups(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> dict[Any, LinkingCounts]:
         """Count the mentions with a concept by the label of each mention, None being no group.
 
-        Every label has its counts, also where none of its mentions has a concept, in the order of the mentions.
-        `name` is what an error calls the labels. O(mentions) a count, however many groups there are.
+        Every label has its counts, also where none of its mentions has a concept, in the order of the mentions. `name`
+        is what an error calls the labels. O(mentions) a count, however many groups there are.
 
-        Raises
-        ------
-        ValueError
-            Another number of labels than of mentions, a NaN among them, a k without that many candidates.
-        TypeError
-            Labels without an order or that cannot be hashed, a k that is no integer.
+        Raises:
+            ValueError: another number of labels than of mentions, a NaN among them, a k without that many candidates.
+            TypeError: labels without an order or that cannot be hashed, a k that is not an integer.
 
-        Examples
-        --------
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
         {'a': 0.5}
@@ -215,44 +206,35 @@ def linking_scores(
 ) -> LinkingScores:
     """Return how many mentions are linked to one of their gold ids, and how many could have been.
 
-    Accuracy is ``|{m in C : predicted(m) in gold(m)}| / |C|`` with ``C`` the mentions that have a gold
-    concept. A gold id outside the knowledge base (KB) cannot be predicted and so counts as wrong; the
-    accuracy over the mentions with a gold id inside the KB stands beside it, and the normalised one, over
-    those with a gold id among their candidates: what ranking makes of what was retrieved. Recall@k puts
-    "one of the first k candidates" in the place of "predicted", over ``C``.
+    Accuracy is ``|{m in C : predicted(m) in gold(m)}| / |C|`` with ``C`` the mentions that have a gold concept. A gold
+    id outside the knowledge base (KB) cannot be predicted and so counts as wrong; the accuracy over the mentions with a
+    gold id inside the KB stands beside it, and the normalised one, over those with a gold id among their candidates:
+    what ranking makes of what was retrieved. Recall@k puts "one of the first k candidates" in the place of "predicted",
+    over ``C``.
 
     Sources: Logeswaran et al. 2019, Zero-shot entity linking by reading entity descriptions,
-    https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable
-    zero-shot entity linking with dense entity retrieval, https://aclanthology.org/2020.emnlp-main.519
-    (unnormalised accuracy).
+    https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable zero-shot
+    entity linking with dense entity retrieval, https://aclanthology.org/2020.emnlp-main.519 (unnormalised accuracy).
 
-    Parameters
-    ----------
-    gold_indptr, gold_indices, predicted, annotated, candidates
-        See `linking_outcomes`.
-    k
-        The k of recall@k in any order, each from 1 to the width of the candidates.
-    seen
-        Shape (mentions,), boolean: whether the gold concept occurs in the training data. Figures are
-        then given for either group too.
-    groups
-        Labels of the mentions by the name of a grouping, such as ``{"type": types, "domain": domains}``:
-        the means over its groups are then given under this name. A mention whose label is None is in none.
-
-    Raises
-    ------
-    ValueError
-        Lengths that differ, rows that do not fit, a k without that many candidates, a NaN among labels.
-    TypeError
-        Entities or k that are no integers, flags that are no booleans, groups that are no mapping, labels that
-        cannot be hashed.
-
-    Notes
-    -----
     O(gold ids x candidates a mention + mentions x (k + groupings)) time.
 
-    Examples
-    --------
+    Args:
+        gold_indptr: as for `linking_outcomes`.
+        gold_indices: as for `linking_outcomes`.
+        predicted: as for `linking_outcomes`.
+        annotated: as for `linking_outcomes`.
+        candidates: as for `linking_outcomes`.
+        k: the k of recall@k in any order, each from 1 to the width of the candidates.
+        seen: (mentions,) booleans: whether the gold concept occurs in the training data. Figures are then given for
+            either group too.
+        groups: labels of the mentions by the name of a grouping, such as ``{"type": types, "domain": domains}``: the
+            means over its groups are then given under this name. A mention whose label is None is in none.
+
+    Raises:
+        ValueError: lengths that differ, rows that do not fit, a k without that many candidates, a NaN among labels.
+        TypeError: entities or k that are not integers, flags that are not booleans, groups that are not a mapping,
+            labels that cannot be hashed.
+
     Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
 
     >>> scores = linking_scores([0, 1, 3, 4, 4], [7, 4, 5, -1], [7, 3, 2, 1], k=[2],
@@ -277,28 +259,18 @@ def linking_outcomes(
 ) -> LinkingOutcomes:
     """Return for each mention whether it is linked to one of its gold ids, and where its candidates have one.
 
-    Parameters
-    ----------
-    gold_indptr, gold_indices
-        Shapes (mentions + 1,) and (gold ids,): mention i accepts the entities
-        ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``, -1 standing for an id outside the KB.
-    predicted
-        Shape (mentions,): entity, or -1 for NIL.
-    annotated
-        Shape (mentions,), boolean. A mention with an empty row is NIL without an id if annotated, else
-        unknown; neither has a concept. Default: unknown.
-    candidates
-        Shape (mentions, width): entities, best first, padded with -1.
+    Args:
+        gold_indptr: (mentions + 1,) mention i accepts ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``.
+        gold_indices: (gold ids,) entities, -1 standing for an id outside the KB.
+        predicted: (mentions,) entity, or -1 for NIL.
+        annotated: (mentions,) booleans. A mention with an empty row is NIL without an id if annotated, else unknown;
+            neither has a concept. Default: unknown.
+        candidates: (mentions, width) entities, best first, padded with -1.
 
-    Raises
-    ------
-    ValueError
-        Lengths that differ, rows that do not fit.
-    TypeError
-        Entities that are no integers, flags that are no booleans.
+    Raises:
+        ValueError: lengths that differ, rows that do not fit.
+        TypeError: entities that are not integers, flags that are not booleans.
 
-    Examples
-    --------
     >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])
     >>> outcomes.correct, outcomes.rank
     (array([ True, False]), array([1, 2]))

@@ -9,7 +9,7 @@ from eval.ratio import ratio
 
 @dataclass(frozen=True)
 class LinkingCounts:
-    """What was counted over one group of mentions, and the ratios of it."""
+    """Counts over one group of mentions, and their ratios."""
 
     mentions: int
     """mentions with a gold concept, inside or outside the knowledge base (KB)"""

@@ -32,20 +32,14 @@ def match_mentions(key: Clusters, response: Clusters) -> Matched:
 
     An empty cluster holds no mention and is left out.
 
-    Parameters
-    ----------
-    key, response
-        Any iterables of iterables of hashable mention ids.
+    Args:
+        key: any iterable of iterables of hashable mention ids.
+        response: another one.
 
-    Raises
-    ------
-    ValueError
-        A mention occurs twice on a side, in one cluster or in two, or its id is NaN.
-    TypeError
-        A cluster is a string or no iterable, or a mention id cannot be hashed.
+    Raises:
+        ValueError: a mention occurs twice on a side, in one cluster or in two, or its id is NaN.
+        TypeError: a cluster is a string or not iterable, or a mention id cannot be hashed.
 
-    Examples
-    --------
     >>> match_mentions([["a", "b"], [], ["c"]], [["c", "d", "a"]])
     Matched(row=array([1, 0]), column=array([0, 0]), row_size=array([2, 1]), column_size=array([3]))
     >>> match_mentions([["a", "b"], ["c", "a"]], [])
@@ -127,7 +121,7 @@ def _sizes(members: list[Collection[Hashable]]) -> IntArray:
 
 
 def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
-    """Say what is wrong with clusters that are no partition."""
+    """Say what is wrong with clusters that are not a partition."""
     for i, cluster in enumerate(members):
         for mention in cluster:
             try:

@@ -1,16 +1,16 @@
 """NIL: finding the mentions whose concept the knowledge base does not hold."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import BoolArray, FloatArray, boolean_array
+from eval.arrays import BoolArray, boolean_array
 from eval.gold import Gold
-from eval.labels import IntArray
 from eval.linking import LinkingOutcomes
 from eval.ratio import f1, ratio
+from eval.threshold_curve import ThresholdCurve, score_array
 
 
 @dataclass(frozen=True)
@@ -60,31 +60,21 @@ def nil_scores(
 ) -> NilScores:
     """Return precision, recall and F1 of the mentions predicted to be NIL.
 
-    With ``G`` the NIL mentions and ``P`` those predicted NIL: precision ``|G & P| / |P|``, recall
-    ``|G & P| / |G|``, F1 their harmonic mean; 0/0 is 0.
+    With ``G`` the NIL mentions and ``P`` those predicted NIL: precision ``|G & P| / |P|``, recall ``|G & P| / |G|``, F1
+    their harmonic mean; 0/0 is 0.
 
     Source: van Rijsbergen 1979, Information retrieval, chapter 7; a NIL mention is one without an entity in the
     knowledge base: McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track.
 
-    Parameters
-    ----------
-    gold_nil
-        Shape (mentions,), boolean: annotated as NIL, or all gold ids outside the knowledge base
-        (`gold_is_nil`).
-    predicted_nil
-        Shape (mentions,), boolean.
-    annotated
-        Shape (mentions,), boolean: the others are left out and counted. Default: all are annotated.
+    Args:
+        gold_nil: (mentions,) booleans: annotated as NIL, or all gold ids outside the knowledge base (`gold_is_nil`).
+        predicted_nil: (mentions,) booleans.
+        annotated: (mentions,) booleans: the others are left out and counted. Default: all are annotated.
 
-    Raises
-    ------
-    ValueError
-        Lengths that differ.
-    TypeError
-        Flags that are no booleans.
+    Raises:
+        ValueError: lengths that differ.
+        TypeError: flags that are not booleans.
 
-    Examples
-    --------
     >>> print(nil_scores([True, True, False], [True, False, False]))
     NIL: precision 1.0000 (1/1), recall 0.5000 (1/2), F1 0.6667; left out: 0 not annotated
 
@@ -101,97 +91,27 @@ def nil_scores(
     )
 
 
-class BestThreshold(NamedTuple):
-    """Where NIL F1 is highest."""
-
-    threshold: float
-    precision: float
-    recall: float
-    f1: float
-
-
-@dataclass(frozen=True, eq=False)
-class NilCurve:
-    """What `nil_curve` returns: the NIL decisions at every threshold, from calling nobody NIL to everybody.
-
-    There is one point for each distinct set of decisions: 1 + the number of distinct scores. The ratios at
-    a point are those that `nil_scores` gives for ``score < threshold``.
-    """
-
-    threshold: FloatArray
-    """(points,) ascending: the middle between the scores that it parts, so -inf first (nobody is NIL) and
-    inf last (everybody is). Where the lower score is -inf, it is the upper one."""
-    predicted: IntArray
-    """(points,) mentions called NIL, rising"""
-    correct: IntArray
-    """(points,) those of them that are NIL in truth"""
-    mentions: int
-    """mentions that are annotated"""
-    gold: int
-    """those of them that are NIL in truth"""
-    not_annotated: int = 0
-    """left out"""
-
-    @property
-    def precision(self) -> FloatArray:
-        """Shape (points,): share of the mentions called NIL that are NIL, 0 where nobody is called so."""
-        return self.correct / np.maximum(self.predicted, 1)
-
-    @property
-    def recall(self) -> FloatArray:
-        """Shape (points,): share of the NIL mentions that are called NIL, rising."""
-        return self.correct / max(self.gold, 1)
-
-    @property
-    def f1(self) -> FloatArray:
-        """Shape (points,): harmonic mean of recall and precision."""
-        return 2 * self.correct / np.maximum(self.predicted + self.gold, 1)
-
-    @property
-    def average_precision(self) -> float:
-        """Area under the precision-recall curve: ``sum_i (recall_i - recall_(i-1)) precision_i``.
-
-        A sum of steps, not of trapezoids: between two points precision does not fall in a straight line with
-        recall, so that the trapezoids promise what no threshold reaches (Davis and Goadrich 2006, The
-        relationship between precision-recall and ROC curves, ICML). 0 where nothing is NIL.
-        """
-        return ratio(float((np.diff(self.correct) * self.precision[1:]).sum()), self.gold)
-
-    @property
-    def best(self) -> BestThreshold:
-        """The point with the highest F1; of equals the one with the smallest threshold, so the fewest NIL."""
-        place = int(np.argmax(self.f1))
-        ratios = (self.threshold, self.precision, self.recall, self.f1)
-        return BestThreshold(*(float(values[place]) for values in ratios))
+NilCurve: TypeAlias = ThresholdCurve
+"""What `nil_curve` returns: the NIL mentions are the positive ones, and the thresholds ascend."""
 
 
 def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None) -> NilCurve:
     """Return precision, recall and F1 of NIL at every threshold: a mention is called NIL if its score is below.
 
     With ``G`` the NIL mentions and ``P(t) = {m : score(m) < t}``, the ratios at ``t`` are those of `nil_scores` for
-    ``P(t)``. The area under precision over recall, with its source, is `NilCurve.average_precision`; the threshold
-    that maximises F1 is `NilCurve.best`.
+    ``P(t)``. The area under precision over recall, with its source, is `ThresholdCurve.average_precision`; the
+    threshold that maximises F1 is `ThresholdCurve.best`. O(n log n) time. Mentions with equal scores are called NIL
+    together.
 
-    Parameters
-    ----------
-    gold_nil, annotated
-        See `nil_scores`.
-    score
-        Shape (mentions,): similarity of the best entity, higher being more linkable; -inf if none was found.
+    Args:
+        gold_nil: as for `nil_scores`.
+        score: (mentions,) similarity of the best entity, higher being more linkable; -inf if none was found.
+        annotated: as for `nil_scores`.
 
-    Raises
-    ------
-    ValueError
-        Lengths that differ, a score that is NaN or inf.
-    TypeError
-        Flags that are no booleans, scores that are no numbers.
+    Raises:
+        ValueError: lengths that differ, a score that is NaN or inf.
+        TypeError: flags that are not booleans, scores that are not numbers.
 
-    Notes
-    -----
-    O(n log n) time, O(n) memory. Mentions with equal scores are called NIL together.
-
-    Examples
-    --------
     >>> curve = nil_curve([True, False, True, False], [0.1, 0.3, 0.5, 0.9])
     >>> curve.threshold, curve.recall
     (array([-inf,  0.2,  0.4,  0.7,  inf]), array([0. , 0.5, 0.5, 1. , 1. ]))
@@ -202,46 +122,18 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
 
     """
     gold = boolean_array(gold_nil, name="gold_nil")
-    values = _scores(score, len(gold))
-    known = _annotated(annotated, len(gold))
-    distinct, place = np.unique(values[known], return_inverse=True)
-    n_points = len(distinct) + 1
-    return NilCurve(
-        threshold=_between(distinct),
-        predicted=np.cumsum(np.bincount(place + 1, minlength=n_points)),
-        correct=np.cumsum(np.bincount(place[gold[known]] + 1, minlength=n_points)),
-        mentions=int(known.sum()),
-        gold=int((known & gold).sum()),
-        not_annotated=int((~known).sum()),
-    )
+    values = score_array(score, len(gold))
+    odd = np.isnan(values) | (values == np.inf)
+    if odd.any():
+        where = int(np.argmax(odd))
+        raise ValueError(f"score holds {values[where]} at position {where}; write -inf where no entity was found")
+    return ThresholdCurve.below(gold, values, _annotated(annotated, len(gold)))
 
 
 def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
     if annotated is None:
         return np.ones(n_mentions, np.bool_)
     return boolean_array(annotated, name="annotated", length=n_mentions)
-
-
-def _scores(score: npt.ArrayLike, n_mentions: int) -> FloatArray:
-    given = np.asarray(score)
-    if given.dtype.kind not in "fiu" and given.size:
-        raise TypeError(f"score holds {given.dtype}, not numbers")
-    if given.shape != (n_mentions,):
-        raise ValueError(f"score has shape {given.shape} for {n_mentions} mentions")
-    odd = np.isnan(given) | (given == np.inf)
-    if odd.any():
-        where = int(np.argmax(odd))
-        raise ValueError(f"score holds {given[where]} at position {where}; write -inf where no entity was found")
-    return given.astype(np.float64)
-
-
-def _between(scores: FloatArray) -> FloatArray:
-    """Return thresholds that part ascending scores: above the lower, at most the upper."""
-    if not len(scores):
-        return np.array([-np.inf])
-    low, high = scores[:-1], scores[1:]
-    middle = low / 2 + high / 2  # their sum may overflow
-    return np.concatenate([[-np.inf], np.where(middle > low, middle, high), [np.inf]])
 
 
 def gold_is_nil(
@@ -273,22 +165,15 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
     Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all
     classes incl. NIL".
 
-    Parameters
-    ----------
-    outcomes
-        What `linking_outcomes` returns, of which the mentions annotated as NIL without an id have to be `annotated`.
-    predicted_nil
-        Shape (mentions,), boolean.
+    Args:
+        outcomes: what `linking_outcomes` returns, of which the mentions annotated as NIL without an id have to be
+            `annotated`.
+        predicted_nil: (mentions,) booleans.
 
-    Raises
-    ------
-    ValueError
-        Lengths that differ.
-    TypeError
-        Flags that are no booleans.
+    Raises:
+        ValueError: lengths that differ.
+        TypeError: flags that are not booleans.
 
-    Examples
-    --------
     Gold 7, found second; gold 4, called NIL; gold outside the KB, called NIL:
 
     >>> from eval import linking_outcomes

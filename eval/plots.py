@@ -44,15 +44,15 @@ _STYLE: dict[str, Any] = {
 
 
 class RecallPrecision(Protocol):
-    """The points of a curve: `Curves`, `NilCurve`."""
+    """The points of a curve: `Curves`, `ThresholdCurve`."""
 
     @property
     def recall(self) -> FloatArray:
-        """Shape (points,)."""
+        """(points,)."""
 
     @property
     def precision(self) -> FloatArray:
-        """Shape (points,)."""
+        """(points,)."""
 
 
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
@@ -60,23 +60,15 @@ def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.
 
     Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye.
 
-    Parameters
-    ----------
-    curves
-        By name: recall and precision at each threshold, in the order of the thresholds.
-    path
-        What to write; `.png` or `.svg`.
+    Args:
+        curves: recall and precision by name, at each threshold, in the order of the thresholds.
+        path: what to write; `.png` or `.svg`.
 
-    Raises
-    ------
-    ValueError
-        There is no curve, its recall and precision do not fit, or the path has another suffix.
-    TypeError
-        The curves have no names.
-    ImportError
-        matplotlib is not installed.
-    OSError
-        The file cannot be written.
+    Raises:
+        ValueError: there is no curve, its recall and precision do not fit, or the path has another suffix.
+        TypeError: the curves have no names.
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
 
     """
     _check_named(curves)
@@ -117,30 +109,20 @@ def plot_thresholds(
 ) -> None:
     """Draw scores over a threshold, as steps: each holds from its threshold up to the next.
 
-    Parameters
-    ----------
-    threshold
-        Shape (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
-    curves
-        By name: the score at each threshold.
-    path
-        What to write; `.png` or `.svg`.
-    chosen
-        A threshold to mark.
-    xlabel, ylabel
-        What the thresholds are, and what the curves.
+    Args:
+        threshold: (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
+        curves: the score at each threshold, by name.
+        path: what to write; `.png` or `.svg`.
+        chosen: a threshold to mark.
+        xlabel: what the thresholds are.
+        ylabel: what the curves are.
 
-    Raises
-    ------
-    ValueError
-        There is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path has
-        another suffix.
-    TypeError
-        The curves have no names.
-    ImportError
-        matplotlib is not installed.
-    OSError
-        The file cannot be written.
+    Raises:
+        ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path
+            has another suffix.
+        TypeError: the curves have no names.
+        ImportError: matplotlib is not installed.
+        OSError: the file cannot be written.
 
     """
     _check_named(curves)
@@ -162,13 +144,8 @@ def plot_thresholds(
         ]
         if chosen is None:
             return lines
-        mark = axes.axvline(
-            min(max(chosen, low - edge / 2), high + 1.5 * edge),
-            color="0.3",
-            linewidth=1.2,
-            linestyle=":",
-            clip_on=False,
-        )
+        near = min(max(chosen, low - edge / 2), high + 1.5 * edge)
+        mark = axes.axvline(near, color="0.3", linewidth=1.2, linestyle=":", clip_on=False)
         return [*lines, (mark, f"chosen: {chosen:.4g}")]
 
     _plot(draw, path)
@@ -216,7 +193,7 @@ def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
         handles, blank = [line for line, _ in lines], [""] * len(lines)
         legend = axes.legend(handles, blank, loc="upper left", bbox_to_anchor=(1.1, 1), borderaxespad=0)
         for text, (_, name) in zip(legend.get_texts(), lines, strict=True):
-            text.set_parse_math(False)  # a name is no formula, and may begin with an underscore
+            text.set_parse_math(False)  # a name is not a formula, and may begin with an underscore
             text.set_text(plain(name))
         figure.savefig(content, format=suffix[1:], dpi=150, bbox_inches="tight", metadata=FORMATS[suffix])
     write_whole(path, content.getvalue())

@@ -1,4 +1,9 @@
-"""Ratios of counts, the last step of every metric: 0/0 is 0."""
+"""Ratios of counts, the last step of every metric: 0/0 is 0, and of arrays NaN, so that it can be told from 0."""
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.arrays import FloatArray
 
 
 def ratio(numerator: float, denominator: float) -> float:
@@ -19,3 +24,38 @@ def f1(recall: float, precision: float) -> float:
     (0.6666666666666666, 0.0)
     """
     return ratio(2 * recall * precision, recall + precision)
+
+
+def proportion(counts: FloatArray) -> FloatArray:
+    """Return the first column as a share of the second: accuracy, recall, precision.
+
+    >>> proportion(np.array([[3, 4], [0, 0]]))
+    array([0.75,  nan])
+    """
+    return divide(counts[..., 0], counts[..., 1])
+
+
+def f_measure(counts: FloatArray) -> FloatArray:
+    """Return F1 from numerator and denominator of recall, then of precision; NaN where both are 0/0.
+
+    It is the harmonic mean of recall and precision: van Rijsbergen 1979, Information retrieval, chapter 7.
+
+    >>> f_measure(np.array([[1, 2, 1, 1], [0, 2, 0, 0], [0, 0, 0, 0]]))
+    array([0.66666667, 0.        ,        nan])
+    """
+    recall, precision = proportion(counts[..., :2]), proportion(counts[..., 2:])
+    known = ~(np.isnan(recall) & np.isnan(precision))
+    recall, precision = nan_to_zero(recall), nan_to_zero(precision)
+    return np.where(known, nan_to_zero(divide(2 * recall * precision, recall + precision)), np.nan)
+
+
+def divide(numerator: npt.NDArray[np.number], denominator: npt.ArrayLike) -> FloatArray:
+    """Return the quotients, NaN where the denominator is 0."""
+    whole = np.broadcast_to(np.asarray(denominator, np.float64), np.shape(numerator))
+    quotient: FloatArray = np.divide(numerator, whole, out=np.full(whole.shape, np.nan), where=whole != 0)
+    return quotient
+
+
+def nan_to_zero(scores: FloatArray) -> FloatArray:
+    """Return the scores with 0 for NaN."""
+    return np.where(np.isnan(scores), 0.0, scores)

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
-from eval.figures import Figure, Line, Method
+from eval.figures import Figure, Method
 from eval.files import suffix_of, write_whole
+from eval.lines import Line
 from eval.table import Cell, Table
 from eval.uncertainty import Comparison, Interval, Resampling
 
@@ -47,7 +48,7 @@ class Entry:
 
     @property
     def stars(self) -> str:
-        """How sure it is that the first system has another score."""
+        """One star for p < 0.05 against the first system, two for p < 0.01."""
         return "" if self.comparison is None else "*" * sum(self.comparison.p_value < limit for limit in (0.05, 0.01))
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,25 +82,16 @@ class Report:
     def of(cls, systems: Mapping[str, Sequence[Line]], *, title: str = "", how: Resampling | None = _USUAL) -> Self:
         """Compute the lines of one or more systems.
 
-        Parameters
-        ----------
-        systems
-            The lines of each system by its name. Each later system is compared with the first, line by line of the
-            same name, over the same documents in the same order.
-        title
-            What the report is about.
-        how
-            How uncertainty is found; None for no intervals and no tests.
+        Args:
+            systems: the lines of each system by its name. Each later system is compared with the first, line by line of
+                the same name, over the same documents in the same order.
+            title: what the report is about.
+            how: how uncertainty is found; None for no intervals and no tests.
 
-        Raises
-        ------
-        ValueError
-            There is no system, a system has two lines of one name, or two figures cannot be compared.
-        TypeError
-            The systems have no names, or one that is no string.
+        Raises:
+            ValueError: there is no system, a system has two lines of one name, or two figures cannot be compared.
+            TypeError: the systems have no names, or one that is not a string.
 
-        Examples
-        --------
         >>> lines = [Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3], [2, 2, 2, 2]], over="4 of 6")]
         >>> print(Report.of({"ours": lines}, title="Marsh plants"))
         Marsh plants

@@ -66,16 +66,15 @@ class SpanScores:
     @property
     def micro(self) -> SpanRatios:
         """Tokens, pooled over the items."""
-        counts = self.counts
-        shared = counts.shared_tokens
-        return _ratios(shared, counts.predicted_tokens, shared, counts.gold_tokens)
+        of = self.counts
+        return _ratios(of.shared_tokens, of.predicted_tokens, of.shared_tokens, of.gold_tokens)
 
     @property
     def macro(self) -> SpanRatios:
         """Tokens, as means over the items of each item's precision, recall and F1.
 
-        Each is the mean over the items where it has a denominator: precision where something is predicted,
-        recall where something is gold, F1 where either is.
+        Each is the mean over the items where it has a denominator: precision where something is predicted, recall where
+        something is gold, F1 where either is.
         """
         gold, predicted, shared = self.items[:, :3].T
         return SpanRatios(
@@ -85,17 +84,14 @@ class SpanScores:
     @property
     def exact(self) -> SpanRatios:
         """Whole mentions, right where they cover the same tokens."""
-        counts = self.counts
-        shared = counts.shared_mentions
-        return _ratios(shared, counts.predicted_mentions, shared, counts.gold_mentions)
+        of = self.counts
+        return _ratios(of.shared_mentions, of.predicted_mentions, of.shared_mentions, of.gold_mentions)
 
     @property
     def overlap(self) -> SpanRatios:
         """Whole mentions, right where they share a token with some mention of the other side."""
-        counts = self.counts
-        return _ratios(
-            counts.predicted_overlapping, counts.predicted_mentions, counts.gold_overlapping, counts.gold_mentions
-        )
+        of = self.counts
+        return _ratios(of.predicted_overlapping, of.predicted_mentions, of.gold_overlapping, of.gold_mentions)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the sums of the counts, and the ratios under their names, ready for JSON."""
@@ -113,37 +109,27 @@ class SpanScores:
 def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     """Return how well predicted spans agree with gold spans, by token and by whole mention.
 
-    With ``G`` and ``P`` the tokens that the gold and the predicted mentions of an item cover, each token
-    once: precision is ``|G & P| / |P|`` and recall ``|G & P| / |G|``, of all items pooled (`micro`) or as a
-    mean over items (`macro`). Of mentions, each different one counts once: it is right if the other side has
-    a mention of exactly the same tokens (`exact`), or one that shares a token with it (`overlap`).
+    With ``G`` and ``P`` the tokens that the gold and the predicted mentions of an item cover, each token once:
+    precision is ``|G & P| / |P|`` and recall ``|G & P| / |G|``, of all items pooled (`micro`) or as a mean over items
+    (`macro`). Of mentions, each different one counts once: it is right if the other side has a mention of exactly the
+    same tokens (`exact`), or one that shares a token with it (`overlap`).
 
     Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
     extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`.
 
-    Parameters
-    ----------
-    gold, predicted
-        An item for each text, or for each text and entity, the same on both sides. An item is a list of
-        mentions, a mention a list of fragments, a fragment a half-open pair ``(start, end)`` of tokens or of
-        any other unit, below 2^32. A mention with several fragments is discontinuous; fragments may touch
-        and overlap. An item may be empty.
+    O(n log n) time for n fragments, however long, and O(n) memory; a mention with f fragments adds log f sorts.
 
-    Raises
-    ------
-    ValueError
-        The numbers of items differ, a mention has no fragment, a fragment is not two numbers, or has no
-        token, or is negative.
-    TypeError
-        An item, mention or fragment is no list, or a number no integer.
+    Args:
+        gold: an item for each text, or for each text and entity. An item is a list of mentions, a mention a list of
+            fragments, a fragment a half-open pair ``(start, end)`` of tokens or of any other unit, below 2^32. A
+            mention with several fragments is discontinuous; fragments may touch and overlap. An item may be empty.
+        predicted: the same items of the prediction.
 
-    Notes
-    -----
-    O(n log n) time for n fragments, however many tokens they have, and O(n) memory; a mention with f
-    fragments adds log f sorts of the mentions.
+    Raises:
+        ValueError: the numbers of items differ, a mention without a fragment, a fragment that is not two numbers, has
+            no token or is negative.
+        TypeError: an item, mention or fragment that is not a list, or a number that is not an integer.
 
-    Examples
-    --------
     One mention is found; of the other, in two fragments, one token of two is, and two tokens too many.
 
     >>> gold = [[[(0, 4)]], [[(3, 4), (7, 8)]]]
@@ -244,7 +230,7 @@ def _joined(one: _Intervals, other: _Intervals) -> _Intervals:
 
 
 def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
-    """Shape (mentions,): whether a mention has a place in the cover, a result of `_union`."""
+    """Say which mentions have a place in the cover, a result of `_union`; (mentions,)."""
     start, end = side.fragments
     next_start = np.append(cover.start, np.iinfo(np.int64).max)[np.searchsorted(cover.end, start, side="right")]
     found = np.zeros(len(side.item), np.bool_)

@@ -29,8 +29,6 @@ class _Format(NamedTuple):
 class Table:
     r"""Cells under a header, with a title above and remarks below.
 
-    Examples
-    --------
     >>> table = Table("", ("", "a|b"), (False, True), [(Cell("F_1"), Cell("0.5", True, "*"))], ["* p < 0.05"])
     >>> print(table)
            a|b
@@ -45,7 +43,6 @@ class Table:
     <BLANKLINE>
     - bold: the best of its line
     - \* p &lt; 0.05
-
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Text files to lines: UTF-8, gzipped if the name ends in ``.gz``; what is malformed is told by its place."""
+"""Text files to lines: UTF-8, gzipped if the name ends in ``.gz``; errors name the place."""
 
 import gzip
 import os
@@ -35,15 +35,12 @@ class FileFormatError(ValueError):
 
 
 def read_lines(path: PathLike) -> list[str]:
-    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; of Unicode's others none is one.
+    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; Unicode's other line ends stay.
 
-    Raises
-    ------
-    FileFormatError
-        The file is empty, not UTF-8, holds a NUL, ends its lines with ``\r`` alone, or is gzip that cannot be
-        unpacked.
-    OSError
-        It cannot be read.
+    Raises:
+        FileFormatError: the file is empty, not UTF-8, holds a NUL, ends its lines with ``\r`` alone, or is gzip that
+            cannot be unpacked.
+        OSError: it cannot be read.
 
     """
     data = _read_bytes(path).removeprefix(_BYTE_ORDER_MARK)

@@ -1,4 +1,4 @@
-"""How far a figure could have been another, had other documents been drawn, and whether two systems differ.
+"""Uncertainty: how far a figure varies with the documents drawn, and whether two systems differ.
 
 The document is what is drawn: mentions of one document are not independent of one another.
 """
@@ -24,12 +24,9 @@ _BLOCK = 1 << 20
 class Resampling:
     """How uncertainty is found; a report prints it.
 
-    Raises
-    ------
-    ValueError
-        Fewer than one sample, a negative seed, or a level that is not between 0 and 1.
-    TypeError
-        A number of samples or a seed that is no integer.
+    Raises:
+        ValueError: fewer than one sample, a negative seed, or a level that is not between 0 and 1.
+        TypeError: a number of samples or a seed that is not an integer.
 
     """
 
@@ -74,29 +71,20 @@ class Comparison(NamedTuple):
 def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
     """Score samples of the documents, each as large as the collection, drawn with replacement.
 
-    Parameters
-    ----------
-    counts
-        Shape (documents, columns): what is added over the documents of a sample.
-    ratio
-        The score of added counts.
-    how
-        `n_resamples` and `seed`.
-
-    Returns
-    -------
-    Shape (n_resamples,).
-
-    Notes
-    -----
-    A sample is a vector of weights, how often each document is in it; many weights times the counts are one
-    matrix product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the other, so
-    that the size of a block does not show.
+    A sample is a vector of weights, how often each document is in it; many weights times the counts are one matrix
+    product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the other, so that the size of
+    a block does not show.
 
     Source: Efron 1979, Bootstrap methods: another look at the jackknife, Annals of Statistics 7.
 
-    Examples
-    --------
+    Args:
+        counts: (documents, columns) what is added over the documents of a sample.
+        ratio: the score of added counts.
+        how: `n_resamples` and `seed`.
+
+    Returns:
+        (n_resamples,) scores.
+
     >>> counts = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> sorted(set(bootstrap(counts, lambda sums: sums[..., 0] / sums[..., 1], Resampling()).tolist()))
     [0.0, 0.5, 1.0]
@@ -114,29 +102,22 @@ def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
 def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Ratio, how: Resampling) -> Comparison:
     """Compare two systems by exchanging their counts, document by document, as if they were the same system.
 
-    Each exchange of some documents gives a difference ``d*``; with ``d`` the one observed, the p-value is the share
-    of exchanges with ``|d*| >= |d|``: of all of them, where the ``2^documents`` are at most `n_permutations`;
-    else of random ones, the observed one counted among them, ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``.
+    Each exchange of some documents gives a difference ``d*``; with ``d`` the one observed, the p-value is the share of
+    exchanges with ``|d*| >= |d|``: of all of them, where the ``2^documents`` are at most `n_permutations`; else of
+    random ones, the observed one counted among them, ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``.
 
-    Parameters
-    ----------
-    counts, other
-        Shape (documents, columns): what the two systems counted in the same documents.
-    ratio
-        The score of added counts.
-    how
-        `n_permutations` and `seed`.
-
-    Notes
-    -----
     O(n_permutations x documents) time, bounded memory. Counts are added in another order under each exchange: a
     ``|d*|`` that is below ``|d|`` by no more than 1e-12 is taken for equal.
 
     Source: Noreen 1989, Computer-intensive methods for testing hypotheses; Yeh 2000, More accurate tests for the
     statistical significance of result differences, https://aclanthology.org/C00-2137.
 
-    Examples
-    --------
+    Args:
+        counts: (documents, columns) what the one system counted in each document.
+        other: (documents, columns) what the other counted in the same documents.
+        ratio: the score of added counts.
+        how: `n_permutations` and `seed`.
+
     The one is right in all of four documents, the other in none; 2 of 16 exchanges are as extreme:
 
     >>> one, other = np.array([[1.0, 1.0]] * 4), np.array([[0.0, 1.0]] * 4)
@@ -161,7 +142,7 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
 
 
 def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
-    """Whether approximate randomisation is exact: there are ``2^n_documents`` exchanges of two systems.
+    """Say whether approximate randomisation is exact: there are ``2^n_documents`` exchanges of two systems.
 
     >>> has_all_exchanges(13, Resampling()), has_all_exchanges(14, Resampling())
     (True, False)
@@ -201,12 +182,12 @@ def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
 def half_sample_deviations(scores: FloatArray, n_documents: int) -> FloatArray:
     """Return how far a score of all documents may lie from its mean, judged from scores of half-samples.
 
-    The mean of m of n documents, drawn without replacement, has the variance ``s^2 / m (1 - m / n)``; for a half
-    that is ``s^2 / n``, the variance of the mean of all n documents over collections. So the deviations of the
-    half-samples from their mean are those of the full score; for odd n they are scaled by ``sqrt(m / (n - m))``.
+    The mean of m of n documents, drawn without replacement, has the variance ``s^2 / m (1 - m / n)``; for a half that
+    is ``s^2 / n``, the variance of the mean of all n documents over collections. So the deviations of the half-samples
+    from their mean are those of the full score; for odd n they are scaled by ``sqrt(m / (n - m))``.
 
-    Source: McCarthy 1969, Pseudo-replication: half samples, Review of the International Statistical Institute 37;
-    Wu 1990, On the asymptotic properties of the jackknife histogram, Annals of Statistics 18.
+    Source: McCarthy 1969, Pseudo-replication: half samples, Review of the International Statistical Institute 37; Wu
+    1990, On the asymptotic properties of the jackknife histogram, Annals of Statistics 18.
     """
     n_drawn = n_documents // 2
     return (scores - float(scores.mean())) * math.sqrt(n_drawn / (n_documents - n_drawn))

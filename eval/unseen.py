@@ -42,29 +42,18 @@ def unseen_scores(
     Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
     https://aclanthology.org/2022.naacl-main.343, section 3.5 and table 5 (adjusted Rand index).
 
-    Parameters
-    ----------
-    labels_true
-        Shape (mentions,): the true entity of each mention.
-    labels_pred
-        Shape (mentions,): its cluster, when all mentions were clustered.
-    seen
-        Shape (mentions,), boolean: whether its true entity occurs in training.
-    score
-        What to compute of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
-    labels_pred_unseen_only
-        Shape (unseen mentions,): the clusters of the unseen mentions, in their order, when nothing else was
-        clustered. Without it, `unseen_only` is None.
+    Args:
+        labels_true: (mentions,) the true entity of each mention.
+        labels_pred: (mentions,) its cluster, when all mentions were clustered.
+        seen: (mentions,) booleans: whether its true entity occurs in training.
+        score: what to compute of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
+        labels_pred_unseen_only: (unseen mentions,) the clusters of the unseen mentions, in their order, when nothing
+            else was clustered. Without it, `unseen_only` is None.
 
-    Raises
-    ------
-    ValueError
-        Lengths that differ, or a label is missing (NaN or None).
-    TypeError
-        Flags that are no booleans, a label that cannot be hashed, a score that is no function.
+    Raises:
+        ValueError: lengths that differ, or a label is missing (NaN or None).
+        TypeError: flags that are not booleans, a label that cannot be hashed, a score that is not a function.
 
-    Examples
-    --------
     A seen mention of ``c`` joins two entities, which stay apart without it:
 
     >>> from eval import adjusted_rand_index

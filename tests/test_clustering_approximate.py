@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
+from engine_builders import METRICS, Array, every_metric, faiss_threads, gaussian, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,11 +20,8 @@ from clustering.vectors import Metric, Vectors
 
 pytestmark = pytest.mark.slow
 
-METRICS: tuple[Metric, ...] = ("cosine", "dot")
 INDEXES: tuple[SearchMethod, ...] = tuple(method for method in SEARCH_METHODS if method != "exact")
-Array = npt.NDArray[Any]
 
-every_metric = pytest.mark.parametrize("metric", METRICS)
 every_index = pytest.mark.parametrize("search", INDEXES)
 
 
@@ -43,30 +39,9 @@ def careless(eager: None, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(approximate_search, name, value)
 
 
-@contextlib.contextmanager
-def faiss_threads(n: int) -> Iterator[None]:
-    import faiss
-
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(n)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
-
-
-def gaussian(n: int, dim: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32)
-
-
 def clustered(n: int, dim: int, seed: int = 0) -> Array:
     place = np.random.default_rng(seed).integers(0, n // 10, n)
     return gaussian(n // 10, dim, seed)[place] + np.float32(0.5) * gaussian(n, dim, seed + 1)
-
-
-def same(found: Neighbors, expected: Neighbors) -> None:
-    np.testing.assert_array_equal(found.ids, expected.ids)
-    np.testing.assert_array_equal(found.dissimilarity, expected.dissimilarity)
 
 
 def check(found: Neighbors, exact: Neighbors, queries: Vectors, corpus: Vectors, metric: Metric) -> None:

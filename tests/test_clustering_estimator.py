@@ -8,9 +8,9 @@ import sys
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import scipy.sparse as sp
+from engine_builders import FORMS, METRICS, Array, every_method, every_metric, gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
@@ -27,17 +27,7 @@ from clustering import METHODS, ArborescenceClustering, Graph, Method, partition
 from clustering.knn import nearest
 from clustering.vectors import Metric, Vectors
 
-Array = npt.NDArray[Any]
-METRICS: tuple[Metric, ...] = ("cosine", "dot")
-FORMS = ("dense", "sparse")
-
-every_method = pytest.mark.parametrize("method", METHODS)
-every_metric = pytest.mark.parametrize("metric", METRICS)
 every_form = pytest.mark.parametrize("form", FORMS)
-
-
-def gaussian(n: int, dim: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32)
 
 
 def form_of(matrix: Any, form: str) -> Any:

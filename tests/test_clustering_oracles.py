@@ -37,7 +37,7 @@ def neighbours(rng, n_entities, n_nodes):
 
 
 def cyclic(rng, n_entities, n_nodes):
-    """Rings of mentions, chords and a few doors: much to contract."""
+    """Rings of mentions, chords and a few entity edges: much to contract."""
     ring = rng.permutation(np.arange(n_entities, n_nodes))
     pairs = list(zip(ring, np.roll(ring, 1), strict=True))
     cut = len(ring) // 2
@@ -262,7 +262,7 @@ def test_partition_is_what_the_definition_gives(method, style, distinct):
         assert_describes(result, slow, n_entities, n_nodes)
 
 
-def test_a_door_wins_a_tie_with_an_edge_into_a_cycle_inside_a_cycle():
+def test_an_entity_edge_wins_a_tie_with_an_edge_into_a_cycle_inside_a_cycle():
     """1 and 2 are a cycle, with 3 another; entity 0 enters it at 3 as lightly as mention 4 at 1."""
     edges = [(2, 1, 1.0), (1, 2, 1.0), (3, 2, 2.0), (1, 3, 2.5), (0, 3, 3.0), (4, 1, 3.0), (0, 4, 0.0)]
     result = partition(graph_of(edges, 1, 5))

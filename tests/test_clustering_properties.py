@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from engine_builders import every_method
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import coo_array
@@ -14,7 +15,6 @@ from clustering import METHODS, Graph, merge_tree, partition
 DIRECTED = [method for method in METHODS if method != "undirected"]
 INF = float("inf")
 
-every_method = pytest.mark.parametrize("method", METHODS)
 hypothesis = settings(deadline=None, max_examples=50, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
 
@@ -67,7 +67,7 @@ def assert_identical(left, right, *, dtypes=True):
         assert array.dtype == other.dtype or not dtypes, name
 
 
-def doors(graph):
+def entity_edges(graph):
     """The lightest entity edge of each mention, in either direction, and from the entity alone."""
     pairs, weights, n_entities, n_nodes = graph
     inward, either = np.full(n_nodes, INF), np.full(n_nodes, INF)
@@ -154,7 +154,7 @@ def test_heavier_and_equal_copies_of_edges_change_nothing(method, graph, thresho
 def test_edges_that_exact_pruning_drops_change_nothing(method, graph, data):
     """Directed: those heavier than the lightest entity edge of their target; undirected: of both ends."""
     *_, n_entities, n_nodes = graph
-    inward, either = doors(graph)
+    inward, either = entity_edges(graph)
     bound = either if method == "undirected" else inward
     candidates = [
         (u, v)
@@ -168,8 +168,8 @@ def test_edges_that_exact_pruning_drops_change_nothing(method, graph, data):
 
 
 @pytest.mark.parametrize("method", ["arborescence", "minimax"])
-def test_an_edge_heavier_than_one_door_alone_matters_without_directions(method):
-    """For `undirected`, pruning by one end would be wrong: 2 hangs on 1 over an edge above 1's door."""
+def test_an_edge_heavier_than_one_entity_edge_alone_matters_without_directions(method):
+    """For `undirected`, pruning by one end would be wrong: 2 hangs on 1, whose entity edge is lighter."""
     graph = [(0, 1), (2, 1)], [1.0, 2.0], 1, 3
     assert solve(graph, method).entity.tolist() == [0, -1]
     assert solve(graph, "undirected").entity.tolist() == [0, 0]
@@ -180,7 +180,7 @@ def test_an_edge_heavier_than_one_door_alone_matters_without_directions(method):
 @hypothesis
 def test_a_second_entity_edge_changes_nothing(method, graph, data):
     *_, n_entities, n_nodes = graph
-    inward, either = doors(graph)
+    inward, either = entity_edges(graph)
     bound = either if method == "undirected" else inward
     open_mentions = [v for v in range(n_entities, n_nodes) if bound[v] < INF]
     seconds = [(e, v) for e in range(n_entities) for v in open_mentions]

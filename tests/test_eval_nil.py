@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
-from eval import BestThreshold, NilScores, gold_is_nil, linking_outcomes, nil_as_class, nil_curve, nil_scores
+from eval import (
+    BestThreshold,
+    NilScores,
+    gold_is_nil,
+    linking_outcomes,
+    nil_as_class,
+    nil_curve,
+    nil_scores,
+    threshold_curve,
+)
 
 flags = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans())).map(
     lambda rows: [*rows, (False, False, True)]  # scikit-learn needs a mention
@@ -152,6 +161,23 @@ def test_a_curve_by_hand():
     assert curve.recall.tolist() == [0, 1 / 3, 2 / 3, 1]
     assert curve.average_precision == pytest.approx((1 / 2 + 1 / 2 + 3 / 5) / 3)
     assert curve.best == BestThreshold(np.inf, precision=3 / 5, recall=1, f1=6 / 8)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(-4, 4) | st.integers(-2, 2)), max_size=12))
+def test_what_is_above_a_threshold_is_what_lies_below_its_mirror_image(pairs):
+    truth, score = np.array([pair[0] for pair in pairs], bool), np.array([pair[1] for pair in pairs], float)
+    curve, mirrored = threshold_curve(truth, score), nil_curve(truth, -score)
+    assert curve.threshold.tolist() == (-mirrored.threshold).tolist()
+    assert not np.signbit(curve.threshold[curve.threshold == 0]).any()
+    assert curve.predicted.tolist() == [int((score > at).sum()) for at in curve.threshold]
+    assert curve.correct.tolist() == [int((truth & (score > at)).sum()) for at in curve.threshold]
+    assert curve.best[1:] == mirrored.best[1:]
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
+def test_scores_of_a_threshold_curve_are_finite(odd):
+    with pytest.raises(ValueError, match="at position 1; scores are finite"):
+        threshold_curve([True, False], [0.5, odd])
 
 
 def test_equal_f1_calls_fewer_mentions_nil():

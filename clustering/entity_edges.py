@@ -1,0 +1,75 @@
+"""The lightest entity edge of each mention.
+
+From here on nodes are numbered so that mentions count from 0 and entities are negative: node id minus ``n_entities``.
+"""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from clustering.arrays import Edges, Ids, Weights, concatenated
+from clustering.graph import Graph
+
+
+class EntityEdges(NamedTuple):
+    """The lightest entity edge of each mention."""
+
+    entity: Ids
+    """(mentions,) entity, a negative number; 0 where the mention has no entity edge."""
+    weight: Weights
+    """(mentions,) dissimilarity, infinite where there is none."""
+
+
+def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> EntityEdges:
+    """Find the lightest entity edge of each mention among those not heavier than ``limit``.
+
+    If not ``directed``, an edge from a mention to an entity counts as well.
+    """
+    found = no_entity_edges(graph)
+    _find(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, *found)
+    return found
+
+
+def no_entity_edges(graph: Graph) -> EntityEdges:
+    """Return no entity edge for any mention."""
+    return EntityEdges(
+        np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
+    )
+
+
+def with_entity_edges(entity_edges: EntityEdges, edges: Edges) -> Edges:
+    """Append the entity edges to the edges between mentions."""
+    target = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
+    return concatenated([edges, Edges(entity_edges.entity[target], target, entity_edges.weight[target])])
+
+
+@numba.njit(cache=True)
+def lighter_entity_edge(entity_edges: EntityEdges, a: int, b: int) -> int:
+    """Return which of two mentions has the lighter entity edge, by (weight, entity, mention)."""
+    if entity_edges.weight[a] != entity_edges.weight[b]:
+        return a if entity_edges.weight[a] < entity_edges.weight[b] else b
+    if entity_edges.entity[a] != entity_edges.entity[b]:
+        return a if entity_edges.entity[a] < entity_edges.entity[b] else b
+    return min(a, b)
+
+
+@numba.njit(cache=True)
+def _find(
+    source: Ids,
+    target: Ids,
+    weight: Weights,
+    n_entities: int,
+    limit: float,
+    directed: bool,
+    entity: Ids,
+    lightest: Weights,
+) -> None:
+    for i in range(len(source)):
+        u, v = source[i] - n_entities, target[i] - n_entities
+        if not directed and v < 0:
+            u, v = v, u
+        if not u < 0 <= v or weight[i] > limit:
+            continue
+        if weight[i] < lightest[v] or (weight[i] == lightest[v] and u < entity[v]):
+            entity[v], lightest[v] = u, weight[i]

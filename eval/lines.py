@@ -1,0 +1,156 @@
+"""Lines of a report: coreference, clusters that reach across documents, and any counts of one's own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.arrays import FloatArray
+from eval.clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
+from eval.contingency import Contingency
+from eval.coreference import METRICS, Counts, Metric
+from eval.figures import Figure, OfClusters, Summed
+from eval.labels import Labels, encode_labels
+from eval.ratio import divide, f_measure, nan_to_zero, proportion
+from eval.uncertainty import Ratio
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a report: a score, and what it is made from."""
+
+    name: str
+    """MUC, accuracy, ARI"""
+    score: Figure
+    """the headline: F1, accuracy, ARI"""
+    recall: Figure | None = None
+    precision: Figure | None = None
+    over: str = ""
+    """what was counted: 743 of 960 with a concept"""
+
+    @classmethod
+    def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
+        """Make a line of recall, precision and F1.
+
+        Args:
+            name: of the line.
+            counts: (documents, 4) numerator and denominator of recall, then of precision.
+            over: what was counted.
+
+        Raises:
+            ValueError: the counts have another shape, one is not finite, or a numerator exceeds its denominator.
+
+        >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
+        >>> line.recall.value, line.precision.value, line.score.value
+        (0.5, 0.5, 0.5)
+
+        """
+        table = np.asarray(counts, np.float64)
+        if table.ndim != 2 or table.shape[1] != 4:
+            raise ValueError(f"counts has shape {table.shape}, not (documents, 4)")
+        recall, precision = Summed(table[:, :2], proportion), Summed(table[:, 2:], proportion)
+        return cls(name, Summed(table, f_measure), recall, precision, over)
+
+
+_CONLL: tuple[Metric, ...] = ("muc", "b3", "ceafe")
+_NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "ceafe": "CEAF-e", "lea": "LEA"}
+
+
+def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
+    """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1.
+
+    The values are those of `scores_from_counts` for the sum of the documents.
+
+    Args:
+        documents: the `coreference_counts` of each document.
+
+    Raises:
+        TypeError: the counts are not in a list.
+
+    >>> from eval.coreference import coreference_counts
+    >>> same, apart = [["a", "b"]], [["a"], ["b"]]
+    >>> lines = coreference_lines([coreference_counts(same, same), coreference_counts(same, apart)])
+    >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("MUC", "LEA", "CoNLL")}
+    {'MUC': 0.6667, 'LEA': 0.5, 'CoNLL': 0.7302}
+
+    """
+    if isinstance(documents, Mapping):
+        kind = type(documents).__name__
+        raise TypeError(f"documents is a {kind}, not a list of counts, one a document; write [counts] for one document")
+
+    def table(*metrics: Metric, width: int = 4) -> FloatArray:
+        rows = [[count for metric in metrics for count in document[metric]] for document in documents]
+        return np.array(rows, np.float64).reshape(len(documents), width * len(metrics))
+
+    def blanc(ratio: Ratio) -> Summed:
+        return Summed(table("blanc", width=8), _blanc(ratio))
+
+    return [
+        *(Line.of_counts(name, table(metric)) for metric, name in _NAMES.items()),
+        Line("BLANC", blanc(f_measure), blanc(_recall), blanc(_precision)),
+        Line("CoNLL", Summed(table(*_CONLL), conll_f1)),
+    ]
+
+
+def conll_f1(counts: FloatArray) -> FloatArray:
+    """Return the mean of three F1 from 12 columns, those of `f_measure` for MUC, B-cubed and CEAF-e.
+
+    >>> conll_f1(np.array([1, 1, 1, 1, 1, 2, 1, 2, 0, 0, 0, 0]))
+    array(0.5)
+    """
+    scores = f_measure(counts.reshape(*counts.shape[:-1], 3, 4))
+    return np.where(np.isnan(scores).all(axis=-1), np.nan, nan_to_zero(scores).mean(axis=-1))
+
+
+def _blanc(ratio: Ratio) -> Ratio:
+    """Take the mean of a ratio over the kinds of link, coreferent or not, that the key has."""
+
+    def mean(counts: FloatArray) -> FloatArray:
+        links = counts.reshape(*counts.shape[:-1], 2, 4)
+        is_in_key = links[..., 1] > 0
+        return divide(np.where(is_in_key, nan_to_zero(ratio(links)), 0).sum(axis=-1), is_in_key.sum(axis=-1))
+
+    return mean
+
+
+def _recall(counts: FloatArray) -> FloatArray:
+    return proportion(counts[..., :2])
+
+
+def _precision(counts: FloatArray) -> FloatArray:
+    return proportion(counts[..., 2:])
+
+
+def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) -> list[Line]:
+    """Make the lines of ARI, B-cubed and CoNLL F1 of clusters that reach across documents.
+
+    Of each, one pass over half the mentions for every half-sample: leave intervals out of a million mentions.
+
+    Args:
+        labels_true: (mentions,) the true cluster of each mention.
+        labels_pred: (mentions,) the predicted one.
+        document: (mentions,) its document.
+
+    >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
+    >>> {line.name: round(line.score.value, 4) for line in lines}
+    {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}
+
+    """
+    true, pred, where = (
+        encode_labels(labels, name=name).codes
+        for labels, name in ((labels_true, "labels_true"), (labels_pred, "labels_pred"), (document, "document"))
+    )
+
+    def figure(score: Callable[[Contingency], float]) -> OfClusters:
+        return OfClusters(true, pred, where, score)
+
+    def b_cubed(ratio: Ratio) -> OfClusters:
+        return figure(lambda table: float(ratio(np.array(METRICS["b3"](table)))))
+
+    return [
+        Line("ARI", figure(lambda table: adjusted_rand_from_pairs(pair_counts_from_contingency(table)))),
+        Line("B-cubed", b_cubed(f_measure), b_cubed(_recall), b_cubed(_precision)),
+        Line("CoNLL", figure(lambda table: float(conll_f1(np.array([METRICS[m](table) for m in _CONLL]).ravel())))),
+    ]

@@ -1,0 +1,130 @@
+"""Precision and recall at every threshold of a score."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from eval.arrays import BoolArray, FloatArray, boolean_array
+from eval.labels import IntArray
+from eval.ratio import ratio
+
+
+class BestThreshold(NamedTuple):
+    """Where F1 is highest."""
+
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdCurve:
+    """What is called positive at every threshold, from nothing to everything: one point for each distinct decision."""
+
+    threshold: FloatArray
+    """(points,) the middle between the scores that it parts, infinite at both ends"""
+    predicted: IntArray
+    """(points,) items called positive, rising"""
+    correct: IntArray
+    """(points,) those of them that are positive in truth"""
+    mentions: int
+    """items that are annotated"""
+    gold: int
+    """those of them that are positive in truth"""
+    not_annotated: int = 0
+    """left out"""
+
+    @classmethod
+    def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
+        """Call items with a score below the threshold positive, from -inf on; scores are below inf."""
+        distinct, place = np.unique(score[annotated], return_inverse=True)
+        n_points = len(distinct) + 1
+        return cls(
+            threshold=_between(distinct),
+            predicted=np.cumsum(np.bincount(place + 1, minlength=n_points)),
+            correct=np.cumsum(np.bincount(place[is_positive[annotated]] + 1, minlength=n_points)),
+            mentions=int(annotated.sum()),
+            gold=int((annotated & is_positive).sum()),
+            not_annotated=int((~annotated).sum()),
+        )
+
+    @property
+    def precision(self) -> FloatArray:
+        """(points,) share of the predicted that are correct, 0 where nothing is predicted."""
+        return self.correct / np.maximum(self.predicted, 1)
+
+    @property
+    def recall(self) -> FloatArray:
+        """(points,) share of the gold that is predicted, rising."""
+        return self.correct / max(self.gold, 1)
+
+    @property
+    def f1(self) -> FloatArray:
+        """(points,) harmonic mean of recall and precision."""
+        return 2 * self.correct / np.maximum(self.predicted + self.gold, 1)
+
+    @property
+    def average_precision(self) -> float:
+        """Area under the precision-recall curve: ``sum_i (recall_i - recall_(i-1)) precision_i``.
+
+        A sum of steps, not of trapezoids: between two points precision does not fall in a straight line with recall, so
+        that the trapezoids promise what no threshold reaches (Davis and Goadrich 2006, The relationship between
+        precision-recall and ROC curves, ICML). 0 where nothing is positive.
+        """
+        return ratio(float((np.diff(self.correct) * self.precision[1:]).sum()), self.gold)
+
+    @property
+    def best(self) -> BestThreshold:
+        """The point with the highest F1; of equals the one that calls the fewest positive."""
+        place = int(np.argmax(self.f1))
+        ratios = (self.threshold, self.precision, self.recall, self.f1)
+        return BestThreshold(*(float(values[place]) for values in ratios))
+
+
+def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
+    """Return precision, recall and F1 at every threshold: an item is called positive if its score is above.
+
+    O(n log n) time, O(n) memory. Items with equal scores are called positive together.
+
+    Args:
+        is_positive: (items,) booleans.
+        score: (items,) the higher, the more likely positive.
+
+    Raises:
+        ValueError: lengths that differ, a score that is not finite.
+        TypeError: flags that are not booleans, scores that are not numbers.
+
+    >>> curve = threshold_curve([False, True, True], [0.1, 0.5, 0.9])
+    >>> curve.threshold, curve.recall, curve.best.threshold
+    (array([ inf,  0.7,  0.3, -inf]), array([0. , 0.5, 1. , 1. ]), 0.3)
+
+    """
+    positive = boolean_array(is_positive, name="is_positive")
+    values = score_array(score, len(positive))
+    if not np.isfinite(values).all():
+        where = int(np.argmin(np.isfinite(values)))
+        raise ValueError(f"score holds {values[where]} at position {where}; scores are finite")
+    curve = ThresholdCurve.below(positive, -values, np.ones(len(positive), np.bool_))
+    return replace(curve, threshold=0.0 - curve.threshold)  # 0, where minus alone would make it -0
+
+
+def score_array(score: npt.ArrayLike, length: int) -> FloatArray:
+    """Return scores as float64, or raise ValueError or TypeError."""
+    given = np.asarray(score)
+    if given.dtype.kind not in "fiu" and given.size:
+        raise TypeError(f"score holds {given.dtype}, not numbers")
+    if given.shape != (length,):
+        raise ValueError(f"score has shape {given.shape} for {length} mentions")
+    return given.astype(np.float64)
+
+
+def _between(scores: FloatArray) -> FloatArray:
+    """Return thresholds that part ascending scores: above the lower, at most the upper."""
+    if not len(scores):
+        return np.array([-np.inf])
+    low, high = scores[:-1], scores[1:]
+    middle = low / 2 + high / 2  # their sum may overflow
+    return np.concatenate([[-np.inf], np.where(middle > low, middle, high), [np.inf]])

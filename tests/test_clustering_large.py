@@ -1,0 +1,235 @@
+"""Large and extreme graphs: a million nodes, many cycles in each other, more edges than an int32 can count."""
+
+import os
+import tracemalloc
+
+import numpy as np
+import pytest
+from engine_builders import assert_same, every_method, make
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from clustering import METHODS, Graph, merge_tree, partition
+
+INF = np.inf
+MILLION = 1_000_000
+MANY_CYCLES = 200_000
+
+following_mentions = pytest.mark.parametrize("method", ["arborescence", "minimax", "undirected"])
+slow = pytest.mark.skipif(not os.environ.get("ARBO_SLOW_TESTS"), reason="takes long: ARBO_SLOW_TESTS=1")
+
+
+# A million nodes.
+
+
+@pytest.mark.parametrize("order", ["ascending", "descending", "equal"])
+@following_mentions
+@pytest.mark.slow
+def test_a_path_of_a_million_mentions(method, order):
+    weight = {
+        "ascending": np.arange(MILLION),
+        "descending": -np.arange(MILLION),
+        "equal": np.zeros(MILLION),
+    }[order].astype(np.float32)
+    nodes = np.arange(MILLION + 1, dtype=np.int32)
+    result = partition(make(nodes[:-1], nodes[1:], weight, 1, MILLION + 1), method)
+    assert (result.entity == 0).all()
+    np.testing.assert_array_equal(result.parent[1:], nodes[:-1])
+    np.testing.assert_array_equal(result.bottleneck[1:], np.maximum.accumulate(weight))
+    if order == "ascending":
+        assert result.path(MILLION) == nodes.tolist()
+
+
+@pytest.mark.parametrize("end", [1, MANY_CYCLES])
+@pytest.mark.parametrize("order", ["ascending", "descending"])
+@pytest.mark.parametrize("method", ["arborescence", "minimax"])
+def test_many_cycles_inside_each_other(method, order, end):
+    """A path walked in both directions is contracted mention by mention, until the only entity edge is found."""
+    nodes = np.arange(1, MANY_CYCLES + 1, dtype=np.int32)
+    weight = np.arange(MANY_CYCLES - 1) * (1.0 if order == "ascending" else -1.0)
+    source = np.concatenate([nodes[:-1], nodes[1:], [0]])
+    target = np.concatenate([nodes[1:], nodes[:-1], [end]])
+    graph = make(source, target, np.concatenate([weight, weight, [2.0 * MANY_CYCLES]]), 1, MANY_CYCLES + 1)
+    result = partition(graph, method)
+    expected = nodes - 1 if end == 1 else np.append(nodes[1:], 0)
+    np.testing.assert_array_equal(result.parent[1:], expected)
+    assert (result.bottleneck[1:] == 2 * MANY_CYCLES).all()
+
+
+@pytest.mark.parametrize("method", ["arborescence", "minimax"])
+def test_a_large_ring(method):
+    nodes = np.arange(1, MANY_CYCLES + 1, dtype=np.int32)
+    source, target = np.append(nodes, 0), np.append(np.roll(nodes, -1), 500)
+    graph = make(source, target, np.append(np.zeros(MANY_CYCLES), 1), 1, MANY_CYCLES + 1)
+    parent = partition(graph, method).parent
+    np.testing.assert_array_equal(np.delete(parent, [0, 1, 500]), np.delete(nodes - 1, [0, 499]))
+    assert (parent[1], parent[500]) == (MANY_CYCLES, 0)
+    alone = partition(graph, method, threshold=0)
+    assert (alone.labels[1:] == 1).all()
+    assert (alone.parent == -1).all()
+
+
+@following_mentions
+def test_a_mention_with_a_million_outgoing_edges(method):
+    leaves = np.arange(2, MILLION + 2)
+    source, target = np.append(np.ones(MILLION, int), 0), np.append(leaves, 1)
+    result = partition(make(source, target, np.append(-leaves, 7.0), 1, MILLION + 2), method)
+    assert (result.entity == 0).all()
+    assert (result.parent[2:] == 1).all()
+    assert (result.bottleneck[2:] == 7).all()
+
+
+@every_method
+@pytest.mark.slow
+def test_a_mention_with_a_million_incoming_edges(method):
+    """Each of the others has its own entity, the hub none: it takes the lightest."""
+    n = MILLION
+    entities, mentions, hub = np.arange(n), np.arange(n, 2 * n), 2 * n
+    weight = np.random.default_rng(2).permutation(n).astype(np.float32)
+    source, target = np.concatenate([entities, mentions]), np.concatenate([mentions, np.full(n, hub)])
+    result = partition(make(source, target, np.concatenate([np.full(n, -1), weight]), n, 2 * n + 1), method)
+    np.testing.assert_array_equal(result.entity[:-1], entities)
+    lightest = int(np.argmin(weight))
+    assert result.entity[-1] == (-1 if method == "independent" else lightest)
+    assert result.parent[hub] == (-1 if method == "independent" else n + lightest)
+
+
+def test_a_hub_that_many_cycles_go_through():
+    """Edges between the hub and all others in both directions: contracted one after the other."""
+    leaves = np.arange(2, MANY_CYCLES + 2)
+    hub = np.ones(MANY_CYCLES, int)
+    weight = np.random.default_rng(3).permutation(MANY_CYCLES)
+    source, target = np.concatenate([leaves, hub, [0]]), np.concatenate([hub, leaves, [999]])
+    graph = make(source, target, np.concatenate([weight, weight, [2 * MANY_CYCLES]]), 1, MANY_CYCLES + 2)
+    for method in ("arborescence", "minimax"):
+        parent = partition(graph, method).parent
+        assert (parent[999], parent[1]) == (0, 999)
+        assert (np.delete(parent, [0, 1, 999]) == 1).all()
+
+
+@every_method
+def test_an_entity_with_a_million_mentions(method):
+    mentions = np.arange(1, MILLION + 1)
+    result = partition(make(np.zeros(MILLION, int), mentions, -mentions, 1, MILLION + 1), method)
+    assert (result.labels == 0).all()
+    np.testing.assert_array_equal(result.bottleneck[1:], -mentions)
+
+
+def test_a_mention_with_a_million_entities():
+    weight = np.random.default_rng(4).permutation(MILLION)
+    graph = make(np.arange(MILLION), np.full(MILLION, MILLION), weight, MILLION, MILLION + 1)
+    nearest = int(np.argmin(weight))
+    for method in METHODS:
+        result = partition(graph, method)
+        assert result.entity.tolist() == [nearest]
+        np.testing.assert_array_equal(result.labels, np.append(np.arange(MILLION), nearest))
+
+
+@every_method
+def test_many_equal_weights(method):
+    """Whatever the order of the edges, each mention hangs on its smallest source."""
+    rng = np.random.default_rng(6)
+    n = MILLION // 50
+    target = np.repeat(np.arange(10, n + 10), 10)
+    source = rng.integers(0, target)  # of smaller id: no cycles, so that all mentions are reached
+    order = rng.permutation(len(source))
+    result = partition(make(source, target, np.ones(len(source)), 10, n + 10), method)
+    assert_same(result, partition(make(source[order], target[order], np.ones(len(source)), 10, n + 10), method))
+    if method == "arborescence":
+        np.testing.assert_array_equal(result.parent[10:], source.reshape(n, 10).min(axis=1))
+    if method != "independent":
+        assert (result.bottleneck[10:] == 1).all()
+
+
+def test_a_large_undirected_forest_weighs_what_scipy_finds():
+    rng = np.random.default_rng(7)
+    n_entities, n_nodes, n_edges = 1000, 100_000, 500_000
+    source, target = rng.integers(0, n_nodes, (2, n_edges))
+    weight = rng.permutation(n_edges) + 1.0
+    result = partition(make(source, target, weight, n_entities, n_nodes), "undirected")
+    both = make(np.append(source, target), np.append(target, source), np.append(weight, weight), n_entities, n_nodes)
+    assert_same(result, partition(both, "arborescence"))
+    assert_same(result, partition(both, "minimax"))
+    low, high = np.sort([np.maximum(source - n_entities + 1, 0), np.maximum(target - n_entities + 1, 0)], axis=0)
+    order = np.argsort(weight)
+    order = order[low[order] != high[order]]
+    order = order[np.unique(low[order] * n_nodes + high[order], return_index=True)[1]]  # the lightest copies
+    one_root = coo_array((weight[order], (low[order], high[order])), shape=(n_nodes, n_nodes))
+    np.testing.assert_array_equal(np.sort(result.edges().weight), np.sort(minimum_spanning_tree(one_root.tocsr()).data))
+
+
+# More than 2^31 edges.
+
+MANY = 2**31 + 10
+
+
+def repeated(n_edges):
+    """The same edge from entity 0 to mention 1 again and again, in four bytes an array."""
+    values = np.int32(0), np.int32(1), np.float32(0.5)
+    return [np.broadcast_to(value, n_edges) for value in values]
+
+
+@pytest.mark.parametrize("n_edges", [10, pytest.param(MANY, marks=slow)])
+def test_edges_of_stride_zero_are_not_copied(n_edges):
+    arrays = repeated(n_edges)
+    tracemalloc.start()
+    try:
+        graph = make(*arrays)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert graph.n_edges == n_edges
+    assert graph.source.strides == graph.target.strides == graph.weight.strides == (0,)
+
+
+@slow
+@every_method
+def test_more_edges_than_an_int32_can_count(method):
+    """Runs with ARBO_SLOW_TESTS=1: 10 to 20 s a method."""
+    result = partition(make(*repeated(MANY)), method)
+    assert result.labels.tolist() == [0, 0, 2]
+    assert result.parent.tolist() == [-1, 0, -1]
+    assert [column.tolist() for column in result.edges()] == [[0], [1], [0.5]]
+
+
+@slow
+@every_method
+def test_edges_that_matter_beyond_the_reach_of_an_int32(method):
+    """Runs with ARBO_SLOW_TESTS=1: 10 s a method; zeros never written take no memory on Linux."""
+    source, target, weight = np.zeros(MANY, np.int32), np.zeros(MANY, np.int32), np.zeros(MANY, np.float32)
+    source[-4:], target[-4:], weight[-4:] = [0, 1, 2, 4], [1, 2, 3, 5], [3, 2, 1, 5]
+    result = partition(make(source, target, weight, 1, 6), method)
+    if method == "independent":
+        assert result.parent.tolist() == [-1, 0, -1, -1, -1, -1]
+        assert result.labels.tolist() == [0, 0, 2, 2, 4, 4]
+    else:
+        assert result.parent.tolist() == [-1, 0, 1, 2, -1, -1]
+        assert result.labels.tolist() == [0, 0, 0, 0, 4, 4]
+        assert result.bottleneck.tolist() == [-INF, 3, 3, 3, INF, INF]
+
+
+@slow
+def test_the_merge_tree_of_more_edges_than_an_int32_can_count():
+    """Runs with ARBO_SLOW_TESTS=1: about 10 s."""
+    source, target, weight = np.zeros(MANY, np.int32), np.zeros(MANY, np.int32), np.zeros(MANY, np.float32)
+    source[-2:], target[-2:], weight[-2:] = [1, 2], [2, 3], [3, 2]
+    tree = merge_tree(make(source, target, weight, 1, 5))
+    assert tree.height.tolist() == [2, 3]
+    assert tree.cut(2).tolist() == [0, 1, 1, 3]
+    assert tree.cut().tolist() == [0, 0, 0, 3]
+
+
+@pytest.mark.parametrize("method", ["arborescence", "undirected"])
+def test_more_mentions_than_a_cache_holds(method):
+    """Beyond 2^20 mentions edges are handled in blocks: chains of three on every entity, in any order of the edges."""
+    n_chains = 400_000
+    entities = np.arange(n_chains)
+    first = n_chains + 3 * entities
+    source = np.concatenate([entities, first, first + 1])
+    target = np.concatenate([first, first + 1, first + 2])
+    order = np.random.default_rng(0).permutation(len(source))
+    weight = np.random.default_rng(1).random(len(source)).astype(np.float32)
+    graph = Graph.from_edges(source[order], target[order], weight[order], n_entities=n_chains, n_nodes=4 * n_chains)
+    result = partition(graph, method)
+    np.testing.assert_array_equal(result.entity, np.repeat(entities, 3))
+    np.testing.assert_array_equal(result.parent[target], source)

@@ -1,0 +1,325 @@
+"""Late interaction: scores against brute force in float64, two stages against all pairs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from engine_builders import Array, drawn, every_pair, same, tokens_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clustering import comparison, late_interaction
+from clustering.knn import Neighbors, nearest
+from clustering.late_interaction import TokenMatrices, late_nearest, late_recall, sum_of_max
+from clustering.vectors import Metric, Vectors
+
+
+def brute(queries: TokenMatrices, corpus: TokenMatrices) -> Array:
+    """All scores in float64, from the definition; (queries, things)."""
+    found = np.full((queries.n, corpus.n), -np.inf)
+    for q in range(queries.n):
+        a = tokens_of(queries, queries.row[q])
+        for text, thing in zip(corpus.row, corpus.owner, strict=True):
+            b = tokens_of(corpus, text)
+            score = sum(max(float(x @ y) for y in b) for x in a) if len(b) else 0.0
+            found[q, thing] = max(found[q, thing], score)
+    return found
+
+
+# Scores
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32), n=st.integers(1, 9), dim=st.integers(1, 9), ties=st.booleans(), several=st.booleans()
+)
+def test_scores_are_those_of_the_definition(seed: int, n: int, dim: int, ties: bool, several: bool) -> None:
+    rng = np.random.default_rng(seed)
+    queries = drawn(rng, 5, dim, ties=ties)
+    corpus = drawn(rng, n, dim, ties=ties, n=4 if several else None)
+    query, thing = every_pair(queries, corpus)
+    found = sum_of_max(queries, corpus, query, thing)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, brute(queries, corpus)[query, thing], rtol=1e-6, atol=1e-6)
+    order = rng.permutation(len(query))
+    assert sum_of_max(queries, corpus, query[order], thing[order]).tobytes() == found[order].tobytes()
+
+
+def test_the_tokens_of_the_query_are_summed_over() -> None:
+    two = TokenMatrices.of([[1, 0], [0, 1]], [0, 2])
+    one = TokenMatrices.of([[0.5, 0.25]], [0, 1])
+    assert sum_of_max(two, one, np.array([0]), np.array([0])).tolist() == [0.75]
+    assert sum_of_max(one, two, np.array([0]), np.array([0])).tolist() == [0.5]
+
+
+def test_texts_without_tokens_score_zero_and_things_without_texts_minus_infinity() -> None:
+    queries = TokenMatrices.of([[-1.0]], [0, 1, 1])
+    corpus = TokenMatrices.of([[2.0]], [0, 0, 1], [0, 2], n=3)
+    query, thing = every_pair(queries, corpus)
+    assert sum_of_max(queries, corpus, query, thing).tolist() == [0, -np.inf, -2, 0, -np.inf, 0]
+    assert sum_of_max(queries, corpus, [], []).shape == (0,)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("share", [1, 7, 10**6])
+def test_threads_and_batches_do_not_show(threads: int, share: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    queries, corpus = drawn(rng, 6, 33), drawn(rng, 20, 33)
+    query, thing = every_pair(queries, corpus)
+    expected = sum_of_max(queries, corpus, query, thing)
+    monkeypatch.setattr(os, "cpu_count", lambda: threads)
+    monkeypatch.setattr(late_interaction, "_SHARE", share)
+    assert sum_of_max(queries, corpus, query, thing).tobytes() == expected.tobytes()
+    for i in range(0, len(query), 11):
+        assert sum_of_max(queries, corpus, query[i : i + 1], thing[i : i + 1])[0] == expected[i]
+
+
+def test_pooled_vectors_are_means_and_their_product_the_mean_of_products() -> None:
+    rng = np.random.default_rng(1)
+    queries, corpus = drawn(rng, 6, 5), drawn(rng, 9, 5, n=7)
+    pooled = corpus.pooled()
+    assert pooled.owner.tolist() == corpus.owner.tolist()
+    for place, text in enumerate(corpus.row):
+        tokens = tokens_of(corpus, text)
+        mean = tokens.mean(axis=0) if len(tokens) else np.zeros(5)
+        np.testing.assert_allclose(pooled.matrix[pooled.row[place]], mean, atol=1e-6)
+    assert len(queries.pooled()) == 6
+
+
+def test_normalized_tokens_have_length_one_or_zero() -> None:
+    made = TokenMatrices.of([[3, 4], [0, 0]], [0, 2]).normalized()
+    np.testing.assert_allclose(made.matrix, [[0.6, 0.8], [0, 0]])
+
+
+# Search
+
+
+def expected_nearest(
+    queries: TokenMatrices, corpus: TokenMatrices, k: int, own: Array | None = None, metric: Metric = "cosine"
+) -> Neighbors:
+    """Sort all dissimilarities: the mean of the maxima, taken from what it is at most."""
+    if metric == "cosine":
+        queries, corpus = queries.normalized(), corpus.normalized()
+    score = sum_of_max(queries, corpus, *every_pair(queries, corpus)).reshape(queries.n, corpus.n)
+    n_tokens = np.diff(queries.indptr)[queries.row]
+    far = (np.float64(metric == "cosine") - score / np.maximum(1, n_tokens)[:, None]).astype(np.float32)
+    if metric == "cosine":
+        far[np.abs(far) < 1e-6] = 0
+    if own is not None:
+        far[np.arange(queries.n)[own >= 0], own[own >= 0]] = np.inf
+    ids = np.argsort(far, axis=1, kind="stable")[:, :k]
+    dissimilarity = np.take_along_axis(far, ids, axis=1)
+    ids[np.isinf(dissimilarity)] = -1
+    missing = ((0, 0), (0, k - ids.shape[1]))
+    return Neighbors(np.pad(ids, missing, constant_values=-1), np.pad(dissimilarity, missing, constant_values=np.inf))
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(0, 12),
+    k=st.integers(0, 14),
+    ties=st.booleans(),
+    pairs=st.sampled_from([1, 20, 1 << 16]),
+    metric=st.sampled_from(["cosine", "dot"]),
+)
+@pytest.mark.slow
+def test_two_stages_with_all_things_as_candidates_are_exact(
+    seed: int, n: int, k: int, ties: bool, pairs: int, metric: Metric
+) -> None:
+    rng = np.random.default_rng(seed)
+    queries, corpus = drawn(rng, 5, 3, ties=ties), drawn(rng, n, 3, ties=ties, n=max(1, n - 2))
+    corpus = replace(corpus, n=corpus.n + 1)  # one without a text, which no first stage proposes
+    expected = expected_nearest(queries, corpus, k, metric=metric)
+    own = rng.integers(-1, corpus.n, 5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(late_interaction, "_PAIRS", pairs)
+        same(late_nearest(queries, corpus, k, n_candidates=None, metric=metric), expected)
+        same(late_nearest(queries, corpus, k, n_candidates=max(k, corpus.n - 1), metric=metric), expected)
+        without = expected_nearest(queries, corpus, k, own, metric)
+        same(late_nearest(queries, corpus, k, n_candidates=None, metric=metric, self_ids=own), without)
+        n_candidates = max(k, corpus.n - 1)
+        same(late_nearest(queries, corpus, k, n_candidates=n_candidates, metric=metric, self_ids=own), without)
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_two_stages_rank_the_candidates_of_the_first(metric: Metric) -> None:
+    rng = np.random.default_rng(2)
+    queries, corpus = drawn(rng, 8, 6), drawn(rng, 60, 6)
+    found = late_nearest(queries, corpus, 3, n_candidates=10, metric=metric)
+    exact = late_nearest(queries, corpus, 3, n_candidates=None, metric=metric)
+    assert late_recall(exact, queries, corpus, metric=metric) == 1
+    recall_told = late_recall(found, queries, corpus, metric=metric)
+    if metric == "cosine":
+        queries, corpus = queries.normalized(), corpus.normalized()
+    first = nearest(queries.pooled(), corpus.pooled(), 10, metric=metric).ids
+    for q in range(queries.n):
+        scores = sum_of_max(queries, corpus, np.full(10, q), first[q])
+        ranked = sorted(zip(-scores, first[q], strict=True))[:3]
+        assert found.ids[q].tolist() == [thing for _, thing in ranked]
+    recall = np.mean([len(set(a) & set(b)) / 3 for a, b in zip(found.ids, exact.ids, strict=True)])
+    has_tokens = np.diff(queries.indptr) > 0
+    assert has_tokens.any()
+    assert recall < 1
+    assert recall_told == pytest.approx(
+        np.mean(
+            [
+                1.0 if not some else len(set(a) & set(b)) / 3
+                for a, b, some in zip(found.ids, exact.ids, has_tokens, strict=True)
+            ]
+        )
+    )
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+def test_texts_of_one_token_are_like_vectors(metric: Metric) -> None:
+    """Of any length: for cosine it does not count. But for float32, to which scores are rounded first."""
+    rng = np.random.default_rng(5)
+    matrix = rng.normal(size=(20, 3)) * rng.uniform(0.1, 9, (20, 1))
+    matrix[7] = 0
+    tokens, vectors = TokenMatrices.of(matrix, np.arange(21)), Vectors.of(matrix)
+    own, query, thing = np.arange(20), np.array([3, 3, 7, 0]), np.array([3, 9, 1, 19])
+    expected = comparison.nearest(vectors, vectors, 4, metric=metric, self_ids=own)
+    for n_candidates in (None, 19):
+        found = late_nearest(tokens, tokens, 4, n_candidates=n_candidates, metric=metric, self_ids=own)
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        np.testing.assert_allclose(found.dissimilarity, expected.dissimilarity, rtol=1e-6, atol=1e-7)
+    recall = [
+        comparison.measured_recall(of, things, things, metric=metric)
+        for of, things in ((found, tokens), (expected, vectors))
+    ]
+    assert recall[0] == recall[1] < 1  # most are nearest to themselves, which were left out
+    pairs = [comparison.pair_dissimilarity(things, things, query, thing, metric=metric) for things in (tokens, vectors)]
+    np.testing.assert_allclose(*pairs, rtol=1e-6, atol=1e-7)
+    few = late_nearest(tokens, tokens, 1, n_candidates=2, metric=metric)
+    np.testing.assert_array_equal(few.ids, comparison.nearest(vectors, vectors, 1, metric=metric).ids)
+
+
+@pytest.mark.parametrize("n_candidates", [None, 3])
+def test_queries_that_share_a_text_are_scored_once(monkeypatch: pytest.MonkeyPatch, n_candidates: int | None) -> None:
+    rng = np.random.default_rng(6)
+    texts, corpus = drawn(rng, 4, 3), drawn(rng, 9, 3)
+    row = rng.integers(4, size=50).astype(np.int32)
+    queries = replace(texts, row=row, owner=np.arange(50, dtype=np.int32), n=50)
+    own = rng.integers(-1, 9, 50)
+    scored: list[int] = []
+    score = late_interaction._scores
+    monkeypatch.setattr(late_interaction, "_scores", lambda *pairs: (scored.append(len(pairs[2])), score(*pairs))[1])
+    found = late_nearest(queries, corpus, 2, n_candidates=n_candidates, self_ids=own)
+    assert sum(scored) == 4 * (4 if n_candidates else 9)
+    for one in range(50):
+        alone = late_nearest(queries.taken(np.array([one])), corpus, 2, n_candidates=n_candidates, self_ids=own[[one]])
+        same(Neighbors(found.ids[[one]], found.dissimilarity[[one]]), alone)
+
+
+def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
+    rng = np.random.default_rng(3)
+    texts = drawn(rng, 30, 4)
+    own = np.arange(30)
+    found = late_nearest(texts, texts, 2, n_candidates=None, self_ids=own)
+    assert not (found.ids == own[:, None]).any()
+    assert late_recall(found, texts, texts, self_ids=own, sample=7) == 1
+    nothing = found._replace(dissimilarity=np.full((30, 2), np.inf, np.float32))
+    assert late_recall(nothing, texts, texts, self_ids=own, sample=7) == 0
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("matrix", "indptr", "owner", "n", "message"),
+    [
+        ([1.0], [0, 1], None, None, r"vectors must be a \(rows, dim\) array"),
+        ([[np.nan]], [0, 1], None, None, "NaN, infinity or a number beyond float32 in 1 vector"),
+        ([[1.0]], [], None, None, "indptr must be a list of integers"),
+        ([[1.0]], [0.0, 1.0], None, None, "indptr must be a list of integers"),
+        ([[1.0]], [0, 2], None, None, "indptr must lead from 0 to the 1 tokens, not 0 to 2"),
+        ([[1.0]], [1, 1], None, None, "indptr must lead from 0 to the 1 tokens, not 1 to 1"),
+        ([[1.0]], [0, 1, 0, 1], None, None, "indptr must not fall, but does from 1 to 0 at place 2"),
+        ([[1.0]], [0, 1], [0, 1], None, "1 texts, but owners of shape"),
+        ([[1.0]], [0, 1], [2], 2, r"owners must lie in 0 \.\. 1, found 2"),
+    ],
+)
+def test_token_matrices_that_cannot_be(matrix: Any, indptr: Any, owner: Any, n: int | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TokenMatrices.of(matrix, indptr, owner, n=n)
+
+
+def test_pairs_and_searches_that_cannot_be() -> None:
+    one, flat = TokenMatrices.of([[1.0, 2.0]], [0, 1]), TokenMatrices.of([[1.0]], [0, 1])
+    with pytest.raises(ValueError, match="queries have 2 dimensions, the corpus has 1"):
+        sum_of_max(one, flat, [0], [0])
+    with pytest.raises(ValueError, match="each of the 1 queries must have exactly one text"):
+        sum_of_max(TokenMatrices.of([[1.0]], [0, 1, 1], [0, 0]), flat, [0], [0])
+    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 0, found 1"):
+        sum_of_max(one, one, [0], [1])
+    with pytest.raises(ValueError, match="query must be integers, not float64"):
+        sum_of_max(one, one, [0.0], [0])
+    with pytest.raises(ValueError, match=r"query \(1,\) and thing \(2,\) must be lists of one length"):
+        sum_of_max(one, one, [0], [0, 0])
+    large = TokenMatrices.of([[1e19]] * 4, [0, 4])
+    with pytest.raises(ValueError, match="scores of queries and corpus may reach 4e\\+38, beyond float32"):
+        sum_of_max(large, large, [0], [0])
+    assert late_nearest(large, large, 1, n_candidates=None).dissimilarity.tolist() == [[0]]
+    for known, wrong in (({}, {"metric": "euclidean"}), ({"n_candidates": None}, {"search": "lsh"})):
+        ((name, value),) = wrong.items()
+        with pytest.raises(ValueError, match=f"{name}='{value}' is not one of"):
+            late_nearest(one, one, 1, **{"n_candidates": 1} | known | wrong)
+    none = Neighbors(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.float32))
+    with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
+        late_recall(none, one, one, metric="l2")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
+        late_interaction.late_dissimilarity(one, one, [0], [0], metric="l2")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="k=-1 must not be negative"):
+        late_nearest(one, one, -1, n_candidates=None)
+    with pytest.raises(ValueError, match="n_candidates=2 are too few for the k=3 nearest"):
+        late_nearest(one, one, 3, n_candidates=2)
+    with pytest.raises(ValueError, match=r"1 queries, but self_ids of shape \(2,\)"):
+        late_nearest(one, one, 1, n_candidates=None, self_ids=np.zeros(2, int))
+    with pytest.raises(ValueError, match="found has lists of 0 queries, but there are 1 queries"):
+        late_recall(Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32)), one, one)
+
+
+# Kinds of things
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_search_is_exact_or_says_that_it_is_not(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    monkeypatch.setattr(comparison, "CANDIDATES", 2)
+    tokens, vectors = TokenMatrices.of(np.eye(n), np.arange(n + 1)), Vectors.of(np.eye(n))
+    assert comparison.is_exact(vectors, "exact")
+    assert comparison.is_exact(tokens, "exact") == (n == 2)
+    assert not any(comparison.is_exact(things, "ivf") for things in (tokens, vectors))
+
+
+def test_kinds_that_do_not_go_together() -> None:
+    tokens, vectors = TokenMatrices.of([[1.0]], [0, 1]), Vectors.of([[1.0]])
+    found = Neighbors(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32))
+    for queries, corpus in ((tokens, vectors), (vectors, tokens)):
+        shown = f"queries are {type(queries).__name__}, the corpus is {type(corpus).__name__}: were they made by"
+        with pytest.raises(ValueError, match=shown):
+            comparison.nearest(queries, corpus, 1)
+        with pytest.raises(ValueError, match=shown):
+            comparison.measured_recall(found, queries, corpus)
+        with pytest.raises(ValueError, match=shown):
+            comparison.pair_dissimilarity(queries, corpus, [0], [0])
+
+
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32), n=st.integers(1, 9))
+def test_things_that_are_taken_have_their_texts(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    things = drawn(rng, 7, 3, n=n)
+    chosen = rng.integers(0, n, rng.integers(0, 6))
+    taken = things.taken(chosen)
+    assert len(taken) == len(chosen)
+
+    def texts(of: TokenMatrices, thing: int) -> list[list[list[float]]]:
+        return [tokens_of(of, text).tolist() for text in of.row[of.owner == thing]]
+
+    assert [texts(taken, place) for place in range(len(chosen))] == [texts(things, thing) for thing in chosen]
+    assert things.taken(np.arange(n)) is things
