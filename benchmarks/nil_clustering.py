@@ -44,7 +44,7 @@ from library.cells import key
 from library.command import parser_of
 from library.corpora import JOBS
 from library.folders import CACHE, DATA
-from library.nil import CANDIDATES, Bools, Gold, Ints, Part, by_threshold
+from library.nil import CANDIDATES, Bools, Ints, NilGold, Part, by_threshold
 from library.results import Figures, Row, Tables, collected_rows, record
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -108,18 +108,18 @@ class Decided(NamedTuple):
         return np.where(self.is_nil, self.cluster, alone)
 
 
-def f1(gold: Gold, decided: Decided) -> float:
+def f1(gold: NilGold, decided: Decided) -> float:
     """F1 of the NIL decisions."""
     return nil_scores(gold.is_nil, decided.is_nil, annotated=gold.annotated).f1
 
 
-def ari(gold: Gold, cluster: Ints) -> float:
+def ari(gold: NilGold, cluster: Ints) -> float:
     """Agreement of clusters with the classes of the NIL mentions."""
     known = gold.new >= 0
     return adjusted_rand_index(gold.new[known], cluster[known])
 
 
-def lines(gold: Gold, decided: Decided) -> list[Line]:
+def lines(gold: NilGold, decided: Decided) -> list[Line]:
     """NIL and ARI, with what their intervals are made from."""
     right = gold.is_nil & decided.is_nil
     flags = np.column_stack([right, gold.is_nil, right, decided.is_nil & gold.annotated])
@@ -191,7 +191,7 @@ def compare(gap: Gap, encoder_name: str, encoder: Encoder) -> Iterator[tuple[str
         for part in (gap.dev, gap.test)
     ]
     dev, test = map(Decider, retrievals)
-    dev_gold, test_gold = Gold.of(gap.dev), Gold.of(gap.test)
+    dev_gold, test_gold = NilGold.of(gap.dev), NilGold.of(gap.test)
     tried = {
         way: [(s, f1(dev_gold, d), ari(dev_gold, d.discovered)) for s in dev.settings(way) for d in [dev(s)]]
         for way in WAYS

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from library.cells import Cell, key
 from library.corpora import Data
 from library.folders import PLOTS
-from library.nil import CANDIDATES, Gold, Part, by_threshold
+from library.nil import CANDIDATES, NilGold, Part, by_threshold
 from library.results import Row, record
 from library.trainings import RECALL, Training, Trainings, columns, differences, means, options, recalls
 
@@ -113,7 +113,7 @@ def nil(data: Data, encoder: arbo.DualEncoder) -> Row:
     dev, test = (linker.retrieve(part, k=1, discover=False) for part in (data.dev, data.test))
     curves = []
     for part, retrieval in ((data.dev, dev), (data.test, test)):
-        gold = Gold.of(Part(part, data.kb))
+        gold = NilGold.of(Part(part, data.kb))
         nearest = -retrieval.entities.dissimilarity[:, 0].astype(np.float64)
         curves.append(nil_curve(gold.is_nil, nearest, annotated=gold.annotated))
     shown = np.unique(np.linspace(0, len(curves[1].recall) - 1, 300).astype(np.int64))

@@ -20,7 +20,6 @@ from arbo.encoders import late
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError
-from arbo.retrieval import mention_inputs
 from clustering import comparison
 from clustering.late_interaction import TokenMatrices, sum_of_max
 from clustering.vectors import Metric

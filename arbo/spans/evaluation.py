@@ -8,6 +8,7 @@ from typing import Any
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
+from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
 from arbo.spans.overlaps import Spans
@@ -52,11 +53,11 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
         raise UsageError("gold and found must be the same documents in the same order")
     if len(entities) != len(found.mentions):
         raise UsageError(f"{len(found.mentions):,} mentions were found, entities are given for {len(entities):,}")
-    entity_of = iter(entities)
+    entity_of, right = iter(entities), iter(Gold.of(gold, kb).lists)
     true: dict[tuple[int, int], list[Spans]] = {}
     pred: dict[tuple[int, int], list[Spans]] = {}
     for row, (key, response) in enumerate(zip(gold, found, strict=True)):
-        accepted = [kb.rows_within(mention.gold or (), key.domain) for mention in key.mentions]
+        accepted = [next(right) for _ in key.mentions]
         for mention, rows in zip(key.mentions, accepted, strict=True):
             if rows:
                 true.setdefault((row, rows[0]), []).append(mention.spans)
@@ -72,7 +73,7 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
     )
 
 
-def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Sequence[tuple[int, ...]]) -> int:
+def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Sequence[Sequence[int]]) -> int:
     """Return the first entity that a gold mention accepts which overlaps the found one and accepts its entity too.
 
     So that whichever of the accepted entities was chosen counts as the same; one of the same spans comes first.

@@ -30,7 +30,7 @@ from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
 from arbo.text.words import fold, words
 from clustering.arrays import Floats, Ids
-from eval import nil_curve
+from eval import threshold_curve
 
 LEFT_OUT = "mentions that the documents had are left out: others were found"
 """A note of what `find` returns."""
@@ -252,10 +252,10 @@ class PairFinder:
         if not len(gold):
             raise UsageError("no text is annotated with an entity of the knowledge base: do the ids match?")
         right = np.isin(found.text * len(kb) + found.entity, gold.text * len(kb) + gold.entity)
-        curve = nil_curve(right, -score)  # which finds what lies below a threshold
+        curve = threshold_curve(right, score)
         best = replace(curve, gold=len(gold)).best
         limits = (score.min(), score.max()) if len(score) else (self.threshold, self.threshold)
-        return replace(self, threshold=float(np.clip(-best.threshold, *limits)))
+        return replace(self, threshold=float(np.clip(best.threshold, *limits)))
 
     def _asked(
         self, documents: Corpus, kb: KnowledgeBase, announce: Announce

@@ -10,6 +10,7 @@ import numpy as np
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, text_of
+from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.spans.overlaps import Spans
 from arbo.text.checks import Span
@@ -105,9 +106,10 @@ class Pairs:
         A mention of several gold ids is one of each.
         """
         found: dict[tuple[int, int], list[Spans]] = defaultdict(list)
+        right = iter(Gold.of(corpus, kb).lists)
         for row, document in enumerate(corpus):
             for mention in document.mentions:
-                for entity in kb.rows_within(mention.gold or (), document.domain):
+                for entity in next(right):
                     found[row, entity].append(mention.spans)
         keys = sorted(found)
         pairs = np.array(keys, np.int64).reshape(-1, 2)

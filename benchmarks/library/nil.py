@@ -1,20 +1,21 @@
 """Which mentions are NIL, and how well a threshold on their best entity tells it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 import arbo
 from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
 from arbo.retrieval.retrieval import Retrieval
 from eval import linking_outcomes, nil_as_class, nil_curve, nil_scores
 from library.results import Row
 
 CANDIDATES = 64
 
-Ints = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.signedinteger[Any]]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -25,16 +26,8 @@ class Part:
     documents: Corpus
     kb: arbo.KnowledgeBase
 
-    def rows(self) -> list[tuple[int, ...]]:
-        """Return the entities that each mention accepts, none of a NIL mention."""
-        return [
-            self.kb.rows_within(mention.gold or (), document.domain)
-            for document in self.documents
-            for mention in document.mentions
-        ]
 
-
-class Gold(NamedTuple):
+class NilGold(NamedTuple):
     """What is true of each mention."""
 
     annotated: Bools
@@ -44,35 +37,21 @@ class Gold(NamedTuple):
     document: Ints
 
     @classmethod
-    def of(cls, part: Part) -> "Gold":
+    def of(cls, part: Part) -> "NilGold":
         """Read the annotations."""
-        number: dict[frozenset[str], int] = {}
-        gold = [mention.gold for mention in part.documents.mentions]
-        is_nil = [ids is not None and not rows for ids, rows in zip(gold, part.rows(), strict=True)]
-        new = [
-            number.setdefault(frozenset(ids), len(number)) if nil and ids else -1
-            for ids, nil in zip(gold, is_nil, strict=True)
-        ]
+        gold = Gold.of(part.documents, part.kb)
         document = np.repeat(np.arange(len(part.documents)), [len(own.mentions) for own in part.documents])
-        annotated = np.array([ids is not None for ids in gold], np.bool_)
-        return cls(annotated, np.array(is_nil, np.bool_), np.array(new, np.int64), document)
+        return cls(gold.annotated, gold.is_nil, np.where(gold.is_nil, gold.classes, -1), document)
 
 
 def by_threshold(part: Part, retrieval: Retrieval, threshold: float) -> Row:
     """Score NIL by a threshold on the best entity: table 4 of Wiatrak et al. 2022."""
-    gold, ids, nearest = Gold.of(part), retrieval.entities.ids, retrieval.entities.dissimilarity[:, 0]
+    gold, ids, nearest = NilGold.of(part), retrieval.entities.ids, retrieval.entities.dissimilarity[:, 0]
     called = nearest > np.float32(threshold)
     scores = nil_scores(gold.is_nil, called, annotated=gold.annotated)
     curve = nil_curve(gold.is_nil, -nearest.astype(np.float64), annotated=gold.annotated)
-    has_id = [bool(mention.gold) for mention in part.documents.mentions]
-    rows = [own or ((-1,) if known else ()) for own, known in zip(part.rows(), has_id, strict=True)]
-    outcomes = linking_outcomes(
-        np.cumsum([0, *map(len, rows)]),
-        [entity for own in rows for entity in own],
-        ids[:, 0],
-        annotated=gold.annotated,
-        candidates=ids,
-    )
+    accepted = Gold.of(part.documents, part.kb).accepted
+    outcomes = linking_outcomes(*accepted, ids[:, 0], annotated=gold.annotated, candidates=ids)
     counts = nil_as_class(outcomes, called).count(k=[1, CANDIDATES])
     return {
         "mentions": int(gold.annotated.sum()),

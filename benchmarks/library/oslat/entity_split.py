@@ -9,6 +9,7 @@ import numpy as np
 import arbo
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
+from arbo.data.gold import Gold
 from arbo.spans.pieces import Pairs
 from clustering.arrays import Bools, Ids
 
@@ -98,8 +99,7 @@ def _only(document: Document, entities: set[int], kb: arbo.KnowledgeBase) -> Doc
     """Return a document with the mentions of some entities alone, and with no other gold ids."""
 
     def kept() -> Iterator[Mention]:
-        for mention in document.mentions:
-            rows = kb.rows_within(mention.gold or (), document.domain)
+        for mention, rows in zip(document.mentions, Gold.of(Corpus([document]), kb).lists, strict=True):
             if own := tuple(kb.entities[row].id for row in rows if row in entities):
                 yield replace(mention, gold=own)
 
