@@ -17,6 +17,8 @@ PRODUCT, ALL = ("arbo", "clustering", "eval"), ("arbo", "clustering", "eval", "t
 SECTIONS = {"Args", "Returns", "Yields", "Raises", "Examples"}
 EXCEPTIONS: set[str] = set()
 """Functions that may be longer, as `room/file.py::function`."""
+LIKE_SCIKIT_LEARN = "clustering/estimator.py::"
+"""An estimator documents itself as scikit-learn's do."""
 
 
 def files(*rooms: str) -> list[Path]:
@@ -59,7 +61,8 @@ def test_no_file_is_longer_than_500_lines() -> None:
 def test_docstrings_have_one_convention(fault: str, pattern: str) -> None:
     """What ruff does not check: sections are `Args:`, `Returns:`, `Yields:`, `Raises:` and `Examples:`."""
     nodes = documented((ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
-    assert [name for name, _, docstring in nodes if re.search(pattern, docstring, re.M)] == [], fault
+    faulty = [name for name, _, docstring in nodes if re.search(pattern, docstring, re.M)]
+    assert [name for name in faulty if not name.startswith(LIKE_SCIKIT_LEARN)] == [], fault
 
 
 def test_reading_a_saved_run_loads_nothing_heavy(tmp_path: Path) -> None:

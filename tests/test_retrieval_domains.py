@@ -24,8 +24,8 @@ from arbo.errors import DataError, UsageError
 from arbo.readers.jsonl import read_jsonl
 from arbo.results.result import Result
 from arbo.results.run import Link
+from arbo.retrieval import domains as domains_module
 from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, recall_within
-from arbo.retrieval.retrieval import domains as domains_module
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
 

@@ -143,7 +143,7 @@ def test_preselection_by_brute_force() -> None:
         if "(" in documents[int(chosen.pieces.document[row])].text:
             continue  # abbreviations are written out
         runs = [piece.text[a:b] for a, b in windows(piece.text, MOST_WORDS)]
-        inputs = [arbo.encoders.MentionInput(run, documents.mentions[0], documents[0]) for run in runs]
+        inputs = [arbo.data.inputs.MentionInput(run, documents.mentions[0], documents[0]) for run in runs]
         matrix = encoder.encode_mentions(inputs)
         cosine = (matrix.matrix[matrix.row] @ sparse.T).toarray()
         length = np.sqrt(sparse.power(2).sum(axis=1))
