@@ -43,12 +43,12 @@ if TYPE_CHECKING:
         SelfAlignmentConfig,
         TrainingConfig,
     )
-    from arbo.training.dual import train
-    from arbo.training.label_attention import train_label_attention
-    from arbo.training.linking_head import train_linking_head
-    from arbo.training.oslat import train_oslat
-    from arbo.training.reranking import train_reranker
-    from arbo.training.self_alignment import train_self_alignment
+    from arbo.training.cross import train_reranker
+    from arbo.training.dual.trainer import train
+    from arbo.training.oslat.label_attention import train_label_attention
+    from arbo.training.oslat.linking_head import train_linking_head
+    from arbo.training.oslat.self_alignment import train_self_alignment
+    from arbo.training.oslat.stages import train_oslat
     from arbo.withholding import nil_split
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
@@ -89,12 +89,12 @@ _HOME = {
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
-    "train": "training.dual",
-    "train_label_attention": "training.label_attention",
-    "train_linking_head": "training.linking_head",
-    "train_oslat": "training.oslat",
-    "train_reranker": "training.reranking",
-    "train_self_alignment": "training.self_alignment",
+    "train": "training.dual.trainer",
+    "train_label_attention": "training.oslat.label_attention",
+    "train_linking_head": "training.oslat.linking_head",
+    "train_oslat": "training.oslat.stages",
+    "train_reranker": "training.cross",
+    "train_self_alignment": "training.oslat.self_alignment",
 }
 
 __all__ = [

@@ -29,7 +29,7 @@ from clustering.vectors import Metric, Vectors
 torch = pytest.importorskip("torch")
 
 from arbo.training.data import TrainingSet  # noqa: E402
-from arbo.training.scores import Reader  # noqa: E402
+from arbo.training.dual.batches import Reader  # noqa: E402
 
 Array = npt.NDArray[Any]
 

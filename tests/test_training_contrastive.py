@@ -16,7 +16,7 @@ import arbo
 from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.errors import DataError, UsageError
 from arbo.training.config import LabelAttentionTraining, SelfAlignmentConfig
-from arbo.training.names import Others, Synonyms
+from arbo.training.oslat.synonyms import Others, Synonyms
 
 torch = pytest.importorskip("torch")
 
@@ -25,12 +25,12 @@ from test_training_loop import gradients, of_two_processes, without_dropout  # n
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
 from arbo.spans.model import LabelAttention  # noqa: E402
-from arbo.training.annotated_texts import AnnotatedTexts  # noqa: E402
-from arbo.training.contrastive import Contrast, contrastive_losses  # noqa: E402
-from arbo.training.label_attention import LabelAttentionTrainer, train_label_attention  # noqa: E402
 from arbo.training.loop import accelerator_of  # noqa: E402
 from arbo.training.losses import focal_loss, multi_similarity, nt_xent  # noqa: E402
-from arbo.training.self_alignment import Aligning, NamesAlone, SelfAlignmentTrainer, train_self_alignment  # noqa: E402
+from arbo.training.oslat.annotated_texts import AnnotatedTexts  # noqa: E402
+from arbo.training.oslat.contrastive import Contrast, contrastive_losses  # noqa: E402
+from arbo.training.oslat.label_attention import LabelAttentionTrainer, train_label_attention  # noqa: E402
+from arbo.training.oslat.self_alignment import Aligning, NamesAlone, SelfAlignmentTrainer, train_self_alignment  # noqa: E402
 
 READS = LabelAttentionConfig(max_length=64, max_name_length=16)
 QUICK = LabelAttentionTraining(epochs=1, batch_size=4, n_negatives=5, n_positives=2, learning_rate=1e-3)

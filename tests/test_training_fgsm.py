@@ -19,9 +19,9 @@ from test_training_loop import encoder, gradients, trainer_of, without_dropout  
 from arbo.encoders.templates import TokenRow  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.training import fgsm  # noqa: E402
+from arbo.training.dual.objective import chosen, comparable  # noqa: E402
 from arbo.training.fgsm import adversarial_nodes, perturbed  # noqa: E402
 from arbo.training.losses import loss_of  # noqa: E402
-from arbo.training.objective import chosen, comparable  # noqa: E402
 
 ROWS = [TokenRow([2, 7, 9, 8, 3], 1, 4), TokenRow([2, 12, 3], 1, 2)]
 ONE = torch.ones(2, 1, dtype=torch.bool)

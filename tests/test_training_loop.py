@@ -34,17 +34,18 @@ from accelerate.utils import InitProcessGroupKwargs  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
 from arbo.retrieval import mention_inputs  # noqa: E402
-from arbo.training import dual, loop  # noqa: E402
+from arbo.training import loop  # noqa: E402
 from arbo.training.checkpoints import LOCK, checkpoints, locked  # noqa: E402
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig  # noqa: E402
 from arbo.training.data import TrainingSet  # noqa: E402
-from arbo.training.development import development_scores  # noqa: E402
-from arbo.training.dual import DualTrainer, train  # noqa: E402
+from arbo.training.dual import trainer as dual  # noqa: E402
+from arbo.training.dual.batches import Batch, Reader  # noqa: E402
+from arbo.training.dual.development import development_scores  # noqa: E402
+from arbo.training.dual.plan import Plan  # noqa: E402
+from arbo.training.dual.trainer import DualTrainer, train  # noqa: E402
 from arbo.training.loop import TrainingError, accelerator_of  # noqa: E402
 from arbo.training.losses import LOSSES  # noqa: E402
-from arbo.training.plan import Plan  # noqa: E402
 from arbo.training.presets import PRESETS  # noqa: E402
-from arbo.training.scores import Batch, Reader  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

@@ -33,9 +33,10 @@ from arbo.spans.model import LabelAttention  # noqa: E402
 from arbo.spans.pieces import Pairs  # noqa: E402
 from arbo.spans.preselection import preselect  # noqa: E402
 from arbo.spans.splitting import passages, whole  # noqa: E402
-from arbo.training.annotated_texts import AnnotatedTexts  # noqa: E402
-from arbo.training.encoded_texts import Encoded  # noqa: E402
-from arbo.training.linking_head import (  # noqa: E402
+from arbo.training.loop import accelerator_of  # noqa: E402
+from arbo.training.oslat.annotated_texts import AnnotatedTexts  # noqa: E402
+from arbo.training.oslat.encoded_texts import Encoded  # noqa: E402
+from arbo.training.oslat.linking_head import (  # noqa: E402
     Decisions,
     LinkingHead,
     LinkingHeadTrainer,
@@ -44,9 +45,8 @@ from arbo.training.linking_head import (  # noqa: E402
     train_linking_head,
     with_tuned_threshold,
 )
-from arbo.training.loop import accelerator_of  # noqa: E402
-from arbo.training.oslat import train_oslat  # noqa: E402
-from arbo.training.self_alignment import train_self_alignment  # noqa: E402
+from arbo.training.oslat.self_alignment import train_self_alignment  # noqa: E402
+from arbo.training.oslat.stages import train_oslat  # noqa: E402
 
 HEAD = LinkingHeadConfig(epochs=2, batch_size=4, n_negatives=5, learning_rate=1e-2)
 
@@ -189,7 +189,7 @@ def test_documents_are_read_by_the_sentence(bert: Tower, tmp_path: Path, monkeyp
         read.extend([document.text for document in corpus] for corpus in (documents, given["dev"]))
         raise Killed
 
-    monkeypatch.setattr("arbo.training.oslat.train_label_attention", first)
+    monkeypatch.setattr("arbo.training.oslat.stages.train_label_attention", first)
     given_ = [document("d", "Marsh fever. The left kidney", ["E0"]), document("e", "cancer", ["E2"])]
     for split, cut in ((passages, ["Marsh fever.", "The left kidney", "cancer"]), (whole, [d.text for d in given_])):
         with pytest.raises(Killed):

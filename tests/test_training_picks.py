@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
 from arbo.training.data import TrainingSet
-from arbo.training.negatives import Gold, in_batch, near, random
-from arbo.training.plan import Plan, asks_the_model
-from arbo.training.positives import Snapshot, _random_other, nearest_text, pick_positives
+from arbo.training.dual.negatives import Gold, in_batch, near, random
+from arbo.training.dual.plan import Plan, asks_the_model
+from arbo.training.dual.positives import Snapshot, _random_other, nearest_text, pick_positives
 from clustering.vectors import Vectors
 
 seeds = st.integers(0, 2**32)

@@ -28,9 +28,9 @@ from arbo.cli import reranking as verb  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
 from arbo.progress import quiet  # noqa: E402
 from arbo.training.config import RerankingConfig  # noqa: E402
+from arbo.training.cross import PairReader, RerankingSet, RerankingTrainer, Retrieved, train_reranker  # noqa: E402
 from arbo.training.loop import accelerator_of  # noqa: E402
 from arbo.training.presets import RERANKING_PRESETS  # noqa: E402
-from arbo.training.reranking import PairReader, RerankingSet, RerankingTrainer, Retrieved, train_reranker  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

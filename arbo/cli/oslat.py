@@ -61,8 +61,8 @@ def align(given: Given) -> None:
     """Train by the preset `self-alignment`."""
     from arbo import DualEncoder, console
     from arbo.progress import bars
+    from arbo.training.oslat.self_alignment import train_self_alignment
     from arbo.training.presets import SELF_ALIGNMENT
-    from arbo.training.self_alignment import train_self_alignment
 
     settings = overridden(SELF_ALIGNMENT.training, given.config, "the training's configuration")
     settings = replace(settings, **given.changes)
@@ -96,8 +96,8 @@ def attend(given: Given) -> None:
     from arbo import console
     from arbo.progress import bars
     from arbo.spans.model import LabelAttention
-    from arbo.training.annotated_texts import AnnotatedTexts
-    from arbo.training.oslat import train_oslat
+    from arbo.training.oslat.annotated_texts import AnnotatedTexts
+    from arbo.training.oslat.stages import train_oslat
 
     attention, head = _settings(given)
     start = LabelAttention.of(*_start(given))

@@ -139,8 +139,8 @@ def train_reranker(
     from arbo import CrossEncoder, DualEncoder, Linker, Result, UsageError, console
     from arbo.encoders import CROSS_PRESETS
     from arbo.progress import bars
+    from arbo.training.cross import train_reranker as train
     from arbo.training.presets import RERANKING_PRESETS, RerankingPresetName
-    from arbo.training.reranking import train_reranker as train
 
     name: RerankingPresetName = "arboel" if preset is None else preset.value
     settings = overridden(RERANKING_PRESETS[name], config, "the training's configuration")

@@ -178,7 +178,7 @@ def train(
     """
     from arbo import DualEncoder, UsageError, console
     from arbo.progress import bars
-    from arbo.training.dual import train as train_encoder
+    from arbo.training.dual.trainer import train as train_encoder
     from arbo.training.presets import PRESETS, PresetName
 
     numbers = {

@@ -130,15 +130,15 @@ class TrainingConfig(LoopConfig):
     """
 
     positives: PositiveStrategy = "entity"
-    """What a mention is drawn towards, see `arbo.training.positives`."""
+    """What a mention is drawn towards, see `arbo.training.dual.positives`."""
     negatives: NegativeStrategy = "knn"
-    """What it is pushed away from, see `arbo.training.negatives`."""
+    """What it is pushed away from, see `arbo.training.dual.negatives`."""
     n_negatives: int = 4
     """How many of them; ``in-batch`` has as many as the batch offers, the others of a batch no more than that."""
     hard_share: float = 0.5
     """Of ``mixed`` and ``in-batch-mixed``: the share of near ones."""
     mixup: float | None = None
-    """How much of the positive is mixed into the negatives at most; None for none, see `arbo.training.mixup`."""
+    """How much of the positive is mixed into the negatives at most; None for none, see `arbo.training.dual.mixup`."""
     mixup_gradient: bool = True
     """Whether what is mixed into them is differentiated too."""
     loss: LossName = "cross-entropy"
@@ -199,7 +199,7 @@ class ContrastiveConfig(LoopConfig):
     n_positives: int = 8
     """Synonyms that a name is drawn towards, at most: drawn at random where there are more. The paper takes all."""
     n_negatives: int = 100
-    """Names of others that it is pushed away from; see `arbo.training.contrastive` for how they are drawn."""
+    """Names of others that it is pushed away from; see `arbo.training.oslat.contrastive` for how they are drawn."""
 
     _CHOICES: ClassVar[Mapping[str, tuple[str, ...]]] = {**LoopConfig._CHOICES, "regulariser": ("none",)}
     _COUNTS = ("n_positives", "n_negatives", *LoopConfig._COUNTS)

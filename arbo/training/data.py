@@ -14,8 +14,8 @@ from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
 from arbo.retrieval import mention_inputs
-from arbo.training.negatives import Gold
-from arbo.training.positives import Snapshot
+from arbo.training.dual.negatives import Gold
+from arbo.training.dual.positives import Snapshot
 from clustering.arrays import Ids
 from clustering.vectors import Metric, Vectors
 

@@ -23,8 +23,8 @@ from arbo.encoders.late import sum_of_max
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Pooling, Tower
 from arbo.errors import UsageError
-from arbo.training.objective import Pairs, comparable
-from arbo.training.scores import Batch, Reader
+from arbo.training.dual.batches import Batch, Reader
+from arbo.training.dual.objective import Pairs, comparable
 from clustering.vectors import Metric
 
 

@@ -5,9 +5,8 @@ so far and what it embedded, and ``log.jsonl``, one line a step. A training that
 checkpoint with the same losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``. Of several
 processes that train together, each with a GPU of its own, the first one writes; one that is started apart is refused.
 
-What is read of a batch, and learnt of it, is said by `arbo.training.dual` for dual-encoders, by
-`arbo.training.reranking` for cross-encoders, and by `arbo.training.self_alignment`, `arbo.training.label_attention` and
-`arbo.training.linking_head` for OSLAT.
+What is read of a batch, and learnt of it, is said by `arbo.training.dual` for dual-encoders, by `arbo.training.cross`
+for cross-encoders, and by `arbo.training.oslat` for OSLAT.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ Papers call different things by one name; the last column has it: ArboEL, the pr
                     ``random``
 ==================  ==================================================================  =======================
 
-What adaptive mixup calls mixed up is no choice of negatives but what becomes of those chosen: `arbo.training.mixup`.
+What adaptive mixup calls mixed up is no choice of negatives but what becomes of those chosen, see
+`arbo.training.dual.mixup`.
 
 Nodes are numbered as in `Snapshot`; where there are fewer negatives than asked for, the other places are -1.
 """
@@ -31,7 +32,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from arbo.torch_search import best_scanner
-from arbo.training.positives import Snapshot, nearest_text
+from arbo.training.dual.positives import Snapshot, nearest_text
 from clustering.arrays import Bools, Ids, ranges
 from clustering.comparison import Embeddings, nearest
 

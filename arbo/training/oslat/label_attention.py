@@ -26,12 +26,12 @@ from arbo.progress import Announce, quiet
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
-from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, job_of
 from arbo.training.config import LabelAttentionTraining
-from arbo.training.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
 from arbo.training.data import corpora_of
 from arbo.training.loop import accelerator_of, target_of, training
-from arbo.training.names import Others
+from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts, job_of
+from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
+from arbo.training.oslat.synonyms import Others
 from clustering.vectors import Metric
 
 

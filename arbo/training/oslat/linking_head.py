@@ -1,8 +1,8 @@
 """Training of the linking head: is an entity in a text, going by what the text says of its names (OSLAT, section 3.3).
 
 The transformer stays as it is, as its attention would no longer find spans; so what it makes of texts and names is made
-once (`arbo.training.encoded_texts`). Other negatives are drawn in every epoch: names of all entities of the knowledge
-base but those in the text.
+once, see `arbo.training.oslat.encoded_texts`. Other negatives are drawn in every epoch: names of all entities of the
+knowledge base but those in the text.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from arbo.spans.finding import PairFinder
 from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
 from arbo.spans.splitting import Splitter, whole
-from arbo.training.annotated_texts import AnnotatedTexts, annotated_texts, job_of
 from arbo.training.config import HeadKind, LinkingHeadConfig
-from arbo.training.contrastive import NEGATIVES
 from arbo.training.data import corpora_of
-from arbo.training.encoded_texts import Asked, Encoded
 from arbo.training.loop import Trainer, accelerator_of, target_of, training
 from arbo.training.losses import focal_loss
+from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts, job_of
+from arbo.training.oslat.contrastive import NEGATIVES
+from arbo.training.oslat.encoded_texts import Asked, Encoded
 from clustering.arrays import Bools, Floats, Ids
 from eval import nil_curve
 

@@ -13,12 +13,12 @@ from arbo.progress import Announce, quiet
 from arbo.spans.model import LabelAttention
 from arbo.spans.pieces import pieces
 from arbo.spans.splitting import Splitter, passages
-from arbo.training.annotated_texts import annotated_texts, job_of
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 from arbo.training.data import corpora_of
-from arbo.training.label_attention import train_label_attention
-from arbo.training.linking_head import fit_head, with_tuned_threshold
 from arbo.training.loop import LOG, accelerator_of, target_of, training
+from arbo.training.oslat.annotated_texts import annotated_texts, job_of
+from arbo.training.oslat.label_attention import train_label_attention
+from arbo.training.oslat.linking_head import fit_head, with_tuned_threshold
 
 _FIRST = "attention"
 

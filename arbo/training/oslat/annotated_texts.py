@@ -13,8 +13,8 @@ from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.spans.model import LabelAttention
 from arbo.training.config import LoopConfig
-from arbo.training.contrastive import check_contrasts
-from arbo.training.names import Synonyms
+from arbo.training.oslat.contrastive import check_contrasts
+from arbo.training.oslat.synonyms import Synonyms
 from clustering.arrays import Ids
 
 

@@ -22,11 +22,11 @@ from arbo.encoders import DualEncoder, EncoderConfig
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.progress import Announce, quiet
-from arbo.training.annotated_texts import AnnotatedTexts
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
 from arbo.training.loop import accelerator_of, target_of, training
-from arbo.training.names import Synonyms
+from arbo.training.oslat.annotated_texts import AnnotatedTexts
+from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
+from arbo.training.oslat.synonyms import Synonyms
 from clustering.arrays import Bools, Ids
 from clustering.vectors import Metric
 

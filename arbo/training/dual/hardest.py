@@ -10,7 +10,7 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
     """Choose the positive, then the n most similar negatives that exist, of equals the first.
 
     Equation 8 of the adaptive-mixup paper. That a mention's gold entities are none of its negatives is seen to before
-    (`arbo.training.negatives.in_batch`): else they were the hardest.
+    (`arbo.training.dual.negatives.in_batch`): else they were the hardest.
 
     Args:
         scores: (mentions, 1 + negatives) similarities, the positive's first.

@@ -24,12 +24,12 @@ from arbo.progress import Announce, quiet
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
-from arbo.training.development import development_scores
+from arbo.training.dual.batches import Batch, Reader
+from arbo.training.dual.development import development_scores
+from arbo.training.dual.objective import Pairs, chosen, mention_losses
+from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.fgsm import adversarial_nodes, check_perturbable
 from arbo.training.loop import Trainer, accelerator_of, target_of, training
-from arbo.training.objective import Pairs, chosen, mention_losses
-from arbo.training.plan import Plan, asks_the_model
-from arbo.training.scores import Batch, Reader
 from clustering.arrays import Ids
 
 

@@ -2,7 +2,7 @@
 
 Of each anchor some synonyms are positives, and names of other entities are negatives: never a name of an entity that is
 right, nor one that is spelt as such a name. Negatives are drawn in two steps, an entity and then a name of it, and for
-all anchors of a batch together, see `arbo.training.names.Others`.
+all anchors of a batch together, see `arbo.training.oslat.synonyms.Others`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Pooling, Tower
 from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
+from arbo.training.dual.objective import comparable
 from arbo.training.loop import Examples, Trainable, Trainer
 from arbo.training.losses import multi_similarity, nt_xent
-from arbo.training.names import Others, Synonyms
-from arbo.training.objective import comparable
+from arbo.training.oslat.synonyms import Others, Synonyms
 from clustering.arrays import Ids
 from clustering.vectors import Metric
 

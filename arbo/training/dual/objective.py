@@ -10,9 +10,9 @@ from torch.nn.functional import normalize
 
 from arbo.encoders.late import sum_of_max
 from arbo.training.config import TrainingConfig
-from arbo.training.hardest import hardest
+from arbo.training.dual.hardest import hardest
+from arbo.training.dual.mixup import mixed_up, positive_share
 from arbo.training.losses import loss_of
-from arbo.training.mixup import mixed_up, positive_share
 from clustering.vectors import Metric
 
 

@@ -16,8 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 from arbo.progress import Announce, quiet
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
-from arbo.training.annotated_texts import AnnotatedTexts
-from arbo.training.names import Others
+from arbo.training.oslat.annotated_texts import AnnotatedTexts
+from arbo.training.oslat.synonyms import Others
 from clustering.arrays import Bools, Ids
 
 

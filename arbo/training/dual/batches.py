@@ -16,7 +16,7 @@ from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower, n_vectors, packs
 from arbo.training.data import TrainingSet
-from arbo.training.objective import Pairs, comparable
+from arbo.training.dual.objective import Pairs, comparable
 from clustering.arrays import Bools, Ids
 
 
