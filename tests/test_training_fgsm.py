@@ -18,10 +18,10 @@ from test_training_loop import encoder, gradients, trainer_of, without_dropout  
 
 from arbo.encoders.templates import TokenRow  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
-from arbo.training import fgsm  # noqa: E402
-from arbo.training.dual.objective import chosen, comparable  # noqa: E402
-from arbo.training.fgsm import adversarial_nodes, perturbed  # noqa: E402
-from arbo.training.losses import loss_of  # noqa: E402
+from arbo.training.dual import adversarial  # noqa: E402
+from arbo.training.dual.adversarial import adversarial_nodes, perturbed  # noqa: E402
+from arbo.training.dual.objective import chosen  # noqa: E402
+from arbo.training.losses import comparable, loss_of  # noqa: E402
 
 ROWS = [TokenRow([2, 7, 9, 8, 3], 1, 4), TokenRow([2, 12, 3], 1, 2)]
 ONE = torch.ones(2, 1, dtype=torch.bool)
@@ -172,7 +172,7 @@ def test_hard_negatives_alone_are_perturbed(bert: Tower, tmp_path: Path, monkeyp
     few = chosen(pairs, replace(it.config, negatives="in-batch-hard", n_negatives=2))
     read: list[Any] = []
     monkeypatch.setattr(
-        fgsm, "perturbed", lambda tower, rows, *rest: (read.extend(rows), perturbed(tower, rows, *rest))[1]
+        adversarial, "perturbed", lambda tower, rows, *rest: (read.extend(rows), perturbed(tower, rows, *rest))[1]
     )
     nodes = adversarial_nodes(it.reader, batch, few, 1e-4, 0)
     assert nodes.shape == few.node.shape

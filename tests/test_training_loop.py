@@ -42,6 +42,7 @@ from arbo.training.dual import trainer as dual  # noqa: E402
 from arbo.training.dual.batches import Batch, Reader  # noqa: E402
 from arbo.training.dual.development import development_scores  # noqa: E402
 from arbo.training.dual.plan import Plan  # noqa: E402
+from arbo.training.dual.snapshot import Snapshot  # noqa: E402
 from arbo.training.dual.trainer import DualTrainer, train  # noqa: E402
 from arbo.training.loop import TrainingError, accelerator_of  # noqa: E402
 from arbo.training.losses import LOSSES  # noqa: E402
@@ -257,7 +258,7 @@ def trainer_of(
     data = TrainingSet.of(arbo.Corpus.of(documents), kb)
     accelerator = accelerator_of(config)
     trainer = DualTrainer(start, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
-    trainer.plan = Plan.of(data, data.snapshot(trainer.encoder), config, 0)
+    trainer.plan = Plan.of(data, Snapshot.of(data, trainer.encoder), config, 0)
     trainer.model.train()
     return trainer, trainer.reader.batch(
         data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries, trainer.config, 0)
@@ -654,7 +655,7 @@ def test_what_a_look_embedded_is_not_embedded_again(
     kept = []
     monkeypatch.setattr(Tower, "embed", watched)
     monkeypatch.setattr(dual, "development_scores", lambda *_: {"recall@1": next(scores)})
-    for owner, name in ((TrainingSet, "snapshot"), (dual, "_with_thresholds")):
+    for owner, name in ((Snapshot, "of"), (dual, "_with_thresholds")):
         noted(owner, name)
     save = loop.save_checkpoint
 
@@ -666,7 +667,7 @@ def test_what_a_look_embedded_is_not_embedded_again(
     config = replace(QUICK, epochs=3, batch_size=10**6, negatives="knn")
     train(encoder(bert), documents[:4], kb, dev=dev[:5], out=tmp_path / "model", config=config)
     n_names = len({name.casefold() for name in kb.names().names})
-    assert [name for name, _ in events] == ["snapshot"] * 6 + ["_with_thresholds"]
+    assert [name for name, _ in events] == ["of"] * 6 + ["_with_thresholds"]
     numbers = [number for _, number in events]
     for whole in (0, 1, 3, 5):  # the first plan, and each look
         assert numbers[whole] > n_names / 2
@@ -793,9 +794,9 @@ def test_domains_keep_to_themselves(bert: Tower, tmp_path: Path, sample: Any) ->
     assert (data.entity[:n] == alone.entity).all()
     assert (data.entity[n : 2 * n] == np.where(alone.entity < 0, -1, alone.entity + len(kb))).all()
     assert (data.entity[2 * n :] == -1).all()  # what they are of is in another domain
-    scores = [development_scores(some, some.snapshot(encoder(bert))) for some in (alone, data)]
+    scores = [development_scores(some, Snapshot.of(some, encoder(bert))) for some in (alone, data)]
     in_one = TrainingSet.of(arbo.Corpus.of(documents), kb)
-    assert scores[0] == development_scores(in_one, in_one.snapshot(encoder(bert)))
+    assert scores[0] == development_scores(in_one, Snapshot.of(in_one, encoder(bert)))
     for k in (1, 64):
         assert scores[1][f"recall@{k}"] == pytest.approx(scores[0][f"recall@{k}"] * 2 / 3)
     config = replace(QUICK, positives="arborescence", negatives="knn", steps=2)

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from arbo.training.config import TrainingConfig  # noqa: E402
-from arbo.training.dual.hardest import hardest  # noqa: E402
 from arbo.training.dual.mixup import mixed_up, positive_share  # noqa: E402
-from arbo.training.dual.objective import Pairs, chosen, comparable, mention_losses  # noqa: E402
-from arbo.training.losses import LOSSES  # noqa: E402
+from arbo.training.dual.objective import Pairs, chosen, hardest, mention_losses  # noqa: E402
+from arbo.training.losses import LOSSES, comparable  # noqa: E402
 
 
 def drawn(seed, metric="dot", mentions=5, nodes=7, dim=4, tokens=1, padding=0.0):

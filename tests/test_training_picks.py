@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
 from arbo.training.data import TrainingSet
-from arbo.training.dual.negatives import Gold, in_batch, near, random
+from arbo.training.dual.negatives import in_batch, near, random
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.dual.positives import Snapshot, _random_other, nearest_text, pick_positives
+from arbo.training.dual.positives import _random_other, nearest_text, pick_positives
+from arbo.training.dual.snapshot import Snapshot
+from arbo.training.gold import Gold
 from clustering.vectors import Vectors
 
 seeds = st.integers(0, 2**32)
@@ -261,5 +263,5 @@ def test_what_does_not_ask_the_model_is_planned_without_it(
     asks = asks_the_model(config, owner)
     assert asks == (positives != "entity" or negatives in ("knn", "mixed"))
     assert asks == (plan(0) != plan(1))
-    assert asks or plan(0) == plan_of(data.unread(owner, "dot"))
+    assert asks or plan(0) == plan_of(Snapshot.unread(data, owner, "dot"))
     assert asks_the_model(config, np.array([0, 0, *owner[1:]]))  # which of two names is near

@@ -1,4 +1,4 @@
-"""Training data: the mentions of annotated documents, the entities that they are of, and what a model makes of both."""
+"""Training data: the mentions of annotated documents, and the entities that they are of."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from arbo.documents import Corpus
-from arbo.encoders import DualEncoder, MentionInput
+from arbo.encoders import MentionInput
 from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
-from arbo.progress import Announce, quiet
 from arbo.retrieval import mention_inputs
-from arbo.training.dual.negatives import Gold
-from arbo.training.dual.positives import Snapshot
+from arbo.training.gold import Gold
 from clustering.arrays import Ids
-from clustering.vectors import Metric, Vectors
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -71,20 +68,6 @@ class TrainingSet:
     def queries(self) -> Ids:
         """The mentions that are trained on."""
         return np.flatnonzero(self.entity >= 0)
-
-    def unread(self, owner: Ids, metric: Metric) -> Snapshot:
-        """Return a snapshot that nothing was embedded for; ``owner``: (entity texts,) the entity of each."""
-        entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(self.kb))
-        return Snapshot(entities, Vectors.of(np.zeros((len(self.inputs), 1))), self.entity, metric)
-
-    def snapshot(self, encoder: DualEncoder, announce: Announce = quiet) -> Snapshot:
-        """Embed everything with the encoder as it is now, in evaluation mode."""
-        return Snapshot(
-            encoder.encode_entities(self.kb, announce),
-            encoder.encode_mentions(self.inputs, announce),
-            self.entity,
-            encoder.metric,
-        )
 
 
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:

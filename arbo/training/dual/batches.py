@@ -16,7 +16,8 @@ from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower, n_vectors, packs
 from arbo.training.data import TrainingSet
-from arbo.training.dual.objective import Pairs, comparable
+from arbo.training.dual.objective import Pairs
+from arbo.training.losses import comparable
 from clustering.arrays import Bools, Ids
 
 

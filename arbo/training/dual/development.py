@@ -9,7 +9,7 @@ import numpy as np
 from arbo.domains import entity_parts, mention_parts, nearest_within
 from arbo.evaluation import RECALL_AT
 from arbo.training.data import TrainingSet
-from arbo.training.dual.positives import Snapshot
+from arbo.training.dual.snapshot import Snapshot
 from clustering import Graph, merge_tree
 from clustering.arrays import Ids
 from clustering.knn import silent

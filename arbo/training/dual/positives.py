@@ -16,36 +16,16 @@ spanning tree, rooted at the entity (ArboEL, sections 2.2 and 3.2):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from arbo.training.config import PositiveStrategy
+from arbo.training.dual.snapshot import Snapshot
 from clustering import Graph, partition
 from clustering.arrays import Floats, Ids, pairs_of
-from clustering.comparison import Embeddings, pair_dissimilarity
+from clustering.comparison import pair_dissimilarity
 from clustering.dense import nearest_others, spanning_tree
-from clustering.vectors import Metric
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Snapshot:
-    """What the model makes of the training data at one moment, in evaluation mode.
-
-    Nodes are numbered entity texts first, one or several an entity (its names), then mentions.
-    """
-
-    entities: Embeddings
-    """Pair ``i`` is entity text ``i``."""
-    mentions: Embeddings
-    gold: Ids
-    """(mentions,) the entity that a mention is of, -1 where the knowledge base has none."""
-    metric: Metric
-
-    @property
-    def n_texts(self) -> int:
-        """Entity texts; the first mention's node."""
-        return len(self.entities.row)
 
 
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:

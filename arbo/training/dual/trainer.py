@@ -24,11 +24,13 @@ from arbo.progress import Announce, quiet
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
+from arbo.training.dual.adversarial import adversarial_nodes
 from arbo.training.dual.batches import Batch, Reader
 from arbo.training.dual.development import development_scores
 from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
-from arbo.training.fgsm import adversarial_nodes, check_perturbable
+from arbo.training.dual.snapshot import Snapshot
+from arbo.training.fgsm import check_perturbable
 from arbo.training.loop import Trainer, accelerator_of, target_of, training
 from clustering.arrays import Ids
 
@@ -56,9 +58,9 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         if place != 0 and (self.config.refresh is None or place % self.config.refresh != 0):
             return
         if asks_the_model(self.config, self.reader.owner):
-            snapshot = self.data.snapshot(self.as_it_is(), self.announce)
+            snapshot = Snapshot.of(self.data, self.as_it_is(), self.announce)
         else:
-            snapshot = self.data.unread(self.reader.owner, self.encoder.metric)
+            snapshot = Snapshot.unread(self.data, self.reader.owner, self.encoder.metric)
         self.plan = Plan.of(self.data, snapshot, self.config, step)
 
     @property
@@ -160,7 +162,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         assert self.dev is not None
         if self.accelerator.is_main_process:
             embeddings(self.folder, self.state.step).mkdir(parents=True, exist_ok=True)
-        return development_scores(self.dev, self.dev.snapshot(self.as_it_is(), self.announce))
+        return development_scores(self.dev, Snapshot.of(self.dev, self.as_it_is(), self.announce))
 
 
 def train(

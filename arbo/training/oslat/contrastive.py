@@ -21,9 +21,8 @@ from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Pooling, Tower
 from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
-from arbo.training.dual.objective import comparable
 from arbo.training.loop import Examples, Trainable, Trainer
-from arbo.training.losses import multi_similarity, nt_xent
+from arbo.training.losses import comparable, multi_similarity, nt_xent
 from arbo.training.oslat.synonyms import Others, Synonyms
 from clustering.arrays import Ids
 from clustering.vectors import Metric
