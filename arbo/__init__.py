@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from arbo.training.cross import train_reranker
     from arbo.training.dual.trainer import train
+    from arbo.training.options import RunOptions
     from arbo.training.oslat.label_attention import train_label_attention
     from arbo.training.oslat.linking_head import train_linking_head
     from arbo.training.oslat.self_alignment import train_self_alignment
@@ -78,6 +79,7 @@ _HOME = {
     "NgramEncoder": "encoders",
     "RerankingConfig": "training.config",
     "Result": "result",
+    "RunOptions": "training.options",
     "SelfAlignmentConfig": "training.config",
     "TrainingConfig": "training.config",
     "UsageError": "errors",
@@ -123,6 +125,7 @@ __all__ = [
     "NgramEncoder",
     "RerankingConfig",
     "Result",
+    "RunOptions",
     "SelfAlignmentConfig",
     "TrainingConfig",
     "UsageError",

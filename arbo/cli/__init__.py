@@ -11,7 +11,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from arbo.cli import demo, finding, kb, linking, reranking, runs, scoring, training, withholding
+from arbo.cli import (
+    demo,
+    finding,
+    kb,
+    linking,
+    runs,
+    scoring,
+    train,
+    train_finder,
+    train_names,
+    train_reranker,
+    withholding,
+)
 
 app = typer.Typer(
     name="arbo",
@@ -53,8 +65,10 @@ for _verb in (
     runs.evaluate,
     runs.explain,
     scoring.score,
-    training.train,
-    reranking.train_reranker,
+    train.train,
+    train_names.train_names,
+    train_finder.train_finder,
+    train_reranker.train_reranker,
     withholding.nil_split,
 ):
     app.command()(_verb)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -166,20 +165,6 @@ RerankMentions = Annotated[
         show_default=False,
     ),
 ]
-ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; an earlier model there is replaced.")]
-Start = Annotated[
-    str,
-    typer.Option(
-        "--encoder",
-        metavar="MODEL",
-        help="Where to start: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
-    ),
-]
-Steps = Annotated[int | None, typer.Option("--steps", min=1, help="End after so many, if epochs do not.")]
-Tensorboard = Annotated[
-    Path | None,
-    typer.Option("--tensorboard", metavar="FOLDER", help="Keep the figures there for TensorBoard too."),
-]
 FindMentions = Annotated[
     str | None,
     typer.Option(
@@ -203,9 +188,3 @@ DryRun = Annotated[
 ]
 OnErrorOption = Annotated[OnError, typer.Option("--on-error", help="Stop at a malformed record, or skip and count it.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON alone.")]
-
-
-def with_default(settings: type, name: str, what: str = "") -> str:
-    """Tell what an option does, and what holds where neither it nor a preset is given: the default of some settings."""
-    default = next(field.default for field in fields(settings) if field.name == name)
-    return f"{what} [default: {default}, or the preset's]".strip()

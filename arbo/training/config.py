@@ -15,6 +15,8 @@ from arbo.settings import read_json, settings_of
 if TYPE_CHECKING:
     from clustering.vectors import Metric
 
+PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
+RerankingPresetName = Literal["arboel", "pel"]
 PositiveStrategy = Literal["entity", "arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"]
 NegativeStrategy = Literal["in-batch", "in-batch-hard", "in-batch-mixed", "random", "knn", "mixed"]
 LossName = Literal["arborescence", "cross-entropy", "proxy", "bce"]
@@ -107,7 +109,7 @@ class LoopConfig:
         return {name: value for name, value in self.as_dict().items() if name != "micro_batch"}
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
-        """Return the learning rate of a step, counted from 0, of so many.
+        """Learning rate at `step` (from 0) of `n_steps`.
 
         >>> [TrainingConfig(learning_rate=1.0, warmup=0.5).learning_rate_at(step, 4) for step in range(4)]
         [0.5, 1.0, 1.0, 0.5]

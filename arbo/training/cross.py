@@ -10,7 +10,6 @@ The candidates are found once and kept in ``OUT.training``, as `arbo.Candidates`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -19,7 +18,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from arbo.candidates import Candidates, gaps_filled, gold_rows, is_gold, with_gold
@@ -31,14 +29,15 @@ from arbo.encoders.tower import packs
 from arbo.errors import DataError, UsageError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.linker import Linker
-from arbo.progress import quiet
 from arbo.reranker import rerank
 from arbo.store import same_model
 from arbo.training.config import RerankingConfig
-from arbo.training.data import TrainingSet, corpora_of
+from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.fgsm import check_perturbable, in_worst_direction
-from arbo.training.loop import Trainer, accelerator_of, target_of, training
+from arbo.training.frame import Workplace, training
+from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
+from arbo.training.options import RunOptions
 from clustering.arrays import Bools, Floats, Ids
 
 
@@ -170,37 +169,23 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the texts of the training data."""
-        self.reader = PairReader.of(self.encoder, self.data)
+        self.reader = PairReader.of(self.model, self.data)
         return self.reader.encode
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
         """Take some of the mentions: what each is compared with is the same in every step."""
         return mentions[rows]
 
-    def add_gradients(self, step: int, batch: Ids, share: float) -> float:
-        """Add the gradients of a batch's loss, each mention counting for a share, and return the loss.
-
-        Micro-batch by micro-batch, as no mention's loss depends on another's.
-        """
-        total, world, begins = 0.0, self.accelerator.num_processes, range(0, len(batch), self.config.micro_batch)
-        for begin in begins:
-            pairs = self.reader.batch(batch[begin : begin + self.config.micro_batch])
-            with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
-                loss = share * self.loss_of(pairs, step, begin)
-                self.accelerator.backward(loss * world)
-            total += float(loss.detach())
-        return total
-
-    def loss_of(self, pairs: PairBatch, step: int, begin: int) -> Tensor:
-        """Sum the losses of mentions, those of perturbed copies added; ``begin`` is the place of the first."""
-        torch.manual_seed(self.dropout_seed(step, begin))
-        scores = self.model(pairs)
+    def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
+        """Sum the losses of mentions, those of perturbed copies added."""
+        pairs = self.reader.batch(batch[rows])
+        scores = self.prepared(pairs)
         exists = torch.from_numpy(pairs.exists).to(scores.device)
         loss = cross_entropy(scores, exists).sum()
         if self.config.regulariser == "none":
             return loss
         with self.accelerator.autocast():
-            copies = self.reader.perturbed(pairs, self.config.epsilon, self.dropout_seed(step, begin, 1))
+            copies = self.reader.perturbed(pairs, self.config.epsilon, self.dropout_seed(step, rows.start, 1))
         return loss + self.config.adversarial_weight * cross_entropy(copies, exists).sum()
 
     @property
@@ -213,12 +198,12 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         assert self.dev is not None
         documents, kb = self.dev.documents, self.dev.kb
         found = rerank(
-            self.encoder,
+            self.model,
             self.dev.candidates,
             documents,
             kb,
             expand_abbreviations=self.dev.expand_abbreviations,
-            announce=self.announce,
+            announce=self.options.announce,
         ).evaluate(documents, kb)
         return {"accuracy": found.accuracy, "accuracy_normalized": found.accuracy_normalized or 0.0}
 
@@ -232,40 +217,33 @@ def train_reranker(
     dev: Iterable[Any] | None = None,
     candidates: Mapping[str, Candidates] | None = None,
     config: RerankingConfig | None = None,
-    checkpoint_every: int = 500,
-    tensorboard: str | PathLike[str] | None = None,
-    on_log: Callable[[dict[str, Any]], None] = lambda figures: None,
+    options: RunOptions | None = None,
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
+    See `RunOptions` for the other arguments and errors.
+
     Args:
-        reranker: where it starts, see `CrossEncoder.of`; it is not changed. Of each mention it reads as many candidates
-            as its configuration says.
-        linker: the first stage: its encoder finds the candidates, in its knowledge base; it has no reranker, and shows
-            progress too.
-        documents: annotated ones, or whatever `Corpus.of` makes them of.
-        out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
-        dev: other annotated documents, to keep the best model: the one whose first candidate is right most often.
-            Without them the last model is kept.
+        reranker: where it starts, see `CrossEncoder.of`. Of each mention it reads as many candidates as its
+            configuration says.
+        linker: the first stage: its encoder finds the candidates, in its knowledge base; it has no reranker.
+        documents: annotated ones.
+        out: the model folder to write.
+        dev: documents to keep the best model by: the one whose first candidate is right most often.
         candidates: those of ``documents`` or of ``dev`` that the same encoder found before, such as a run's, see
             `Candidates.of_result`, by what errors shall call them; others are searched. Of more than the reranker reads
             the best are taken.
         config: how it is trained.
-        checkpoint_every: steps between two checkpoints.
-        tensorboard: a folder for the log in the format of TensorBoard too.
-        on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
+        options: how the training runs.
 
     Raises:
-        DataError: no mention has a gold id that the knowledge base holds; a checkpoint cannot be read; or candidates
-            are of other documents, of another knowledge base or of another first stage, or too few.
-        TrainingError: the loss is NaN or infinite.
-        UsageError: the linker has no knowledge base, or a reranker; one candidate alone; candidates of the same
-            documents twice; the folder cannot be written, or holds anything but a model that arbo saved;
-            ``OUT.training`` is of another training, or another process is at it; the device does not compute in that
-            precision; TensorBoard is not installed.
+        DataError: also for candidates of other documents, of another knowledge base or of another first stage, and
+            for too few.
+        UsageError: also for a linker without a knowledge base, or with a reranker, for one candidate alone, and for
+            candidates of the same documents twice.
 
     """
-    config, target = config or RerankingConfig(), target_of(out, checkpoint_every)
+    config = config or RerankingConfig()
     kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
     if kb is None:
         raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
@@ -278,40 +256,20 @@ def train_reranker(
         )
     if config.regulariser == "fgsm":
         check_perturbable(reranker.tower)
-    accelerator = accelerator_of(config)
-    linker = linker if accelerator.is_main_process else linker.configured(announce=quiet)
     corpora = corpora_of(documents, dev)
-    for corpus, purpose in zip(corpora.values(), ("train on", "choose the best model by"), strict=False):
-        TrainingSet.of(corpus, kb, expand_abbreviations=expand, purpose=purpose)
-    job: dict[str, Any] = {
-        "config": config.decisive,
-        "reranker": reranker.settings,
-        "candidates": {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search},
-        **{name: corpus.fingerprint for name, corpus in corpora.items()},
-        "knowledge_base": kb.fingerprint,
-        "expand_abbreviations": expand,
-    }
-    found = _given(candidates or {}, corpora, linker, k)
-    job["candidates"] |= {f"candidates of {name}": own.fingerprint for name, own in found.items()}
-    with training(target, job, accelerator) as folder:
-        kept = _kept(folder, linker, corpora, found, k, accelerator)
-        given = [Retrieved(corpus, kb, own, expand) for corpus, own in zip(corpora.values(), kept, strict=True)]
-        trainer = RerankingTrainer(
-            reranker,
-            RerankingSet.of(given[0]),
-            given[1] if dev is not None else None,
-            config,
-            folder,
-            accelerator,
-            linker.announce,
-            checkpoint_every,
-            tensorboard,
-            on_log,
-        )
+    training_sets(corpora, kb, expand_abbreviations=expand)  # which raises where there is nothing to learn
+    given = _given(candidates or {}, corpora, linker, k)
+    retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search}
+    retrieval |= {f"candidates of {name}": own.fingerprint for name, own in given.items()}
+    what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
+    with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
+        found = _retrieved(linker, corpora, given, k, workplace)
+        data = RerankingSet.of(found["documents"])
+        trainer = RerankingTrainer(reranker, data, found.get("dev"), config, workplace)
         trainer.run()
-        if accelerator.is_main_process:
-            trainer.kept.save_pretrained(target)
-    return CrossEncoder.from_pretrained(target)
+        if workplace.is_first:
+            trainer.kept.save_pretrained(workplace.target)
+    return CrossEncoder.from_pretrained(workplace.target)
 
 
 def _given(
@@ -350,24 +308,21 @@ def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: i
         )
 
 
-def _kept(
-    folder: Path,
-    linker: Linker,
-    corpora: Mapping[str, Corpus],
-    found: Mapping[str, Candidates],
-    k: int,
-    accelerator: Accelerator,
-) -> list[Candidates]:
-    """Find the candidates of documents, unless they were found before and kept in the folder of the training."""
+def _retrieved(
+    linker: Linker, corpora: Mapping[str, Corpus], given: Mapping[str, Candidates], k: int, workplace: Workplace
+) -> dict[str, Retrieved]:
+    """Find the candidates of documents, unless they are given, or kept in the training's folder from before."""
     assert linker.kb is not None
-    files = {name: folder / f"candidates-{name}.parquet" for name in corpora}
-    if accelerator.is_main_process:
+    files = {name: workplace.folder / f"candidates-{name}.parquet" for name in corpora}
+    if workplace.is_first:
         for name, file in files.items():
             if not file.is_file():
-                own = found[name] if name in found else Candidates.of(linker, corpora[name], k=k)
-                own.save(file)
-    accelerator.wait_for_everyone()
-    return [_checked(file, corpora[name], linker.kb) for name, file in files.items()]
+                (given[name] if name in given else Candidates.of(linker, corpora[name], k=k)).save(file)
+    workplace.accelerator.wait_for_everyone()
+    return {
+        name: Retrieved(corpus, linker.kb, _checked(files[name], corpus, linker.kb), linker.config.expand_abbreviations)
+        for name, corpus in corpora.items()
+    }
 
 
 def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:

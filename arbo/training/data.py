@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,8 +13,12 @@ from arbo.encoders import MentionInput
 from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
 from arbo.retrieval import mention_inputs
+from arbo.training.config import LoopConfig
 from arbo.training.gold import Gold
 from clustering.arrays import Ids
+
+PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
+"""What documents are for, by what they are called: errors name it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -73,3 +77,20 @@ class TrainingSet:
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
     """Take the documents that a training is given, by what they are called there."""
     return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
+
+
+def training_sets(
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, expand_abbreviations: bool
+) -> dict[str, TrainingSet]:
+    """Take the mentions of each of `corpora_of`."""
+    return {
+        name: TrainingSet.of(corpus, kb, expand_abbreviations=expand_abbreviations, purpose=PURPOSES[name])
+        for name, corpus in corpora.items()
+    }
+
+
+def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
+    """Return what identifies a training: configurations and models, by any names, documents and knowledge base."""
+    settings = {name: value.decisive if isinstance(value, LoopConfig) else value for name, value in what.items()}
+    fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
+    return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}

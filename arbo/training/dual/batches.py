@@ -43,6 +43,9 @@ class Batch:
     exists: Bools
     """(mentions, nodes) which nodes are compared with."""
 
+    def __len__(self) -> int:
+        return len(self.mention)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reader:

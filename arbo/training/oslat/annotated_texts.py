@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from arbo.documents import Corpus
 from arbo.errors import DataError
 from arbo.knowledge_base import KnowledgeBase
-from arbo.spans.model import LabelAttention
-from arbo.training.config import LoopConfig
+from arbo.training.data import PURPOSES
 from arbo.training.oslat.contrastive import check_contrasts
 from arbo.training.oslat.synonyms import Synonyms
 from clustering.arrays import Ids
@@ -106,17 +105,7 @@ def annotated_texts(
     """
     found = {}
     for name, corpus in corpora.items():
-        purpose = "choose the best model by" if name == "dev" else "train on"
-        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=purpose)
+        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])
         if contrastable:
-            check_contrasts(data, purpose)
+            check_contrasts(data, PURPOSES[name])
     return found
-
-
-def job_of(
-    model: LabelAttention, corpora: Mapping[str, Corpus], kb: KnowledgeBase, **configs: LoopConfig
-) -> dict[str, Any]:
-    """Say what identifies a training."""
-    settings = {name: config.decisive for name, config in configs.items()}
-    fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
-    return {**settings, "model": model.settings, **fingerprints, "knowledge_base": kb.fingerprint}

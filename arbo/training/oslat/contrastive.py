@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -51,13 +50,17 @@ class Contrasts(Examples, Protocol):
         """List, for each query, how the entities are spelt that are not wrong."""
 
 
-class Contrast(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Contrast:
     """Queries of a batch, and the names that are compared."""
 
     query: Ids
     """(queries,)"""
     name: Ids
     """(queries, 1 + positives + negatives) the anchor, its positives, its negatives; -1 for none."""
+
+    def __len__(self) -> int:
+        return len(self.query)
 
     def part(self, rows: slice | Ids) -> Contrast:
         """Take some of the queries."""
@@ -124,18 +127,7 @@ class ContrastiveTrainer(Trainer[Model, Contrast]):
         """Draw what the queries of a batch are compared with, and take some of them."""
         return contrast(self.data, self.others, mentions, self.config, step).part(rows)
 
-    def add_gradients(self, step: int, batch: Contrast, share: float) -> float:
-        """Add the gradients of a batch's loss, each query counting for a share, and return the loss.
-
-        Micro-batch by micro-batch, as no query's loss depends on another's; each reads the negatives anew.
-        """
-        total, world = 0.0, self.accelerator.num_processes
-        begins = range(0, len(batch.query), self.config.micro_batch)
-        for begin in begins:
-            part = batch.part(slice(begin, begin + self.config.micro_batch))
-            torch.manual_seed(self.dropout_seed(step, begin))
-            with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
-                loss = share * contrastive_losses(self.model(part), part, self.config, self.metric).sum()
-                self.accelerator.backward(loss * world)
-            total += float(loss.detach())
-        return total
+    def loss_of(self, step: int, batch: Contrast, rows: slice) -> Tensor:
+        """Contrast some of the queries; each part of a batch reads the negatives anew."""
+        part = batch.part(rows)
+        return contrastive_losses(self.prepared(part), part, self.config, self.metric).sum()

@@ -6,7 +6,7 @@ Both are made once. What a text says of a name follows from them by two small pr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from arbo.training.oslat.synonyms import Others
 from clustering.arrays import Bools, Ids
 
 
-class Asked(NamedTuple):
+@dataclass(frozen=True, eq=False, slots=True)
+class Asked:
     """Texts, and the names that each is asked for."""
 
     text: Ids
@@ -32,6 +33,9 @@ class Asked(NamedTuple):
     """(texts, names) the entity of each name, -1 for none."""
     is_there: Bools
     """(texts, names) whether the name is of an entity in the text."""
+
+    def __len__(self) -> int:
+        return len(self.text)
 
     def part(self, rows: slice | Ids) -> Asked:
         """Take some of the texts."""

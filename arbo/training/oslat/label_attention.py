@@ -22,14 +22,14 @@ from torch import Tensor
 from arbo.encoders.label_attention_config import LabelAttentionConfig
 from arbo.encoders.texts import Texts
 from arbo.knowledge_base import KnowledgeBase
-from arbo.progress import Announce, quiet
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
 from arbo.training.config import LabelAttentionTraining
-from arbo.training.data import corpora_of
-from arbo.training.loop import accelerator_of, target_of, training
-from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts, job_of
+from arbo.training.data import corpora_of, job_of
+from arbo.training.frame import training
+from arbo.training.options import RunOptions
+from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
 from arbo.training.oslat.synonyms import Others
 from clustering.vectors import Metric
@@ -84,7 +84,7 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect texts and names."""
-        return AttentiveReader.of(self.encoder, self.data).read
+        return AttentiveReader.of(self.model, self.data).read
 
     @property
     def metric(self) -> Metric:
@@ -99,7 +99,7 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
     def development_scores(self) -> dict[str, float]:
         """Contrast the names of the entities in the development texts, the same way each time."""
         assert self.dev is not None
-        loss = development_loss(self.encoder, self.dev, self.config)
+        loss = development_loss(self.model, self.dev, self.config)
         return {"dev_loss": loss, "likelihood": math.exp(-loss)}
 
 
@@ -133,55 +133,31 @@ def train_label_attention(
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
     config: LabelAttentionTraining | None = None,
-    checkpoint_every: int = 500,
-    tensorboard: str | PathLike[str] | None = None,
-    announce: Announce = quiet,
-    on_log: Callable[[dict[str, Any]], None] = lambda figures: None,
+    options: RunOptions | None = None,
 ) -> LabelAttention:
     """Train a transformer to attend to what entities are called in texts, and write it to a folder, without a head.
 
+    See `RunOptions` for the other arguments and errors.
+
     Args:
-        model: where it starts, see `LabelAttention.of`; it is not changed.
-        documents: annotated ones, or whatever `Corpus.of` makes them of; each is a text, and the spans of its mentions
-            are not looked at.
+        model: where it starts, see `LabelAttention.of`.
+        documents: annotated ones; each is a text, and the spans of its mentions are not looked at.
         kb: the knowledge base. Pairs of a text and an entity in it that has one name alone are left out.
-        out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
-        dev: other annotated documents, to keep the best model: the one by which synonyms are likeliest, see
-            `development_loss`. Without them the last model is kept.
+        out: the model folder to write.
+        dev: documents to keep the best model by: the one by which synonyms are likeliest, see `development_loss`.
         config: how it is trained.
-        checkpoint_every: steps between two checkpoints.
-        tensorboard: a folder for the log in the format of TensorBoard too.
-        announce: shows progress.
-        on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
+        options: how the training runs.
 
     Raises:
-        DataError: no document has an entity that the knowledge base holds, or none with synonyms, or none beside
-            another; or a checkpoint cannot be read.
-        TrainingError: the loss is NaN or infinite.
-        UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is of
-            another training, or another process is at it; the device does not compute in that precision; TensorBoard is
-            not installed.
+        DataError: also where no entity in the documents has synonyms, or there is none beside another.
 
     """
-    config, target = config or LabelAttentionTraining(), target_of(out, checkpoint_every)
-    corpora = corpora_of(documents, dev)
+    config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)
     data = annotated_texts(corpora, kb, contrastable=True)
-    accelerator = accelerator_of(config)
-    announce = announce if accelerator.is_main_process else quiet
-    with training(target, job_of(model, corpora, kb, config=config), accelerator) as folder:
-        trainer = LabelAttentionTrainer(
-            model.with_head(None).with_threshold(LabelAttentionConfig().entity_threshold),
-            data["documents"],
-            data.get("dev"),
-            config,
-            folder,
-            accelerator,
-            announce,
-            checkpoint_every,
-            tensorboard,
-            on_log,
-        )
+    with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:
+        start = model.with_head(None).with_threshold(LabelAttentionConfig().entity_threshold)
+        trainer = LabelAttentionTrainer(start, data["documents"], data.get("dev"), config, workplace)
         trainer.run()
-        if accelerator.is_main_process:
-            trainer.kept.save_pretrained(target)
-    return LabelAttention.from_pretrained(target)
+        if workplace.is_first:
+            trainer.kept.save_pretrained(workplace.target)
+    return LabelAttention.from_pretrained(workplace.target)

@@ -8,7 +8,6 @@ knowledge base but those in the text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import Tensor
 
 from arbo.documents import Corpus
@@ -30,10 +28,12 @@ from arbo.spans.label_attention import name_scores
 from arbo.spans.model import LabelAttention
 from arbo.spans.splitting import Splitter, whole
 from arbo.training.config import HeadKind, LinkingHeadConfig
-from arbo.training.data import corpora_of
-from arbo.training.loop import Trainer, accelerator_of, target_of, training
+from arbo.training.data import corpora_of, job_of
+from arbo.training.frame import Workplace, training
+from arbo.training.loop import Trainer
 from arbo.training.losses import focal_loss
-from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts, job_of
+from arbo.training.options import RunOptions
+from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import NEGATIVES
 from arbo.training.oslat.encoded_texts import Asked, Encoded
 from clustering.arrays import Bools, Floats, Ids
@@ -108,7 +108,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect what makes scores; (texts, names)."""
-        linear = self.encoder.linear
+        linear = self.model.linear
 
         def read(asked: Asked) -> Tensor:
             return _scores(linear, self.data, asked.text, asked.name)
@@ -120,29 +120,22 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
         rng = np.random.default_rng([self.config.seed, NEGATIVES, step])
         return self.data.asked(mentions, self.config.n_negatives, rng).part(rows)
 
-    def add_gradients(self, step: int, batch: Asked, share: float) -> float:
-        """Add the gradients of a batch's loss, each text counting for a share, and return the loss.
+    def loss_of(self, step: int, batch: Asked, rows: slice) -> Tensor:
+        """Sum the losses of some texts.
 
         A text's loss is the mean over the entities that it is asked for, each judged by the best of its names, those in
         the text by all, others by those that are drawn. Of a head that judges what texts say alone it is the mean over
         the names.
         """
-        total, world = 0.0, self.accelerator.num_processes
-        begins = range(0, len(batch.text), self.config.micro_batch)
-        for begin in begins:
-            part = batch.part(slice(begin, begin + self.config.micro_batch))
-            with nullcontext() if begin == begins[-1] else self.accelerator.no_sync(self.model):
-                logits = self.model(part)
-                owners, is_there = (torch.from_numpy(a).to(logits.device) for a in (part.owner, part.is_there))
-                weight = (owners >= 0).float()
-                if self.config.kind == "comparison":
-                    logits, share_of = best_names(_SCALE * (logits - _EVEN), owners)
-                    weight = weight * share_of
-                losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * weight
-                loss = share * (losses.sum(dim=1) / weight.sum(dim=1)).sum()
-                self.accelerator.backward(loss * world)
-            total += float(loss.detach())
-        return total
+        part = batch.part(rows)
+        logits = self.prepared(part)
+        owners, is_there = (torch.from_numpy(array).to(logits.device) for array in (part.owner, part.is_there))
+        weight = (owners >= 0).float()
+        if self.config.kind == "comparison":
+            logits, share = best_names(_SCALE * (logits - _EVEN), owners)
+            weight = weight * share
+        losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * weight
+        return (losses.sum(dim=1) / weight.sum(dim=1)).sum()
 
     @property
     def best(self) -> str:
@@ -152,7 +145,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     def development_scores(self) -> dict[str, float]:
         """Decide about the development texts, by the threshold that is best for them."""
         assert self.dev is not None
-        return {"f1": decisions(self.encoder.linear, self.dev, self.config).f1}
+        return {"f1": decisions(self.model.linear, self.dev, self.config).f1}
 
 
 def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
@@ -184,55 +177,34 @@ def train_linking_head(
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
     config: LinkingHeadConfig | None = None,
-    checkpoint_every: int = 500,
-    tensorboard: str | PathLike[str] | None = None,
-    announce: Announce = quiet,
-    on_log: Callable[[dict[str, Any]], None] = lambda figures: None,
+    options: RunOptions | None = None,
 ) -> LabelAttention:
     """Train the linking head of a label-attention model, nothing else of it, and write both to a folder.
 
-    Args:
-        model: whose attention is trained; it is not changed. A head that it has is not begun with.
-        documents: annotated ones, or whatever `Corpus.of` makes them of; those without an entity are left out, as it
-            may only be that nobody annotated them.
-        kb: the knowledge base, from all of which negatives are drawn.
-        out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
-        dev: other annotated documents, to keep the best head: the one of the highest F1 of saying that an entity is in
-            a text, of those in it and others that are drawn; and to choose the score from which on to say so, see
-            `with_tuned_threshold`. Without them the last head is kept, and the score is where training has even odds.
-        config: how it is trained.
-        checkpoint_every: steps between two checkpoints.
-        tensorboard: a folder for the log in the format of TensorBoard too.
-        announce: shows progress.
-        on_log: is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too.
+    See `RunOptions` for the other arguments and errors.
 
-    Raises:
-        DataError: no document has an entity that the knowledge base holds, or a checkpoint cannot be read.
-        TrainingError: the loss is NaN or infinite.
-        UsageError: as of `train_label_attention`.
+    Args:
+        model: whose attention is trained. A head that it has is not begun with.
+        documents: annotated ones; those without an entity are left out, as it may only be that nobody annotated them.
+        kb: the knowledge base, from all of which negatives are drawn.
+        out: the model folder to write.
+        dev: documents to keep the best head by: the one of the highest F1 of saying that an entity is in a text, of
+            those in it and others that are drawn; and to choose the score from which on to say so, see
+            `with_tuned_threshold`. Without them the score is where training has even odds.
+        config: how it is trained.
+        options: how the training runs.
 
     """
-    config, target = config or LinkingHeadConfig(), target_of(out, checkpoint_every)
-    corpora = corpora_of(documents, dev)
+    config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
     data = annotated_texts(corpora, kb)
-    accelerator = accelerator_of(config)
-    with training(target, job_of(model, corpora, kb, config=config), accelerator) as folder:
-        trained = fit_head(
-            model,
-            data,
-            folder,
-            config=config,
-            accelerator=accelerator,
-            announce=announce,
-            checkpoint_every=checkpoint_every,
-            tensorboard=tensorboard,
-            on_log=on_log,
-        )
-        if accelerator.is_main_process:
-            if "dev" in corpora:
+    with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:
+        trained = fit_head(model, data, config, workplace)
+        if workplace.is_first:
+            if dev is not None:
+                announce = workplace.options.announce
                 trained = with_tuned_threshold(trained, corpora["dev"], kb, split=whole, announce=announce)
-            trained.save_pretrained(target)
-    return LabelAttention.from_pretrained(target)
+            trained.save_pretrained(workplace.target)
+    return LabelAttention.from_pretrained(workplace.target)
 
 
 def with_tuned_threshold(
@@ -244,33 +216,13 @@ def with_tuned_threshold(
 
 
 def fit_head(
-    model: LabelAttention,
-    data: Mapping[str, AnnotatedTexts],
-    folder: Path,
-    *,
-    config: LinkingHeadConfig,
-    accelerator: Accelerator,
-    announce: Announce,
-    checkpoint_every: int,
-    tensorboard: str | PathLike[str] | None,
-    on_log: Callable[[dict[str, Any]], None],
+    model: LabelAttention, data: Mapping[str, AnnotatedTexts], config: LinkingHeadConfig, workplace: Workplace
 ) -> LabelAttention:
     """Train a linking head in the folder of a training, and return the model with it and without a chosen threshold."""
-    announce = announce if accelerator.is_main_process else quiet
-    encoded = {name: Encoded.of(model, texts, announce) for name, texts in data.items()}
+    encoded = {name: Encoded.of(model, texts, workplace.options.announce) for name, texts in data.items()}
     device = model.tower.model.device
-    trainer = LinkingHeadTrainer(
-        LinkingHead.of(model.transformer.dim, config.kind, device),
-        encoded["documents"],
-        encoded.get("dev"),
-        config,
-        folder,
-        accelerator,
-        announce,
-        checkpoint_every,
-        tensorboard,
-        on_log,
-    )
+    head = LinkingHead.of(model.transformer.dim, config.kind, device)
+    trainer = LinkingHeadTrainer(head, encoded["documents"], encoded.get("dev"), config, workplace)
     trainer.run()
     even = 0.0 if config.kind == "linear" else _EVEN
     return model.with_head(trainer.kept.copy().linear.to(device)).with_threshold(even)

@@ -17,13 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.documents import Corpus
 from arbo.encoders import DualEncoder, EncoderConfig
 from arbo.errors import UsageError
 from arbo.knowledge_base import KnowledgeBase
-from arbo.progress import Announce, quiet
 from arbo.training.config import SelfAlignmentConfig
-from arbo.training.loop import accelerator_of, target_of, training
+from arbo.training.data import corpora_of, job_of
+from arbo.training.frame import training
+from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
 from arbo.training.oslat.synonyms import Synonyms
@@ -122,7 +122,7 @@ class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
 
     def reading(self) -> Callable[..., Tensor]:
         """Collect the names."""
-        encoder, head = self.encoder.encoder, self.encoder.head
+        encoder, head = self.model.encoder, self.model.head
         tower, texts = encoder.entity_tower, encoder.entity_texts(self.kb)
 
         def read(batch: Contrast) -> Tensor:
@@ -153,66 +153,46 @@ def train_self_alignment(
     out: str | PathLike[str],
     documents: Iterable[Any] | None = None,
     config: SelfAlignmentConfig | None = None,
-    checkpoint_every: int = 500,
-    tensorboard: str | PathLike[str] | None = None,
-    announce: Announce = quiet,
-    on_log: Callable[[dict[str, Any]], None] = lambda figures: None,
+    options: RunOptions | None = None,
 ) -> DualEncoder:
     """Train an encoder to bring the names of an entity near each other, and write it to a folder.
 
+    See `RunOptions` for the other arguments and errors.
+
     Args:
-        encoder: where it starts; it is not changed. It makes one vector a name, with one tower for mentions and
-            entities.
+        encoder: where it starts. It makes one vector a name, with one tower for mentions and entities.
         kb: the knowledge base.
-        out: the model folder to write. A training that was interrupted goes on where ``OUT.training`` has it.
-        documents: annotated ones, or whatever `Corpus.of` makes them of: then the entities in them are trained on
-            alone, those that are seen. None for all.
+        out: the model folder to write.
+        documents: annotated ones, to train on the names of the entities in them alone; None for all.
         config: how it is trained.
-        checkpoint_every: steps between two checkpoints.
-        tensorboard: a folder for the log in the format of TensorBoard too.
-        announce: shows progress.
-        on_log: is given each line of the log: the figures of a step.
+        options: how the training runs.
 
     Raises:
-        DataError: no entity has two names, or none another beside it to push its names away from; none of the documents
-            is in the knowledge base; or a checkpoint cannot be read.
-        TrainingError: the loss is NaN or infinite.
-        UsageError: the encoder has two towers, or reads entities as a whole or without pooling; the folder cannot be
-            written, or holds anything but a model that arbo saved; ``OUT.training`` is of another training, or another
-            process is at it; the device does not compute in that precision; TensorBoard is not installed.
+        DataError: also where no entity has two names, or there is none beside it to push its names away from.
+        UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
 
     """
-    config, target = config or SelfAlignmentConfig(), target_of(out, checkpoint_every)
+    config = config or SelfAlignmentConfig()
     if not encoder.shared:
         raise UsageError("names are aligned in one tower, and this encoder has another for mentions: begin with one")
     if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
         raise UsageError(
             "names are aligned where each has a vector: choose entity_view 'names' and a pooling other than 'tokens'"
         )
-    corpus = None if documents is None else Corpus.of(documents)
-    synonyms = Synonyms.of(kb)
-    seen = np.arange(len(kb)) if corpus is None else AnnotatedTexts.of(corpus, kb).entities
-    data = NamesAlone(synonyms, seen)
+    corpora = {} if documents is None else corpora_of(documents, None)
+    seen = AnnotatedTexts.of(corpora["documents"], kb).entities if corpora else np.arange(len(kb))
+    data = NamesAlone(Synonyms.of(kb), seen)
     check_contrasts(data, "align")
     start = encoder.copy()
     start = replace(start, config=replace(start.config, entity_threshold=None, mention_threshold=None))
-    accelerator = accelerator_of(config)
-    announce = announce if accelerator.is_main_process else quiet
-    job = {
-        "config": config.decisive,
-        "encoder": encoder.settings,
-        "documents": None if corpus is None else corpus.fingerprint,
-        "knowledge_base": kb.fingerprint,
-    }
-    with training(target, job, accelerator) as folder:
+    job = job_of(corpora, kb, config=config, encoder=encoder.settings, documents=None)
+    with training(out, job, config, options) as workplace:
         aligning = Aligning.of(start, config.projection, config.seed)
-        trainer = SelfAlignmentTrainer(
-            aligning, data, None, config, folder, accelerator, announce, checkpoint_every, tensorboard, on_log, kb
-        )
+        trainer = SelfAlignmentTrainer(aligning, data, None, config, workplace, kb)
         trainer.run()
-        if accelerator.is_main_process:
-            trainer.encoder.encoder.save_pretrained(target)
-    return DualEncoder.from_pretrained(target)
+        if workplace.is_first:
+            trainer.kept.encoder.save_pretrained(workplace.target)
+    return DualEncoder.from_pretrained(workplace.target)
 
 
 def _head(own: int, width: int, dim: int) -> torch.nn.Sequential:

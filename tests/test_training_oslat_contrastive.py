@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,75 +10,40 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from training_builders import (
+    DOCUMENTS,
+    KB,
+    QUICK_ATTENTION,
+    READS,
+    document,
+    gradients,
+    of_two_processes,
+    torch,
+    without_dropout,
+    workplace,
+)
 
 import arbo
 from arbo.encoders.label_attention_config import LabelAttentionConfig
+from arbo.encoders.tower import Tower
 from arbo.errors import DataError, UsageError
-from arbo.training.config import LabelAttentionTraining, SelfAlignmentConfig
+from arbo.spans.model import LabelAttention
+from arbo.training.config import SelfAlignmentConfig
+from arbo.training.losses import focal_loss, multi_similarity, nt_xent
+from arbo.training.oslat.annotated_texts import AnnotatedTexts
+from arbo.training.oslat.contrastive import Contrast, contrastive_losses
+from arbo.training.oslat.label_attention import LabelAttentionTrainer, train_label_attention
+from arbo.training.oslat.self_alignment import Aligning, NamesAlone, SelfAlignmentTrainer, train_self_alignment
 from arbo.training.oslat.synonyms import Others, Synonyms
-
-torch = pytest.importorskip("torch")
-
-from test_training_loop import gradients, of_two_processes, without_dropout  # noqa: E402
-
-from arbo.encoders.tower import Tower  # noqa: E402
-from arbo.progress import quiet  # noqa: E402
-from arbo.spans.model import LabelAttention  # noqa: E402
-from arbo.training.loop import accelerator_of  # noqa: E402
-from arbo.training.losses import focal_loss, multi_similarity, nt_xent  # noqa: E402
-from arbo.training.oslat.annotated_texts import AnnotatedTexts  # noqa: E402
-from arbo.training.oslat.contrastive import Contrast, contrastive_losses  # noqa: E402
-from arbo.training.oslat.label_attention import LabelAttentionTrainer, train_label_attention  # noqa: E402
-from arbo.training.oslat.self_alignment import Aligning, NamesAlone, SelfAlignmentTrainer, train_self_alignment  # noqa: E402
-
-READS = LabelAttentionConfig(max_length=64, max_name_length=16)
-QUICK = LabelAttentionTraining(epochs=1, batch_size=4, n_negatives=5, n_positives=2, learning_rate=1e-3)
-
-KB = arbo.KnowledgeBase(
-    [
-        arbo.Entity("E0", "fever", aliases=("marsh", "Marsh")),
-        arbo.Entity("E1", "kidney", aliases=("left kidney", "fever")),
-        arbo.Entity("E2", "cancer", aliases=("syndrome", "cancer of the")),
-        arbo.Entity("E3", "mention"),
-        arbo.Entity("E4", "patients", aliases=("in patients", "the patients", "of patients", "and patients")),
-        arbo.Entity("E5", "left", aliases=("of the left",)),
-    ]
-)
-
-
-def document(name: str, text: str, gold: Iterable[str], place: int = 0) -> arbo.Document:
-    """Make a document whose mentions all stand on its first word, or on another one."""
-    words = text.split()
-    begin = len(" ".join(words[:place])) + (place > 0)
-    span = (begin, begin + len(words[place]))
-    mentions = (arbo.Mention(f"{name}-{e}", name, (span,), words[place], gold=(e,)) for e in gold)
-    return arbo.Document(name, text, tuple(mentions))
-
-
-DOCUMENTS = arbo.Corpus(
-    [
-        document("d0", "the fever of left kidney", ["E0", "E1"]),
-        document("d1", "cancer in patients", ["E2", "E4", "nowhere"]),
-        document("d2", "marsh and syndrome", ["E0", "E2"]),
-        document("d3", "mention of the left", ["E3", "E5"]),
-        document("d4", "the of", []),
-        document("d5", "in patients", ["E4"]),
-    ]
-)
-
 
 LONELY = document("d", "the marsh fever", ["E0"])
 
 
 def trainer_of(model: LabelAttention, corpus: arbo.Corpus, folder: Path, **changes: Any) -> LabelAttentionTrainer:
-    config, data = replace(QUICK, **changes), AnnotatedTexts.of(corpus, KB)
-    accelerator = accelerator_of(config)
-    it = LabelAttentionTrainer(model, data, None, config, folder, accelerator, quiet, 1, None, lambda figures: None)
-    it.model.train()
+    config, data = replace(QUICK_ATTENTION, **changes), AnnotatedTexts.of(corpus, KB)
+    it = LabelAttentionTrainer(model, data, None, config, workplace(folder, config))
+    it.prepared.train()
     return it
-
-
-# Losses
 
 
 @pytest.mark.parametrize("n_positives", [0, 1, 3])
@@ -138,9 +102,6 @@ def test_the_focal_loss(alpha: float, gamma: float) -> None:
             expected = -(alpha if yes else 1 - alpha) * (1 - p) ** gamma * np.log(p)
         found = focal_loss(torch.tensor(logits).float(), torch.full((6,), yes), alpha, gamma)
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-7)
-
-
-# What is contrasted
 
 
 KBS = st.lists(st.lists(st.sampled_from("aAbcdef"), min_size=1, max_size=4), min_size=1, max_size=6)
@@ -226,9 +187,6 @@ def test_seen_entities_alone_are_aligned(bert: Tower, tmp_path: Path) -> None:
         assert len(set(data.synonyms.owner[own])) == 1
 
 
-# A step
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"normalized": False, "micro_batch": 2, "temperature": 5.0}])
 @pytest.mark.parametrize("reads", [READS, replace(READS, pooling="cls", scaled=True, max_length=6)])
@@ -241,7 +199,7 @@ def test_a_step_is_what_its_definition_says(
     batch = it.batch(0, queries, np.arange(len(queries)))
     loss = it.add_gradients(0, batch, 1 / len(queries))
     own = gradients(it)  # type: ignore[arg-type]
-    exact = it.encoder.copy()
+    exact = it.model.copy()
     exact.module.double()
 
     def hidden(ids: list[int]) -> Any:
@@ -289,11 +247,9 @@ def test_self_alignment_contrasts_what_the_head_makes(bert: Tower, tmp_path: Pat
     config = SelfAlignmentConfig(batch_size=4, n_negatives=4, n_positives=2, micro_batch=3, projection=8)
     encoder = arbo.DualEncoder(tower := without_dropout(bert), tower, arbo.EncoderConfig(pooling="cls"))
     data = NamesAlone(Synonyms.of(KB), np.arange(len(KB)))
-    aligning, accelerator = Aligning.of(encoder, 8, 0), accelerator_of(config)
-    it = SelfAlignmentTrainer(
-        aligning, data, None, config, tmp_path, accelerator, quiet, 1, None, lambda figures: None, KB
-    )
-    it.model.train()
+    aligning = Aligning.of(encoder, 8, 0)
+    it = SelfAlignmentTrainer(aligning, data, None, config, workplace(tmp_path, config), KB)
+    it.prepared.train()
     batch = it.batch(0, data.queries[:6], np.arange(6))
     loss = it.add_gradients(0, batch, 1 / 6)
     vectors = torch.from_numpy(encoder.encode_entities(KB).matrix)[encoder.encode_entities(KB).row]  # type: ignore[arg-type]
@@ -306,4 +262,4 @@ def test_self_alignment_contrasts_what_the_head_makes(bert: Tower, tmp_path: Pat
         own = torch.exp(made[right] @ made[row[0]] / 0.07)
         whole += float(-torch.log(own / (own + rest)).mean()) / 6
     assert loss == pytest.approx(whole, rel=1e-4)
-    assert all(weight.grad is not None and weight.grad.any() for weight in it.encoder.head.parameters())
+    assert all(weight.grad is not None and weight.grad.any() for weight in it.model.head.parameters())

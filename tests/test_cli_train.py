@@ -1,12 +1,18 @@
 """The verb `arbo train`."""
 
+from __future__ import annotations
+
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Run
 
 import arbo
+from arbo.readers.jsonl import write_jsonl
+from arbo.training.config import PresetName
+from arbo.training.presets import PRESETS
 
 pytest.importorskip("torch")
 
@@ -86,3 +92,36 @@ def test_ids_that_mostly_do_not_match_are_told(folder: Path, bert_folder: Path, 
     done = run(*command, "--steps", 1, "--positives", "entity", "--negatives", "random")
     assert "do the ids match?" in done.err
     assert done.code in (0, 3)  # none at all is an error
+
+
+@pytest.mark.parametrize("name", ["amh-dual", "amh-som"])
+def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path, name: PresetName) -> None:
+    documents, kb = arbo.load_sample()
+    write_jsonl(documents[:2], tmp_path / "docs.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    (tmp_path / "own.json").write_text('{"batch_size": 4, "epochs": 3, "n_negatives": 2}', "utf-8")
+    (tmp_path / "reads.json").write_text('{"max_length": 48}', "utf-8")
+    given = [tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
+    given += ["--encoder", bert_folder, "--preset", name, "--config", tmp_path / "own.json", "--steps", 1]
+    made = run("train", *given, "--encoder-config", tmp_path / "reads.json", "--out", tmp_path / "model", "--json")
+    assert made.code == 0, made.err
+    preset = PRESETS[name]
+    expected = replace(preset.training, batch_size=4, epochs=3, n_negatives=2, steps=1)
+    assert made.json["training"] == json.loads(json.dumps(expected.as_dict()))
+    trained = arbo.DualEncoder.from_pretrained(tmp_path / "model")
+    assert trained.config == replace(preset.encoder, max_length=48)
+    assert not trained.shared
+    (tmp_path / "own.json").write_text('{"batch": 4}', "utf-8")
+    assert "unknown: 'batch'" in run("train", *given, "--out", tmp_path / "other").told
+
+
+@pytest.mark.parametrize(("preset", "verb"), [("self-alignment", "train-names"), ("oslat", "train-finder")])
+def test_presets_that_have_become_verbs(run: Run, preset: str, verb: str) -> None:
+    refused = run("train", "--preset", preset)
+    assert refused.code == 2
+    assert f"{preset!r} is a verb of its own: arbo {verb}" in " ".join(refused.err.replace("│", " ").split())
+
+
+def test_names_of_parts_may_be_capitals(run: Run) -> None:
+    assert "'Pel'" not in run("train", "--preset", "Pel").err
+    assert "'proxies' is not one of arboel, pel" in run("train", "--preset", "proxies").told

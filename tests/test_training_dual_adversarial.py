@@ -14,7 +14,7 @@ from arbo.errors import UsageError
 
 torch = pytest.importorskip("torch")
 
-from test_training_loop import encoder, gradients, trainer_of, without_dropout  # noqa: E402
+from training_builders import encoder, gradients, trainer_of, without_dropout  # noqa: E402
 
 from arbo.encoders.templates import TokenRow  # noqa: E402
 from arbo.encoders.tower import Tower  # noqa: E402
@@ -85,7 +85,7 @@ def test_a_copy_has_the_dropout_with_which_its_direction_was_found(bert: Tower) 
 
 def by_definition(it: Any, batch: Any) -> Any:
     """Loss and gradients of equation 8, one mention and one node at a time, through embeddings that are given."""
-    pooling, metric, config = it.encoder.config.pooling, it.encoder.metric, it.config
+    pooling, metric, config = it.model.config.pooling, it.model.metric, it.config
     assert pooling in ("mean", "tokens")
 
     def vector(text: Any, change: Any = 0.0) -> tuple[Any, Any]:
