@@ -2,62 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from arbo.cli import options, train_options
 from arbo.cli.inputs import changed, overridden, read_documents, read_kb, tell_known
-from arbo.cli.options import Documents, Format, Json, Kb, KbFormat, KbXrefs, OnError, OnErrorOption, Types
-from arbo.cli.train_options import (
-    Dev,
-    ModelOut,
-    Start,
-    Steps,
-    Tensorboard,
-    changed_by,
-    file_of,
-    number,
-    report,
-    run_options,
-)
+from arbo.cli.train_options import changed_by, number, report, run_options
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 
 if TYPE_CHECKING:
     from arbo.spans.model import LabelAttention
 
+_Reads = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder-config",
+        metavar="FILE",
+        help="What the transformer reads and how: a JSON file with fields of arbo.LabelAttentionConfig.",
+    ),
+]
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help='All settings: a JSON file with two objects, {"attention": {...}, "head": {...}}, of '
+        "arbo.LabelAttentionTraining and arbo.LinkingHeadConfig; the options below override both.",
+    ),
+]
+
 
 def train_finder(
-    docs: Documents,
-    format_: Format,
-    kb: Kb,
-    kb_format: KbFormat,
-    out: ModelOut,
-    encoder: Start,
-    dev: Dev = None,
-    encoder_config: Annotated[
-        Path | None, file_of("arbo.LabelAttentionConfig", "--encoder-config", "What the transformer reads and how")
-    ] = None,
-    kb_xrefs: KbXrefs = None,
-    types: Types = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--config",
-            metavar="FILE",
-            help='All settings: a JSON file with two objects, {"attention": {...}, "head": {...}}, of '
-            "arbo.LabelAttentionTraining and arbo.LinkingHeadConfig. The options below override both.",
-        ),
-    ] = None,
+    docs: options.Documents,
+    format_: options.Format,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    out: train_options.ModelOut,
+    encoder: train_options.Start,
+    dev: train_options.Dev = None,
+    encoder_config: _Reads = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    config: _Config = None,
     epochs: Annotated[int | None, number("epochs", LabelAttentionTraining)] = None,
-    steps: Steps = None,
+    steps: train_options.Steps = None,
     batch_size: Annotated[int | None, number("batch_size", LabelAttentionTraining)] = None,
     learning_rate: Annotated[float | None, number("learning_rate", LabelAttentionTraining)] = None,
     seed: Annotated[int | None, number("seed", LabelAttentionTraining)] = None,
-    tensorboard: Tensorboard = None,
-    on_error: OnErrorOption = OnError.fail,
-    as_json: Json = False,
+    tensorboard: train_options.Tensorboard = None,
+    on_error: options.OnErrorOption = options.OnError.fail,
+    as_json: options.Json = False,
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo spans --finder`.
 
@@ -71,20 +69,12 @@ def train_finder(
     An interrupted training goes on with the same command: it is kept in OUT.training. In the end its logs are
     OUT.attention.log.jsonl and OUT.log.jsonl.
     """
-    from arbo import console
+    from arbo import console, train_oslat
     from arbo.training.oslat.annotated_texts import AnnotatedTexts
-    from arbo.training.oslat.stages import train_oslat
 
-    changes = {
-        "epochs": epochs,
-        "steps": steps,
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
-        "seed": seed,
-    }
-    attention, head = (changed_by(part, None, **changes) for part in _settings(config))
-    assert isinstance(attention, LabelAttentionTraining)
-    assert isinstance(head, LinkingHeadConfig)
+    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    attention, head = _settings(config)
+    attention, head = changed_by(attention, None, **numbers), changed_by(head, None, **numbers)
     start = _start(encoder, encoder_config)
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
     tell_known(documents, entities)
@@ -96,26 +86,19 @@ def train_finder(
             "without --dev the last model is kept, and the score from which on an entity is in a sentence is not "
             "chosen: try --find-threshold of `arbo spans`"
         )
-    trained = train_oslat(
-        start,
-        documents,
-        entities,
-        dev=None if dev is None else read_documents(dev, format_, types, on_error),
-        out=out,
-        attention=attention,
-        head=head,
-        options=run_options(tensorboard, _scores),
-    )
+    held_out = None if dev is None else read_documents(dev, format_, types, on_error)
+    parts: dict[str, Any] = {"attention": attention, "head": head}
+    run = run_options(tensorboard, _scores)
+    trained = train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)
     told = (
         f"figures of its attention: {out}.attention.log.jsonl\n"
         f"an entity is in a sentence from the score {trained.threshold:.3f} on\n"
         f"next: arbo spans DOCS --finder {out} ..., or arbo link DOCS --find-mentions {out} ..."
     )
-    training = {"attention": attention.as_dict(), "head": head.as_dict()}
-    report(out, trained, training, told, as_json=as_json)
+    report(out, trained, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
 
 
-def _scores(figures: Any) -> str | None:
+def _scores(figures: Mapping[str, Any]) -> str | None:
     if "likelihood" in figures:
         return f"synonyms are {figures['likelihood']:.3f} likely among other names (attention)"
     return f"F1 {figures['f1']:.3f} (linking head)" if "f1" in figures else None

@@ -7,55 +7,42 @@ from typing import Annotated
 
 import typer
 
+from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, reading, tell_known
-from arbo.cli.options import DocumentFormat, Json, Kb, KbFormat, KbXrefs, OnError, OnErrorOption, Types
-from arbo.cli.train_options import (
-    ModelOut,
-    Start,
-    Steps,
-    Tensorboard,
-    changed_by,
-    file_of,
-    number,
-    report,
-    run_options,
-)
+from arbo.cli.train_options import changed_by, number, report, run_options
 from arbo.training.config import SelfAlignmentConfig
+
+_Documents = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[DOCS]",
+        help="Annotated documents, a file or a folder of files: only the names of the entities in them are aligned. "
+        "Without them all are.",
+        show_default=False,
+    ),
+]
+_Format = Annotated[options.DocumentFormat | None, typer.Option("--format", help="Format of DOCS.", show_default=False)]
 
 
 def train_names(
-    kb: Kb,
-    kb_format: KbFormat,
-    out: ModelOut,
-    encoder: Start,
-    docs: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DOCS]",
-            help="Annotated documents, a file or a folder of files: only the names of the entities in them are "
-            "aligned. Without them all are.",
-            show_default=False,
-        ),
-    ] = None,
-    format_: Annotated[
-        DocumentFormat | None, typer.Option("--format", help="Format of DOCS.", show_default=False)
-    ] = None,
-    encoder_config: Annotated[
-        Path | None, file_of("arbo.EncoderConfig", "--encoder-config", "What the transformer reads and how")
-    ] = None,
-    kb_xrefs: KbXrefs = None,
-    types: Types = None,
-    config: Annotated[
-        Path | None, file_of("arbo.SelfAlignmentConfig, which the options below override", "--config", "All settings")
-    ] = None,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    out: train_options.ModelOut,
+    encoder: train_options.Start,
+    docs: _Documents = None,
+    format_: _Format = None,
+    encoder_config: train_options.EncoderConfig = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    config: Annotated[Path | None, train_options.settings_file(SelfAlignmentConfig)] = None,
     epochs: Annotated[int | None, number("epochs", SelfAlignmentConfig)] = None,
-    steps: Steps = None,
+    steps: train_options.Steps = None,
     batch_size: Annotated[int | None, number("batch_size", SelfAlignmentConfig)] = None,
     learning_rate: Annotated[float | None, number("learning_rate", SelfAlignmentConfig)] = None,
     seed: Annotated[int | None, number("seed", SelfAlignmentConfig)] = None,
-    tensorboard: Tensorboard = None,
-    on_error: OnErrorOption = OnError.fail,
-    as_json: Json = False,
+    tensorboard: train_options.Tensorboard = None,
+    on_error: options.OnErrorOption = options.OnError.fail,
+    as_json: options.Json = False,
 ) -> None:
     """Train an encoder to bring the names of each entity near each other; no documents are needed.
 
@@ -65,23 +52,15 @@ def train_names(
     An interrupted training goes on with the same command: it is kept in OUT.training. In the end its log is
     OUT.log.jsonl.
     """
-    from arbo import DualEncoder, UsageError, console
-    from arbo.training.oslat.self_alignment import train_self_alignment
+    from arbo import DualEncoder, UsageError, console, train_self_alignment
     from arbo.training.presets import SELF_ALIGNMENT
 
     if (docs is None) != (format_ is None):
         raise UsageError("DOCS and --format go together: give both, or neither")
     if docs is None and types is not None:
         raise UsageError("--types chooses mentions of DOCS: give DOCS too, or leave it out")
-    settings = changed_by(
-        SELF_ALIGNMENT.training,
-        config,
-        epochs=epochs,
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        seed=seed,
-    )
+    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    settings = changed_by(SELF_ALIGNMENT.training, config, **numbers)
     start = reading(DualEncoder.from_pretrained(encoder, SELF_ALIGNMENT.encoder), encoder_config)
     entities, documents = read_kb(kb, kb_format, kb_xrefs), None
     if docs is None or format_ is None:
@@ -89,13 +68,7 @@ def train_names(
     else:
         documents = read_documents(docs, format_, types, on_error)
         tell_known(documents, entities)
-    trained = train_self_alignment(
-        start,
-        entities,
-        documents=documents,
-        out=out,
-        config=settings,
-        options=run_options(tensorboard, lambda figures: None),
-    )
+    run = run_options(tensorboard, lambda figures: None)
+    trained = train_self_alignment(start, entities, documents=documents, out=out, config=settings, options=run)
     told = f"next: arbo train-finder DOCS --encoder {out} ..., or arbo link DOCS --encoder {out} ..."
     report(out, trained, settings.as_dict(), told, as_json=as_json)

@@ -37,6 +37,15 @@ Tensorboard = Annotated[
 ]
 
 
+EncoderConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder-config",
+        metavar="FILE",
+        help="What the transformer reads and how: a JSON file with fields of arbo.EncoderConfig, e.g. "
+        '{"pooling": "mention", "context": 25}.',
+    ),
+]
 _NUMBERS: Mapping[str, tuple[str, int | None]] = {
     "epochs": ("Passes over the training data.", 1),
     "batch_size": ("Examples in a step.", 1),
@@ -58,9 +67,10 @@ def default_of(settings: type, name: str) -> str:
     return f"[default: {next(field.default for field in fields(settings) if field.name == name)}]"
 
 
-def file_of(fields: str, option: str, what: str) -> Any:
-    """Make the option for a JSON file of settings."""
-    return typer.Option(option, metavar="FILE", help=f"{what}: a JSON file with fields of {fields}.")
+def settings_file(settings: type) -> Any:
+    """Make the option for a file of a training's settings."""
+    told = f"All settings: a JSON file with fields of arbo.{settings.__name__}; the options below override it."
+    return typer.Option("--config", metavar="FILE", help=told)
 
 
 def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Settings:

@@ -37,7 +37,7 @@ FORMAT_VERSION = 1
 _CALLED: Mapping[type, str] = {
     EncoderConfig: "a dual-encoder",
     CrossEncoderConfig: "a cross-encoder",
-    LabelAttentionConfig: "a label-attention model (of arbo train --preset oslat)",
+    LabelAttentionConfig: "a label-attention model (of arbo train-finder)",
 }
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"format": str, "format_version": int, "versions": dict, "config": dict, "shared": bool, "files": dict}

@@ -221,20 +221,11 @@ def train_reranker(
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
-    See `RunOptions` for the other arguments and errors.
-
-    Args:
-        reranker: where it starts, see `CrossEncoder.of`. Of each mention it reads as many candidates as its
-            configuration says.
-        linker: the first stage: its encoder finds the candidates, in its knowledge base; it has no reranker.
-        documents: annotated ones.
-        out: the model folder to write.
-        dev: documents to keep the best model by: the one whose first candidate is right most often.
-        candidates: those of ``documents`` or of ``dev`` that the same encoder found before, such as a run's, see
-            `Candidates.of_result`, by what errors shall call them; others are searched. Of more than the reranker reads
-            the best are taken.
-        config: how it is trained.
-        options: how the training runs.
+    See `RunOptions` for other arguments and errors. Of each mention the ``reranker`` (`CrossEncoder.of`) reads as many
+    candidates as its configuration says. The encoder of the ``linker`` finds them, in its knowledge base, but for those
+    that are given: ``candidates`` that it found before for ``documents`` or ``dev``, such as a run's
+    (`Candidates.of_result`), by what errors shall call them; of more than are read the best are taken. The best model
+    by ``dev`` is the one whose first candidate is right most often.
 
     Raises:
         DataError: also for candidates of other documents, of another knowledge base or of another first stage, and

@@ -19,11 +19,11 @@ def _tell_nobody(figures: dict[str, Any]) -> None:
 class RunOptions:
     """How a training runs; nothing here changes what is learnt.
 
-    All trainings (`arbo.train` and ``arbo.train_...``) have this in common. They read documents, or whatever
-    `Corpus.of` makes them of, and change no model that they are given. The model is written to the folder ``out``, and
-    to nothing else that stands there. A training that was interrupted goes on where ``OUT.training`` has it, with the
-    same losses. ``dev`` are other annotated documents, by which the best model is chosen at the end of each epoch;
-    without them the last one is kept.
+    All trainings (`arbo.train` and ``arbo.train_...``) share these arguments. The model that they are given is where
+    they start, and is not changed. ``documents`` and ``dev`` are annotated, or whatever `Corpus.of` makes documents of;
+    by ``dev`` the best model is chosen at the end of each epoch, and without them the last one is kept. ``config`` says
+    what is learnt and how, ``options`` how the training runs. The model is written to the folder ``out``; a training
+    that was interrupted goes on where ``OUT.training`` has it, with the same losses.
 
     Raises:
         DataError: no document has an entity that the knowledge base holds, or a checkpoint cannot be read.

@@ -187,17 +187,8 @@ def train(
 ) -> DualEncoder:
     """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
 
-    See `RunOptions` for the other arguments and errors.
-
-    Args:
-        encoder: where it starts.
-        documents: annotated ones.
-        kb: the knowledge base.
-        out: the model folder to write.
-        dev: documents to keep the best model by, and to choose its default thresholds.
-        config: what is trained on what, and how.
-        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
-        options: how the training runs.
+    See `RunOptions` for arguments and errors. By ``dev`` default thresholds are chosen too. With
+    ``expand_abbreviations`` those that a document defines are written out, as in linking.
 
     Raises:
         UsageError: also for positives other than ``entity`` for an encoder that keeps all tokens.

@@ -137,16 +137,9 @@ def train_label_attention(
 ) -> LabelAttention:
     """Train a transformer to attend to what entities are called in texts, and write it to a folder, without a head.
 
-    See `RunOptions` for the other arguments and errors.
-
-    Args:
-        model: where it starts, see `LabelAttention.of`.
-        documents: annotated ones; each is a text, and the spans of its mentions are not looked at.
-        kb: the knowledge base. Pairs of a text and an entity in it that has one name alone are left out.
-        out: the model folder to write.
-        dev: documents to keep the best model by: the one by which synonyms are likeliest, see `development_loss`.
-        config: how it is trained.
-        options: how the training runs.
+    See `RunOptions` for arguments and errors. Each document is a text; where its mentions stand is not looked at. Pairs
+    of a text and an entity in it that has one name alone are left out. The best model by ``dev`` is the one by which
+    synonyms are likeliest, see `development_loss`.
 
     Raises:
         DataError: also where no entity in the documents has synonyms, or there is none beside another.

@@ -181,19 +181,11 @@ def train_linking_head(
 ) -> LabelAttention:
     """Train the linking head of a label-attention model, nothing else of it, and write both to a folder.
 
-    See `RunOptions` for the other arguments and errors.
-
-    Args:
-        model: whose attention is trained. A head that it has is not begun with.
-        documents: annotated ones; those without an entity are left out, as it may only be that nobody annotated them.
-        kb: the knowledge base, from all of which negatives are drawn.
-        out: the model folder to write.
-        dev: documents to keep the best head by: the one of the highest F1 of saying that an entity is in a text, of
-            those in it and others that are drawn; and to choose the score from which on to say so, see
-            `with_tuned_threshold`. Without them the score is where training has even odds.
-        config: how it is trained.
-        options: how the training runs.
-
+    See `RunOptions` for arguments and errors. A head that the model has is not begun with. Documents without an entity
+    are left out, as it may only be that nobody annotated them; negatives are drawn from all of the knowledge base. The
+    best head by ``dev`` has the highest F1 of saying that an entity is in a text, of those in it and others that are
+    drawn; the score from which on to say so is chosen there too, see `with_tuned_threshold`, and is otherwise where
+    training has even odds.
     """
     config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
     data = annotated_texts(corpora, kb)

@@ -136,15 +136,6 @@ class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
         """What the two layers make is normalised."""
         return "cosine"
 
-    @property
-    def best(self) -> str:
-        """Nothing is looked at: there are no documents."""
-        raise NotImplementedError
-
-    def development_scores(self) -> dict[str, float]:
-        """See `best`."""
-        raise NotImplementedError
-
 
 def train_self_alignment(
     encoder: DualEncoder,
@@ -157,15 +148,8 @@ def train_self_alignment(
 ) -> DualEncoder:
     """Train an encoder to bring the names of an entity near each other, and write it to a folder.
 
-    See `RunOptions` for the other arguments and errors.
-
-    Args:
-        encoder: where it starts. It makes one vector a name, with one tower for mentions and entities.
-        kb: the knowledge base.
-        out: the model folder to write.
-        documents: annotated ones, to train on the names of the entities in them alone; None for all.
-        config: how it is trained.
-        options: how the training runs.
+    See `RunOptions` for other arguments and errors. With ``documents`` the names of the entities in them are aligned,
+    without them those of all entities.
 
     Raises:
         DataError: also where no entity has two names, or there is none beside it to push its names away from.
