@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from accelerate import Accelerator
 from training_builders import (
     PARTS,
     QUICK,
+    Accelerator,
     encoder,
     gradients,
     log_of,

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from accelerate.utils import InitProcessGroupKwargs
 from training_builders import QUICK, Killed, accelerator_of, dying, encoder, log_of, weights
 
 import arbo
@@ -71,7 +70,8 @@ def test_other_processes_wait_for_the_tuning(monkeypatch: pytest.MonkeyPatch) ->
     given: dict[str, Any] = {}
     monkeypatch.setattr(frame, "Accelerator", lambda **named: given.update(named))
     accelerator_of(QUICK)
-    (limit,) = [handler.timeout for handler in given["kwargs_handlers"] if isinstance(handler, InitProcessGroupKwargs)]
+    kind = frame.InitProcessGroupKwargs
+    (limit,) = [handler.timeout for handler in given["kwargs_handlers"] if isinstance(handler, kind)]
     assert limit >= timedelta(days=1)
 
 
