@@ -49,12 +49,13 @@ if TYPE_CHECKING:
     from arbo.training.config import RerankingConfig as RerankingConfig
     from arbo.training.config import SelfAlignmentConfig as SelfAlignmentConfig
     from arbo.training.config import TrainingConfig as TrainingConfig
-    from arbo.training.dual import train as train
-    from arbo.training.label_attention import train_label_attention as train_label_attention
-    from arbo.training.linking_head import train_linking_head as train_linking_head
-    from arbo.training.oslat import train_oslat as train_oslat
-    from arbo.training.reranking import train_reranker as train_reranker
-    from arbo.training.self_alignment import train_self_alignment as train_self_alignment
+    from arbo.training.cross import train_reranker as train_reranker
+    from arbo.training.dual.trainer import train as train
+    from arbo.training.options import RunOptions as RunOptions
+    from arbo.training.oslat.label_attention import train_label_attention as train_label_attention
+    from arbo.training.oslat.linking_head import train_linking_head as train_linking_head
+    from arbo.training.oslat.self_alignment import train_self_alignment as train_self_alignment
+    from arbo.training.oslat.stages import train_oslat as train_oslat
 
 # What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
 _HOME = {
@@ -82,7 +83,8 @@ _HOME = {
     "MissingDependency": "errors",
     "NgramEncoder": "encoders.ngrams",
     "RerankingConfig": "training.config",
-    "Result": "results.result",
+    "Result": "result",
+    "RunOptions": "training.options",
     "SelfAlignmentConfig": "training.config",
     "TrainingConfig": "training.config",
     "UsageError": "errors",
@@ -94,15 +96,59 @@ _HOME = {
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
-    "train": "training.dual",
-    "train_label_attention": "training.label_attention",
-    "train_linking_head": "training.linking_head",
-    "train_oslat": "training.oslat",
-    "train_reranker": "training.reranking",
-    "train_self_alignment": "training.self_alignment",
+    "train": "training.dual.trainer",
+    "train_label_attention": "training.oslat.label_attention",
+    "train_linking_head": "training.oslat.linking_head",
+    "train_oslat": "training.oslat.stages",
+    "train_reranker": "training.cross",
+    "train_self_alignment": "training.oslat.self_alignment",
 }
 
-__all__ = sorted(_HOME)
+__all__ = [
+    "ArboError",
+    "Candidates",
+    "Cluster",
+    "Corpus",
+    "CrossEncoder",
+    "CrossEncoderConfig",
+    "DataError",
+    "DictionaryFinder",
+    "Document",
+    "DualEncoder",
+    "EncoderConfig",
+    "Entity",
+    "KnowledgeBase",
+    "LabelAttention",
+    "LabelAttentionConfig",
+    "LabelAttentionTraining",
+    "Link",
+    "Linker",
+    "LinkerConfig",
+    "LinkingHeadConfig",
+    "Mention",
+    "MissingDependency",
+    "NgramEncoder",
+    "RerankingConfig",
+    "Result",
+    "RunOptions",
+    "SelfAlignmentConfig",
+    "TrainingConfig",
+    "UsageError",
+    "VectorEncoder",
+    "compare",
+    "find_mentions",
+    "load_sample",
+    "nil_split",
+    "read_documents",
+    "read_jsonl",
+    "read_pubtator",
+    "train",
+    "train_label_attention",
+    "train_linking_head",
+    "train_oslat",
+    "train_reranker",
+    "train_self_alignment",
+]
 
 
 def __getattr__(name: str) -> Any:

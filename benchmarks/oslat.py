@@ -234,10 +234,12 @@ def better_start(name: str) -> Row:
     if name == "aligned":
         folder = MODELS / key("oslat", "cl", "aligned", hashed(ALIGNMENT))
         if not folder.is_dir():
-            arbo.train_self_alignment(start, data.kb, out=folder, config=ALIGNMENT, announce=bars)
+            arbo.train_self_alignment(
+                start, data.kb, out=folder, config=ALIGNMENT, options=arbo.RunOptions(announce=bars)
+            )
         start = arbo.DualEncoder.from_pretrained(folder, ONE_A_NAME)
     before = recalls(data, start)
-    trained = arbo.train(start, data.train, data.kb, out=out, config=START, announce=bars)
+    trained = arbo.train(start, data.train, data.kb, out=out, config=START, options=arbo.RunOptions(announce=bars))
     after = recalls(data, trained)
     shutil.rmtree(out)
     return {

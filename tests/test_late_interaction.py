@@ -27,7 +27,7 @@ from clustering.vectors import Metric
 torch = pytest.importorskip("torch")
 
 from arbo.training.data import TrainingSet  # noqa: E402
-from arbo.training.scores import Reader  # noqa: E402
+from arbo.training.dual.batches import Reader  # noqa: E402
 
 # In torch
 

@@ -126,10 +126,6 @@ class KnowledgeBase:
             return self._shared[entity_id]
         return (self.row_of[entity_id],) if entity_id in self.row_of else ()
 
-    def first_row(self, ids: Iterable[str], domain: str | None) -> int | None:
-        """Return the row of the first entity of a domain that answers to one of these ids, None if none does."""
-        return next(iter(self.rows_within(ids, domain)), None)
-
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
         """Return the rows of all entities of a domain that answer to one of these ids, each once.
 

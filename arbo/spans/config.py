@@ -24,7 +24,7 @@ class LabelAttentionConfig:
     """
 
     format: ClassVar[str] = "arbo-label-attention"
-    kind: ClassVar[str] = "a label-attention model"
+    kind: ClassVar[str] = "a label-attention model (of arbo train-finder)"
 
     pooling: NamePooling = "mean"
     """What a name's vector is: the mean of its tokens (section 3), or the first one's (section 3.1)."""

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.spans.config import LabelAttentionConfig
 from arbo.training.config import (
     LabelAttentionTraining,
     LinkingHeadConfig,
+    PresetName,
     RerankingConfig,
+    RerankingPresetName,
     SelfAlignmentConfig,
     TrainingConfig,
 )
-
-PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
-RerankingPresetName = Literal["arboel", "pel"]
 
 
 class Preset(NamedTuple):
