@@ -1,7 +1,7 @@
 """The vectors of things: mentions with one vector each, entities with one or several (one a name)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Self, TypeAlias
 
 import numba
 import numpy as np
@@ -9,11 +9,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from clustering.arrays import Floats, Ids, Weights, pairs_of
-
-Metric = Literal["cosine", "dot"]
-"""Dissimilarity ``1 - cosine``, or minus the inner product."""
-
-METRICS: tuple[Metric, ...] = get_args(Metric)
+from clustering.methods import METRICS as METRICS
+from clustering.methods import Metric as Metric
 
 Matrix: TypeAlias = Floats | sp.csr_array
 

@@ -41,7 +41,7 @@ class Case:
         self.rows = rows
         self.domains = [str(rng.integers(2)) if in_domains else None for _ in rows]
         self.entity_domains = [str(rng.integers(2)) if in_domains else None for _ in range(self.n_entities)]
-        self.gold = Rivals.of(rows, self.domains, self.entity_domains)
+        self.rivals = Rivals.of(rows, self.domains, self.entity_domains)
         primary = np.array([row[0] if row[0] < self.n_entities else -1 for row in rows])
         self.metric = ["dot", "cosine"][seed % 2]
         self.snapshot = Snapshot(
@@ -147,7 +147,7 @@ def test_every_other_mention_of_the_cluster_can_be_the_random_one():
 def test_near_negatives(seed, n_entities, n_mentions, in_domains):
     case = Case(seed, in_domains=in_domains)
     chosen = np.arange(0, len(case.rows), 2)
-    found = near(case.snapshot, case.gold, chosen, n_entities=n_entities, n_mentions=n_mentions)
+    found = near(case.snapshot, case.rivals, chosen, n_entities=n_entities, n_mentions=n_mentions)
     assert found.shape == (len(chosen), n_entities + n_mentions)
     for m, row in zip(chosen.tolist(), found.tolist(), strict=True):
         texts = sorted((case.text(m, e) for e in case.wrong(m)), key=lambda t: case.weight(t, case.node(m)))
@@ -162,7 +162,7 @@ def test_random_negatives_are_wrong_and_differ(seed, n, in_domains):
     case = Case(seed, in_domains=in_domains)
     mentions = np.arange(len(case.rows))
     but = np.array([[*case.rng.permutation(case.wrong(m)).tolist(), -1, -1][:2] for m in mentions.tolist()])
-    drawn = random(case.snapshot, case.gold, mentions, n, np.random.default_rng(seed), but=but.reshape(-1, 2))
+    drawn = random(case.snapshot, case.rivals, mentions, n, np.random.default_rng(seed), but=but.reshape(-1, 2))
     for m, row in zip(mentions.tolist(), drawn.tolist(), strict=True):
         wrong = set(case.wrong(m)) - set(but[m].tolist())
         entities = [case.owner[text] for text in row if text >= 0]
@@ -174,15 +174,15 @@ def test_random_negatives_are_wrong_and_differ(seed, n, in_domains):
 def test_random_negatives_are_uniform_over_entities_not_texts():
     owner = np.r_[np.zeros(20, int), 1, 2, 3]
     snapshot = Snapshot(Vectors.of(np.eye(23), owner), Vectors.of(np.ones((4000, 23))), np.full(4000, 3), "dot")
-    gold = Rivals.of([[3]] * 4000, [None] * 4000, [None] * 4)
-    drawn = random(snapshot, gold, np.arange(4000), 1, np.random.default_rng(0), but=np.empty((4000, 0), int))
+    rivals = Rivals.of([[3]] * 4000, [None] * 4000, [None] * 4)
+    drawn = random(snapshot, rivals, np.arange(4000), 1, np.random.default_rng(0), but=np.empty((4000, 0), int))
     assert np.bincount(owner[drawn[:, 0]]).tolist() == pytest.approx([4000 / 3] * 3, rel=0.1)
 
 
 def test_random_negatives_can_be_all_there_are():
     snapshot = Snapshot(Vectors.of(np.eye(60)), Vectors.of(np.ones((40, 60))), np.full(40, 7), "dot")
-    gold = Rivals.of([[7, 9, 7]] * 40, [None] * 40, [None] * 60)
-    drawn = random(snapshot, gold, np.arange(40), 60, np.random.default_rng(0), but=np.empty((40, 0), int))
+    rivals = Rivals.of([[7, 9, 7]] * 40, [None] * 40, [None] * 60)
+    drawn = random(snapshot, rivals, np.arange(40), 60, np.random.default_rng(0), but=np.empty((40, 0), int))
     assert (np.sort(drawn[:, :58], axis=1) == np.setdiff1d(np.arange(60), [7, 9])).all()
     assert (drawn[:, 58:] == -1).all()
 
@@ -195,7 +195,7 @@ def test_in_batch_negatives(seed, in_domains):
     if not len(batch):
         return
     positive = pick_positives(case.snapshot, "arborescence", case.rng)[batch]
-    found = in_batch(case.owner, case.gold, batch, positive)
+    found = in_batch(case.owner, case.rivals, batch, positive)
     for m, row in zip(batch.tolist(), found.tolist(), strict=True):
         allowed = {node for e in case.wrong(m) for node in np.flatnonzero(case.owner == e)}
         allowed |= {case.node(o) for o in case.others(m)}
@@ -211,7 +211,7 @@ def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
     snapshot = Snapshot(*vectors, data.entity, "dot")
     config = TrainingConfig(negatives="mixed", n_negatives=n, hard_share=0.3)
     plan = Plan.of(data, snapshot, config, 0)
-    nearest = near(snapshot, data.gold, data.queries, n_entities=round(0.3 * n), n_mentions=0)
+    nearest = near(snapshot, data.rivals, data.queries, n_entities=round(0.3 * n), n_mentions=0)
     assert (plan.negative[data.queries, : nearest.shape[1]] == nearest).all()
     for m, row in zip(data.queries.tolist(), plan.negative[data.queries].tolist(), strict=True):
         nodes = [node for node in row if node >= 0]
@@ -222,8 +222,8 @@ def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
 
 def test_partly_random_negatives_of_a_batch_are_drawn_anew_each_step():
     everything = np.arange(40)
-    gold = Rivals.of([[i] for i in range(40)], [None] * 40, [None] * 40)
-    data, plan = SimpleNamespace(gold=gold), Plan(everything, np.empty((40, 0), int))
+    rivals = Rivals.of([[i] for i in range(40)], [None] * 40, [None] * 40)
+    data, plan = SimpleNamespace(rivals=rivals), Plan(everything, np.empty((40, 0), int))
 
     def nodes(negatives, step):
         config = TrainingConfig(negatives=negatives, n_negatives=5)

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 import arbo
-from arbo.cli.inputs import load_encoder
+from arbo.cli.models import load_encoder
 from arbo.encoders.cross_config import CROSS_PRESETS
 from arbo.errors import UsageError
 from arbo.training.config import LabelAttentionTraining, PresetName, RerankingPresetName

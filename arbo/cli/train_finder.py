@@ -11,7 +11,6 @@ import typer
 
 from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
-from arbo.cli.settings import changed, overridden
 from arbo.cli.train_options import changed_by, number, report, run_options
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 
@@ -122,8 +121,8 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
             f"arbo.LabelAttentionTraining and of arbo.LinkingHeadConfig; unknown: {', '.join(unknown)}",
             file=str(file),
         )
-    attention = changed(OSLAT.attention, values.get("attention", {}), file)
-    return attention, changed(OSLAT.head, values.get("head", {}), file)
+    attention = OSLAT.attention.changed_by(values.get("attention", {}), file=str(file))
+    return attention, OSLAT.head.changed_by(values.get("head", {}), file=str(file))
 
 
 def _start(model: str, encoder_config: Path | None) -> LabelAttention:
@@ -141,5 +140,5 @@ def _start(model: str, encoder_config: Path | None) -> LabelAttention:
         )
     pooling = encoder.config.pooling
     config = replace(OSLAT.model, pooling=pooling) if pooling in POOLINGS else OSLAT.model
-    config = overridden(config, encoder_config, "the configuration of label attention")
+    config = config.overridden(encoder_config)
     return LabelAttention.of(encoder.mention_tower, config)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 
-from arbo.cli.settings import overridden
-
 if TYPE_CHECKING:
     from arbo.training.config import LoopConfig
     from arbo.training.options import RunOptions
@@ -76,7 +74,7 @@ def settings_file(settings: type) -> Any:
 def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Settings:
     """Change the settings that a file gives, then those that options give, which are None for those not given."""
     given = {name: value for name, value in changes.items() if value is not None}
-    return replace(overridden(settings, file, "the training's configuration"), **given)
+    return replace(settings.overridden(file), **given)
 
 
 def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:

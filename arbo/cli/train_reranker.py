@@ -12,7 +12,6 @@ import typer
 from arbo.cli import options, train_options
 from arbo.cli.inputs import read_documents, read_kb, tell_known
 from arbo.cli.models import encoder_like
-from arbo.cli.settings import overridden
 from arbo.cli.train_options import changed_by, number, report, run_options
 from arbo.training.config import RerankingConfig, RerankingPresetName
 
@@ -109,7 +108,7 @@ def train_reranker(
 
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     settings = changed_by(RERANKING_PRESETS[preset], config, **numbers)
-    reads = overridden(CROSS_PRESETS[preset], encoder_config, "the cross-encoder's configuration")
+    reads = CROSS_PRESETS[preset].overridden(encoder_config)
     reads = reads if k is None else replace(reads, candidates=k)
     start = CrossEncoder.of(DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
     results = _results(runs or ())

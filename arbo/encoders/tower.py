@@ -24,6 +24,7 @@ from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_p
 from arbo.encoders.projection import linear_of, load_projection
 from arbo.encoders.templates import TokenRow
 from arbo.errors import ArboError, DataError, UsageError
+from arbo.settings import check_choice
 from clustering.arrays import Floats, Ids, ranges
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ T = TypeVar("T")
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 # A batch this large fills the device; a larger one only pads more (measured on two cores for the processor).
 _TOKENS_A_BATCH = {"cpu": 2048}
@@ -83,8 +83,7 @@ class Tower:
             UsageError: no such device.
 
         """
-        if precision not in PRECISIONS:
-            raise UsageError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
+        check_choice("precision", precision, get_args(Precision))
         folder = find_folder(name, revision)
         import torch
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import math
-import sys
-from dataclasses import asdict, dataclass, fields
-from os import PathLike, fspath
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
-from arbo.errors import UsageError
-from arbo.settings import read_json, settings_of
-
-if TYPE_CHECKING:
-    from clustering.vectors import Metric
+from arbo.settings import Above0, Count, NotBelow0, Number, Settings, Share
+from clustering.methods import Metric
 
 PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
 RerankingPresetName = Literal["arboel", "pel"]
@@ -28,38 +22,11 @@ TrainingPrecision = Literal["float32", "bfloat16", "float16"]
 Selection = Literal["recall@1", "recall@64", "ari"]
 
 
-class _Range(NamedTuple):
-    what: str
-    least: float
-    most: float
-
-
-Count = Annotated[int, _Range("an integer of at least 1", 1, math.inf)]
-Seed = Annotated[int, _Range("an integer of at least 0", 0, math.inf)]
-Share = Annotated[float, _Range("between 0 and 1", 0, 1)]
-Above0 = Annotated[float, _Range("a number above 0", math.ulp(0), sys.float_info.max)]
-NotBelow0 = Annotated[float, _Range("a number of at least 0", 0, sys.float_info.max)]
-
-
-def _check(name: str, value: Any, hint: Any) -> None:
-    """Raise UsageError unless a setting is what its type says: a Literal, a bool or one of the numbers above."""
-    or_none = type(None) in get_args(hint)
-    if or_none and value is None:
-        return
-    if or_none:
-        hint = get_args(hint)[0]
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise UsageError(f"{name} {value!r} is not one of {', '.join(get_args(hint))}")
-        return
-    kind, (what, least, most) = (bool, _Range("true or false", 0, 1)) if hint is bool else get_args(hint)
-    if type(value) not in ((int, float) if kind is float else (kind,)) or not least <= value <= most:
-        raise UsageError(f"{name} must be {what}{' or None' if or_none else ''}, not {value!r}")
-
-
 @dataclass(frozen=True, slots=True)
-class LoopConfig:
+class LoopConfig(Settings):
     """What `arbo.training.loop` asks for, whatever is trained."""
+
+    called: ClassVar[str] = "the training's configuration"
 
     regulariser: Regulariser = "none"
     """What is added to the loss; ``fgsm`` is that of perturbed copies, see `arbo.training.fgsm`."""
@@ -86,21 +53,7 @@ class LoopConfig:
     """Largest norm of a gradient; None for any."""
     precision: TrainingPrecision = "float32"
     """Of the forward pass; weights are kept in float32."""
-    seed: Seed = 0
-
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
-        for field in fields(self):
-            _check(field.name, getattr(self, field.name), hints[field.name])
-
-    @classmethod
-    def from_json(cls, path: str | PathLike[str]) -> Self:
-        """Read an object of these fields; unknown ones are an error."""
-        return settings_of(cls, read_json(path, "the training's configuration"), file=fspath(path))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the values by name, ready for JSON."""
-        return asdict(self)
+    seed: Number = 0
 
     @property
     def decisive(self) -> dict[str, Any]:
