@@ -36,8 +36,18 @@ from functools import partial
 
 from library.cells import Cells, key
 from library.corpora import TRAINABLE, Data
-from library.medic import BASE, CORPORA, IN_BATCH, KNN, ONE_AN_ENTITY, STEPS, UNTRAINED, encoder_of, settings_of
-from library.medic import TRAININGS as MEDIC_STEPS
+from library.medic import (
+    BASE,
+    CORPORA,
+    IN_BATCH,
+    KNN,
+    ONE_AN_ENTITY,
+    STEPS,
+    TRAININGS as MEDIC_STEPS,
+    UNTRAINED,
+    encoder_of,
+    settings_of,
+)
 from library.results import Figures, Row, record
 from library.trainings import PARTS, RECALL, Training, Trainings, columns, differences, means, options, parts, recalls
 

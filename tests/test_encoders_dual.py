@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import document, dual_encoder, passage
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_builders import Array, drawn, every_pair, tokens_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.inputs import mention_inputs

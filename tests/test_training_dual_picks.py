@@ -6,8 +6,7 @@ from typing import get_args
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig

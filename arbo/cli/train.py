@@ -97,8 +97,7 @@ def train(
     An interrupted training goes on with the same command: it is kept in OUT.training. In the end its log is
     OUT.log.jsonl.
     """
-    from arbo import DualEncoder
-    from arbo import train as train_encoder
+    from arbo import DualEncoder, train as train_encoder
     from arbo.cli import console
     from arbo.training.presets import PRESETS
 

@@ -100,8 +100,7 @@ def train_reranker(
     An interrupted training goes on with the same command: it is kept in OUT.training, with the candidates. In the end
     its log is OUT.log.jsonl.
     """
-    from arbo import CrossEncoder, DualEncoder, Linker
-    from arbo import train_reranker as train
+    from arbo import CrossEncoder, DualEncoder, Linker, train_reranker as train
     from arbo.encoders.cross_config import CROSS_PRESETS
     from arbo.progress import bars
     from arbo.training.presets import RERANKING_PRESETS

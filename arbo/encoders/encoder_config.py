@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import ENTITY_FIELDS, MENTION_FIELDS, Template
+from arbo.engine import Metric
 from arbo.settings import Count, Finite, Number, Settings
-from clustering.methods import Metric
 
 EntityView = Literal["names", "whole"]
 

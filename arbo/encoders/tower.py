@@ -23,9 +23,9 @@ from arbo.encoders.pooling import Pooling, TokenVectors, n_vectors, pool
 from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_pretrained, save_pretrained
 from arbo.encoders.projection import linear_of, load_projection
 from arbo.encoders.templates import TokenRow
+from arbo.engine import Floats, Ids, ranges
 from arbo.errors import ArboError, DataError, UsageError
 from arbo.settings import check_choice
-from clustering.arrays import Floats, Ids, ranges
 
 if TYPE_CHECKING:
     import torch

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from os import fspath
 from typing import Any, Literal, Self
 
+from arbo.engine import Method, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
-from clustering.methods import Method, SearchMethod
 
 Limit = float | Literal["default"] | None
 """A largest dissimilarity, ``"default"`` for the encoder's own, or None for no limit."""

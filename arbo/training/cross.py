@@ -28,6 +28,7 @@ from arbo.encoders.batching import packs
 from arbo.encoders.cross import CrossEncoder, Pairs
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.templates import TokenRow
+from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
 from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gold
@@ -39,7 +40,6 @@ from arbo.training.frame import Workplace, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
 from arbo.training.options import RunOptions
-from clustering.arrays import Bools, Floats, Ids
 
 
 class Retrieved(NamedTuple):

@@ -12,10 +12,10 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.training.config import LoopConfig
 from arbo.training.rivals import Rivals
-from clustering.arrays import Ids
 
 PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 """What documents are for, by what they are called: errors name it."""

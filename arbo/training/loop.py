@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arbo.engine import Ids
 from arbo.errors import ArboError, UsageError
 from arbo.files import json_ready
 from arbo.training.checkpoints import (
@@ -33,7 +34,6 @@ from arbo.training.checkpoints import (
 )
 from arbo.training.config import LoopConfig
 from arbo.training.frame import LOG, Workplace
-from clustering.arrays import Ids
 
 _ORDER = 0
 

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize, pad, softplus
 
+from arbo.engine import Metric
 from arbo.training.config import LossName, TrainingConfig
-from clustering.vectors import Metric
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from clustering.arrays import Bools, Ids, ranges
+from arbo.engine import Bools, Ids, ranges
 
 
 class Rivals(NamedTuple):

@@ -12,11 +12,11 @@ from arbo.encoders.late import sum_of_max
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
+from arbo.engine import Metric
 from arbo.training.dual.batches import Batch, Reader
 from arbo.training.dual.objective import Pairs
 from arbo.training.fgsm import in_worst_direction
 from arbo.training.losses import comparable
-from clustering.vectors import Metric
 
 
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:

@@ -17,10 +17,10 @@ from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower
+from arbo.engine import Bools, Ids
 from arbo.training.data import TrainingSet
 from arbo.training.dual.objective import Pairs
 from arbo.training.losses import comparable
-from clustering.arrays import Bools, Ids
 
 
 class Text(NamedTuple):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from arbo.data.gold import RECALL_AT
+from arbo.engine import Graph, merge_tree, silent
+from arbo.metrics import all_cuts, linking_scores
 from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within
 from arbo.training.data import TrainingSet
 from arbo.training.dual.snapshot import Snapshot
-from clustering import Graph, merge_tree
-from clustering.knn import silent
-from eval import all_cuts, linking_scores
 
 _NEIGHBOURS = 8
 

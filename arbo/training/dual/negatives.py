@@ -30,12 +30,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from arbo.engine import Bools, Embeddings, Ids, nearest
 from arbo.retrieval.gpu import best_scanner
 from arbo.training.dual.positives import nearest_text
 from arbo.training.dual.snapshot import Snapshot
 from arbo.training.rivals import Rivals
-from clustering.arrays import Bools, Ids
-from clustering.comparison import Embeddings, nearest
 
 
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from arbo.encoders.late import sum_of_max
+from arbo.engine import Metric
 from arbo.training.config import TrainingConfig
 from arbo.training.dual.mixup import mixed_up, positive_share
 from arbo.training.losses import comparable, loss_of
-from clustering.vectors import Metric
 
 
 class Pairs(NamedTuple):

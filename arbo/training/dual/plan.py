@@ -6,12 +6,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from arbo.engine import Ids
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
 from arbo.training.dual.negatives import in_batch, near, random
 from arbo.training.dual.positives import pick_positives
 from arbo.training.dual.snapshot import Snapshot
-from clustering.arrays import Ids
 
 _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
 

@@ -20,12 +20,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from arbo.engine import Floats, Graph, Ids, nearest_others, pair_dissimilarity, pairs_of, partition, spanning_tree
 from arbo.training.config import PositiveStrategy
 from arbo.training.dual.snapshot import Snapshot
-from clustering import Graph, partition
-from clustering.arrays import Floats, Ids, pairs_of
-from clustering.comparison import pair_dissimilarity
-from clustering.dense import nearest_others, spanning_tree
 
 
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:

@@ -8,11 +8,9 @@ from typing import Self
 import numpy as np
 
 from arbo.encoders.dual import DualEncoder
+from arbo.engine import Embeddings, Ids, Metric, Vectors
 from arbo.progress import Announce, quiet
 from arbo.training.data import TrainingSet
-from clustering.arrays import Ids
-from clustering.comparison import Embeddings
-from clustering.vectors import Metric, Vectors
 
 
 @dataclass(frozen=True, eq=False, slots=True)

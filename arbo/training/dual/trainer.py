@@ -15,6 +15,7 @@ from torch import Tensor
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
+from arbo.engine import Ids
 from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
@@ -31,7 +32,6 @@ from arbo.training.fgsm import check_perturbable
 from arbo.training.frame import training
 from arbo.training.loop import Trainer
 from arbo.training.options import RunOptions
-from clustering.arrays import Ids
 
 
 @dataclass(eq=False)

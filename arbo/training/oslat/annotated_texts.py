@@ -11,11 +11,11 @@ import numpy as np
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Ids
 from arbo.errors import DataError
 from arbo.training.data import PURPOSES
 from arbo.training.oslat.contrastive import check_contrasts
 from arbo.training.oslat.synonyms import Synonyms
-from clustering.arrays import Ids
 
 
 @dataclass(frozen=True, eq=False, slots=True)

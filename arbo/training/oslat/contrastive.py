@@ -19,13 +19,12 @@ from torch import Tensor
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Tower
+from arbo.engine import Ids, Metric
 from arbo.errors import DataError
 from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
 from arbo.training.loop import Examples, Trainable, Trainer
 from arbo.training.losses import comparable, multi_similarity, nt_xent
 from arbo.training.oslat.synonyms import Others, Synonyms
-from clustering.arrays import Ids
-from clustering.vectors import Metric
 
 Model = TypeVar("Model", bound=Trainable)
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from arbo.engine import Bools, Ids
 from arbo.progress import Announce, quiet
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
 from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.synonyms import Others
-from clustering.arrays import Bools, Ids
 
 
 @dataclass(frozen=True, eq=False, slots=True)

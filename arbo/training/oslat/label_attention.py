@@ -21,6 +21,7 @@ from torch import Tensor
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.texts import Texts
+from arbo.engine import Metric
 from arbo.spans.config import LabelAttentionConfig
 from arbo.spans.label_attention import entity_in_text, label_attention
 from arbo.spans.model import LabelAttention
@@ -32,7 +33,6 @@ from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
 from arbo.training.oslat.synonyms import Others
-from clustering.vectors import Metric
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -22,6 +22,8 @@ from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.pretrained import PROJECTION
 from arbo.encoders.projection import load_linear
+from arbo.engine import Bools, Floats, Ids
+from arbo.metrics import threshold_curve
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import PairFinder
 from arbo.spans.label_attention import name_scores
@@ -36,8 +38,6 @@ from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import NEGATIVES
 from arbo.training.oslat.encoded_texts import Asked, Encoded
-from clustering.arrays import Bools, Floats, Ids
-from eval import threshold_curve
 
 _EVEN, _SCALE = 0.5, 10.0
 """In training the logit of a cosine is ``_SCALE * (cosine - _EVEN)``."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder_config import EncoderConfig
+from arbo.engine import Bools, Ids, Metric
 from arbo.errors import UsageError
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.data import corpora_of, job_of
@@ -28,8 +29,6 @@ from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
 from arbo.training.oslat.synonyms import Synonyms
-from clustering.arrays import Bools, Ids
-from clustering.vectors import Metric
 
 _HEAD = "head.safetensors"
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from arbo.data.knowledge_base import KnowledgeBase
-from clustering.arrays import Floats, Ids, ranges
+from arbo.engine import Floats, Ids, ranges
 
 
 @dataclass(frozen=True, eq=False, slots=True)
