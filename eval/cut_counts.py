@@ -6,13 +6,15 @@ between them. These two lists, each in the order of the merges, hold all that a 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
 from .labels import IntArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class CutCounts(NamedTuple):
@@ -51,10 +53,10 @@ def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray,
     return CutCounts(*_walk(joins, meetings, member, label[leaves[member]], class_size))
 
 
-def _kernel(function: Callable[..., Any]) -> Any:
+def _kernel(function: Function) -> Function:
     """Compile a function; kept on disk under the name of its module too, as that can be imported under two."""
     function.__qualname__ = f"{function.__module__}.{function.__qualname__}"
-    return numba.njit(cache=True)(function)
+    return cast(Function, numba.njit(cache=True)(function))
 
 
 @_kernel

@@ -130,7 +130,8 @@ class RerankingConfig(LoopConfig):
 class ContrastiveConfig(LoopConfig):
     """What the first two trainings of OSLAT share: names that are drawn towards their synonyms.
 
-    The defaults of all three are those of the paper (appendix B), as far as it says.
+    The defaults of all three are those of the paper (appendix B), as far as it says, but for the warm-up: the paper's
+    rate is constant over the first tenth of the steps, where this one rises.
     """
 
     regulariser: Literal["none"] = "none"

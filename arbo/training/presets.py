@@ -1,6 +1,6 @@
 """Presets: what the papers train, as far as they say; the rest is the default, or named here.
 
-OSLAT's linking head alone is another than the paper's, see DECISIONS.md, 44.
+OSLAT's linking head is another than the paper's (DECISIONS.md, 44), and so is its warm-up (`ContrastiveConfig`).
 """
 
 from __future__ import annotations
