@@ -146,11 +146,18 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
 
     """
     check_writable(target)
-    content = set(files_in(target)) if target.is_dir() else {target.name} if target.exists() else set()
+    try:
+        content = os.listdir(target)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        content = [target.name]
     if content and manifest not in content:
         raise UsageError(f"{target} exists and is not a {what}; name another folder, or remove it first")
-    foreign = sorted(content - {manifest, *(files_of(target) if content else ())})
-    if foreign:
+    own = {manifest, *files_of(target)} if content else set()
+    folders = {parent.as_posix() for name in own for parent in Path(name).parents}
+    foreign = sorted(set(files_in(target)) - own) if content else []
+    if foreign := foreign or sorted(set(content) - own - folders):
         raise UsageError(
             f"{target} is a {what} that holds other files too ({', '.join(foreign[:3])}); "
             "writing there would delete them: move them, or name another folder"

@@ -43,7 +43,7 @@ class Linker:
             leaves that to the encoder, as `discover` does.
 
     Raises:
-        UsageError: settings for a reranker, and none.
+        UsageError: the configuration has settings for a reranker, and the linker has none.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()

@@ -47,7 +47,6 @@ def link(
     if find_mentions is None and find_threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions: name `fuzzy` or a model with it")
     check_replaceable(out)
-    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     fields = {
         "method": method,
         "k": k,
@@ -57,6 +56,7 @@ def link(
         "rerank_mentions": rerank_mentions,
     }
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config).load()
+    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error)

@@ -95,7 +95,7 @@ class Rows(Sequence[Item], Generic[Item]):
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    The three tables hold a row a mention, a mention, and a cluster; their columns are described in
+    The tables have one row for each mention, mention, and cluster; their columns are described in
     `arbo.linking.tables`. `arbo.Result` adds what can be done with a run.
     """
 
