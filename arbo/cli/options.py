@@ -1,4 +1,4 @@
-"""The options that several verbs share: one name, one meaning, one explanation."""
+"""The options that several verbs share."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ K = Annotated[
         "--k",
         metavar="N",
         min=0,
-        help="Nearest mentions to connect each mention with; 0 decides each alone. [default: 4]",
+        help="Number of nearest mentions to connect each mention with; 0 decides each alone. [default: 4]",
     ),
 ]
 SearchOption = Annotated[
@@ -83,7 +83,7 @@ SearchOption = Annotated[
         "--search",
         case_sensitive=False,
         help="How to find neighbours. `hnsw` and `ivf` are approximate, and for transformers only; so is every search "
-        "among more than 256 items with the pooling `tokens`. The share that was missed is measured. [default: exact]",
+        "among more than 256 items with the pooling `tokens`. The missed share is measured. [default: exact]",
     ),
 ]
 Threshold = Annotated[
@@ -137,8 +137,8 @@ NumberOfCandidates = Annotated[
         "--candidates",
         metavar="N",
         min=1,
-        help="Nearest entities to keep for each mention, and to rerank. [default: 16, or as many as the reranker was "
-        "trained for]",
+        help="Number of nearest entities to keep for each mention, and to rerank. [default: 16, or as many as the "
+        "reranker was trained for]",
     ),
 ]
 SkipMargin = Annotated[
@@ -208,6 +208,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")
 
 
 def with_default(settings: type, name: str, what: str = "") -> str:
-    """Tell what an option does, and what holds where neither it nor a preset is given: the default of some settings."""
+    """Return the help of an option, with the default from settings."""
     default = next(field.default for field in fields(settings) if field.name == name)
     return f"{what} [default: {default}, or the preset's]".strip()
