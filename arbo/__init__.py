@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from arbo.training.reranking import train_reranker as train_reranker
     from arbo.training.self_alignment import train_self_alignment as train_self_alignment
 
-# What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
+# The module of each name; it is imported when the name is first used, so that `import arbo` is fast.
 _HOME = {
     "ArboError": "errors",
     "Candidates": "retrieval.candidates",
