@@ -1,7 +1,8 @@
 # make demo    first result: installs arbo into .venv and links the embedded sample
 # make test    all tests            make check   format, lint, types, import contract
 # make fast    the tests that take two minutes in all
-# make bench   the benchmarks, and BENCHMARKS.md from their results
+# make bench   the short benchmarks, and BENCHMARKS.md and its reports from all results
+#      bench-long   the long ones       bench-gpu   those that need a GPU      bench-NAME   one of them
 # make format  rewrite the code in the project's format
 
 PYTHON ?= python3
@@ -9,7 +10,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test fast check format bench clean
+# Every script of benchmarks/; report.py comes last.
+SHORT := engine metrics cuts linking search late_interaction training_speed corpora estimate
+LONG  := nil_clustering adaptive_mixup proxy_loss arborescence_training cross_encoder oslat
+GPU   := gpu_embed_search
+nil_clustering_OPTIONS := --encoder all-MiniLM-L6-v2
+
+.PHONY: demo test fast check format bench bench-long bench-gpu clean
+.PHONY: $(SHORT:%=bench-%) $(LONG:%=bench-%) $(GPU:%=bench-%)
+.NOTPARALLEL:
 
 demo: $(VENV)/installed
 	$(BIN)/arbo demo
@@ -30,15 +39,17 @@ format: $(VENV)/checkable
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/complete
-	$(BIN)/python benchmarks/engine.py
-	$(BIN)/python benchmarks/metrics.py
-	$(BIN)/python benchmarks/cuts.py
-	$(BIN)/python benchmarks/linking.py
-	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/corpora.py
-	$(BIN)/python benchmarks/estimate.py
+bench: $(SHORT:%=bench-%)
 	$(BIN)/python benchmarks/report.py
+
+bench-long: $(LONG:%=bench-%)
+	$(BIN)/python benchmarks/report.py
+
+bench-gpu: $(GPU:%=bench-%)
+	$(BIN)/python benchmarks/report.py
+
+$(SHORT:%=bench-%) $(LONG:%=bench-%) $(GPU:%=bench-%): bench-%: $(VENV)/complete
+	$(BIN)/python benchmarks/$*.py $($*_OPTIONS)
 
 clean:
 	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus as Corpus
-    from arbo.data.documents import Document as Document
-    from arbo.data.documents import Mention as Mention
+    from arbo.data.documents import Document as Document, Mention as Mention
     from arbo.data.entities import Entity as Entity
     from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
     from arbo.encoders.cross import CrossEncoder as CrossEncoder
@@ -24,10 +23,12 @@ if TYPE_CHECKING:
     from arbo.encoders.encoder_config import EncoderConfig as EncoderConfig
     from arbo.encoders.ngrams import NgramEncoder as NgramEncoder
     from arbo.encoders.vectors import VectorEncoder as VectorEncoder
-    from arbo.errors import ArboError as ArboError
-    from arbo.errors import DataError as DataError
-    from arbo.errors import MissingDependency as MissingDependency
-    from arbo.errors import UsageError as UsageError
+    from arbo.errors import (
+        ArboError as ArboError,
+        DataError as DataError,
+        MissingDependency as MissingDependency,
+        UsageError as UsageError,
+    )
     from arbo.kb.withholding import nil_split as nil_split
     from arbo.linker import Linker as Linker
     from arbo.linking.config import LinkerConfig as LinkerConfig
@@ -36,25 +37,26 @@ if TYPE_CHECKING:
     from arbo.readers.pubtator import read_pubtator as read_pubtator
     from arbo.results.evaluation import compare as compare
     from arbo.results.result import Result as Result
-    from arbo.results.run import Cluster as Cluster
-    from arbo.results.run import Link as Link
+    from arbo.results.run import Cluster as Cluster, Link as Link
     from arbo.retrieval.candidates import Candidates as Candidates
     from arbo.sample import load_sample as load_sample
     from arbo.spans.config import LabelAttentionConfig as LabelAttentionConfig
-    from arbo.spans.finding import DictionaryFinder as DictionaryFinder
-    from arbo.spans.finding import find_mentions as find_mentions
+    from arbo.spans.finding import DictionaryFinder as DictionaryFinder, find_mentions as find_mentions
     from arbo.spans.model import LabelAttention as LabelAttention
-    from arbo.training.config import LabelAttentionTraining as LabelAttentionTraining
-    from arbo.training.config import LinkingHeadConfig as LinkingHeadConfig
-    from arbo.training.config import RerankingConfig as RerankingConfig
-    from arbo.training.config import SelfAlignmentConfig as SelfAlignmentConfig
-    from arbo.training.config import TrainingConfig as TrainingConfig
-    from arbo.training.dual import train as train
-    from arbo.training.label_attention import train_label_attention as train_label_attention
-    from arbo.training.linking_head import train_linking_head as train_linking_head
-    from arbo.training.oslat import train_oslat as train_oslat
-    from arbo.training.reranking import train_reranker as train_reranker
-    from arbo.training.self_alignment import train_self_alignment as train_self_alignment
+    from arbo.training.config import (
+        LabelAttentionTraining as LabelAttentionTraining,
+        LinkingHeadConfig as LinkingHeadConfig,
+        RerankingConfig as RerankingConfig,
+        SelfAlignmentConfig as SelfAlignmentConfig,
+        TrainingConfig as TrainingConfig,
+    )
+    from arbo.training.cross import train_reranker as train_reranker
+    from arbo.training.dual.trainer import train as train
+    from arbo.training.options import RunOptions as RunOptions
+    from arbo.training.oslat.label_attention import train_label_attention as train_label_attention
+    from arbo.training.oslat.linking_head import train_linking_head as train_linking_head
+    from arbo.training.oslat.self_alignment import train_self_alignment as train_self_alignment
+    from arbo.training.oslat.stages import train_oslat as train_oslat
 
 # The module of each name; it is imported when the name is first used, so that `import arbo` is fast.
 _HOME = {
@@ -83,6 +85,7 @@ _HOME = {
     "NgramEncoder": "encoders.ngrams",
     "RerankingConfig": "training.config",
     "Result": "results.result",
+    "RunOptions": "training.options",
     "SelfAlignmentConfig": "training.config",
     "TrainingConfig": "training.config",
     "UsageError": "errors",
@@ -94,12 +97,12 @@ _HOME = {
     "read_documents": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
-    "train": "training.dual",
-    "train_label_attention": "training.label_attention",
-    "train_linking_head": "training.linking_head",
-    "train_oslat": "training.oslat",
-    "train_reranker": "training.reranking",
-    "train_self_alignment": "training.self_alignment",
+    "train": "training.dual.trainer",
+    "train_label_attention": "training.oslat.label_attention",
+    "train_linking_head": "training.oslat.linking_head",
+    "train_oslat": "training.oslat.stages",
+    "train_reranker": "training.cross",
+    "train_self_alignment": "training.oslat.self_alignment",
 }
 
 __all__ = sorted(_HOME)

@@ -13,6 +13,7 @@ from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
+from arbo.engine import partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
@@ -21,7 +22,6 @@ from arbo.results.result import Result
 from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.reranking import Reranker, reranked
 from arbo.retrieval.retrieval import EncodedEntities, Retrieval, retrieve
-from clustering import partition
 
 if TYPE_CHECKING:
     from arbo.linking.estimate import Estimate

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from clustering.knn import Progress, T, silent
+from arbo.engine import Progress, T, silent
 
 Announce = Callable[[str], Progress]
 """Takes the name of a stage, and returns a function that shows its progress."""

@@ -1,19 +1,99 @@
-"""Settings from JSON: a file that is read, an object that becomes a dataclass."""
+"""Settings: named values that JSON can hold, each checked against the type of its field."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import fields
-from os import PathLike, fspath
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from os import fspath
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 from arbo.errors import DataError, UsageError
+from arbo.files import PathLike
 
-Settings = TypeVar("Settings")
+
+class Range(NamedTuple):
+    """Numbers that a setting can be, as `Annotated[int, Range(...)]`."""
+
+    what: str
+    """What errors call them."""
+    least: float
+    most: float
 
 
-def read_json(path: str | PathLike[str], what: str) -> Any:
+_LARGEST = sys.float_info.max
+Count = Annotated[int, Range("an integer of at least 1", 1, math.inf)]
+Number = Annotated[int, Range("an integer of at least 0", 0, math.inf)]
+Share = Annotated[float, Range("a number from 0 to 1", 0, 1)]
+Above0 = Annotated[float, Range("a number above 0", math.ulp(0), _LARGEST)]
+NotBelow0 = Annotated[float, Range("a number of at least 0", 0, _LARGEST)]
+Finite = Annotated[float, Range("a finite number", -_LARGEST, _LARGEST)]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of anything: a frozen dataclass with defaults inherits this.
+
+    A field is a Literal, a bool, a string or one of the numbers above, or one of these or None. The class itself checks
+    a field of any other type.
+    """
+
+    called: ClassVar[str] = "the configuration"
+    """What errors call them."""
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self), include_extras=True)
+        for field in fields(self):
+            _check(field.name, getattr(self, field.name), hints[field.name])
+
+    @classmethod
+    def from_json(cls, path: PathLike) -> Self:
+        """Read an object of these fields; unknown ones are an error."""
+        return cls.from_dict(read_json(path, cls.called), file=fspath(path))
+
+    @classmethod
+    def from_dict(cls, values: object, *, file: str | None = None) -> Self:
+        """Make settings of named values.
+
+        Raises:
+            DataError: an unknown name, or an invalid value; it names ``file``, where they come from.
+
+        """
+        known = [field.name for field in fields(cls)]
+        unknown = sorted(set(values) - set(known)) if isinstance(values, dict) else []
+        if not isinstance(values, dict) or unknown:
+            raise DataError(
+                f"expected an object with some of {', '.join(known)}"
+                + (f"; unknown: {', '.join(map(repr, unknown))}" if unknown else ""),
+                file=file,
+            )
+        try:
+            return cls(**values)
+        except UsageError as error:
+            raise DataError(str(error), file=file) from None
+
+    def changed_by(self, values: object, *, file: str | None = None) -> Self:
+        """Return the same settings with other values for some names, see `from_dict`."""
+        return self.from_dict(asdict(self) | values if isinstance(values, dict) else values, file=file)
+
+    def overridden(self, file: PathLike | None) -> Self:
+        """Return the same settings with the values that a JSON file gives, if there is one.
+
+        Raises:
+            DataError: the file cannot be read, names an unknown field, or gives an invalid value.
+
+        """
+        return self if file is None else self.changed_by(read_json(file, self.called), file=fspath(file))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values by name, ready for JSON."""
+        return asdict(self)
+
+
+def read_json(path: PathLike, what: str) -> Any:
     """Read a JSON file; ``what`` names it in the error."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
@@ -21,17 +101,26 @@ def read_json(path: str | PathLike[str], what: str) -> Any:
         raise DataError(f"cannot read {what}: {error}", file=fspath(path)) from None
 
 
-def settings_of(kind: type[Settings], values: object, *, file: str | None) -> Settings:
-    """Make a dataclass of named values; unknown names are an error, and what the class refuses is one of the file."""
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    unknown = sorted(set(values) - set(known)) if isinstance(values, dict) else []
-    if not isinstance(values, dict) or unknown:
-        raise DataError(
-            f"expected an object with some of {', '.join(known)}"
-            + (f"; unknown: {', '.join(map(repr, unknown))}" if unknown else ""),
-            file=file,
-        )
-    try:
-        return kind(**values)
-    except UsageError as error:
-        raise DataError(str(error), file=file) from None
+def check_choice(name: str, value: object, known: Sequence[object]) -> None:
+    """Raise UsageError unless a value is one of the known ones."""
+    if value not in known:
+        raise UsageError(f"{name} {value!r} is not one of {', '.join(map(str, known))}")
+
+
+def _check(name: str, value: Any, hint: Any) -> None:
+    """Raise UsageError unless a setting is what its type says."""
+    options = [option for option in get_args(hint) if option is not type(None)]
+    or_none = "" if type(None) not in get_args(hint) else " or None"
+    if or_none:
+        if value is None or len(options) > 1:  # a union is for the class itself to check
+            return
+        hint = options[0]
+    if get_origin(hint) is Literal:
+        check_choice(name, value, get_args(hint))
+    elif hint is str:
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be a string{or_none}, not {value!r}")
+    elif hint is bool or get_origin(hint) is Annotated:
+        kind, (what, least, most) = (bool, Range("true or false", 0, 1)) if hint is bool else get_args(hint)
+        if type(value) not in ((int, float) if kind is float else (kind,)) or not least <= value <= most:
+            raise UsageError(f"{name} must be {what}{or_none}, not {value!r}")

@@ -22,9 +22,10 @@ negatives. `names`: those of the KB, or also those that the training documents g
 (`KnowledgeBase.with_names_of`). `CORPUS.accuracy` is that of the method and step that are best on the development part.
 
 `--part`, `--corpus`, `--training`, `--seeds` and `--steps` choose cells; each cell is kept in the cache folder, so that
-the tables can be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for
-a GPU: `python benchmarks/arborescence_training.py --corpus "NCBI disease" --corpus "BC5CDR disease" --corpus "CRAFT
-UBERON" --steps 2000`.
+the tables can be made in several goes, and what is there is recorded: `--record` does that alone. The
+tables in `results/` are those of the command without options. The whole table, for a GPU: `python
+benchmarks/arborescence_training.py --corpus "NCBI disease" --corpus "BC5CDR disease" --corpus "CRAFT UBERON" --steps
+2000`.
 
 Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
 beside this script).
@@ -36,8 +37,18 @@ from functools import partial
 
 from library.cells import Cells, key
 from library.corpora import TRAINABLE, Data
-from library.medic import BASE, CORPORA, IN_BATCH, KNN, ONE_AN_ENTITY, STEPS, UNTRAINED, encoder_of, settings_of
-from library.medic import TRAININGS as MEDIC_STEPS
+from library.medic import (
+    BASE,
+    CORPORA,
+    IN_BATCH,
+    KNN,
+    ONE_AN_ENTITY,
+    STEPS,
+    TRAININGS as MEDIC_STEPS,
+    UNTRAINED,
+    encoder_of,
+    settings_of,
+)
 from library.results import Figures, Row, record
 from library.trainings import PARTS, RECALL, Training, Trainings, columns, differences, means, options, parts, recalls
 
@@ -110,11 +121,11 @@ def histogram(data: Data) -> dict[str, int]:
 
 def record_all() -> None:
     """Record every cell that is there."""
-    trainings = TRAININGS.read()
+    trainings, steps = TRAININGS.read(), MEDIC.read()
     rows = means(trainings)
     medic = [
         {name: value for name, value in {**cell, **cell["scores"]}.items() if name != "scores"}
-        for cell in sorted(MEDIC.read(), key=lambda cell: (cell["corpus"], STEPS.index(cell["step"]), cell["names"]))
+        for cell in sorted(steps, key=lambda cell: (cell["corpus"], STEPS.index(cell["step"]), cell["names"]))
     ]
     figures: Figures = {}
     for corpus in dict.fromkeys(row["corpus"] for row in medic):
@@ -140,7 +151,7 @@ def record_all() -> None:
         "steps to MEDIC": columns(medic, (*RECALL, *METHODS, "independent seen", "independent unseen")),
         "settings": settings,
     }
-    record("arborescence_training", figures, tables)
+    record("arborescence_training", figures, tables, cells=[*trainings, *steps])
 
 
 def main() -> None:

@@ -22,7 +22,9 @@ they are.
 
 `--part`, `--training`, `--steps`, `--epochs` and `--seeds` choose cells; each is kept in the cache folder, so that the
 tables can be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a
-GPU: `python benchmarks/cross_encoder.py --steps 5000 --epochs 5`.
+GPU: `python benchmarks/cross_encoder.py --steps 5000 --epochs 5`. The tables in `results/` hold the cells of `--part
+claims --training untrained --training trained`, of `--part claims --steps 100 --training trained --training "trained +
+FGSM"`, and of `--part medic`.
 
 Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
 beside this script).
@@ -283,10 +285,10 @@ AIMS = Cells(
 )
 
 
-def compared_rows() -> list[Row]:
+def compared_rows(cells: Iterable[Cell]) -> list[Row]:
     """Means over the seeds of every cell of the comparison that is there, a row a corpus."""
     order = list(TRAININGS)
-    cells = sorted(CLAIMS.read(), key=lambda cell: (cell["steps"], order.index(cell["training"])))
+    cells = sorted(cells, key=lambda cell: (cell["steps"], order.index(cell["training"])))
     rows = means([cell | {"corpus": "both"} for cell in cells])
     return [
         {name: row[name] for name in ("training", "steps", "seeds")}
@@ -299,7 +301,8 @@ def compared_rows() -> list[Row]:
 
 def record_all(jobs: Jobs) -> None:
     """Record every cell that is there."""
-    shown = compared_rows()
+    claims, aims = CLAIMS.read(), AIMS.read()
+    shown = compared_rows(claims)
     whose = ("training", "steps", "seeds", "corpus")
     figures: Figures = {
         key(row["corpus"], row["training"], row["steps"], name): value
@@ -310,7 +313,7 @@ def record_all(jobs: Jobs) -> None:
     reached: list[Row] = []
     partitions: list[Row] = []
     # The best on the development part comes last, and is what the corpus's own figure tells.
-    for cell in sorted(AIMS.read(), key=lambda cell: cell["skipping"]["accuracy"]):
+    for cell in sorted(aims, key=lambda cell: cell["skipping"]["accuracy"]):
         of = {"training": cell["training"], "epochs": cell["epochs"]}
         reached += [of | row for row in cell["rows"]]
         partitions += [of | row for row in cell["partitions"]]
@@ -325,7 +328,7 @@ def record_all(jobs: Jobs) -> None:
         "MEDIC": reached,
         "partition": partitions,
     }
-    record("cross_encoder", figures, tables)
+    record("cross_encoder", figures, tables, cells=[*claims, *aims])
 
 
 def main() -> None:

@@ -33,11 +33,12 @@ development part. Seconds are of one core, reading files not counted.
 **preselection**: how many of the entities of a sentence are among the k that a reader is asked about, of all in MEDIC,
 chosen by n-grams as in the product, or by all-MiniLM-L6-v2, whose vectors of names may come from the cache.
 
-The plots, `benchmarks/plots/similarities.*`, have the density of the cosines of 1,000 pairs of synonyms and 1,000 pairs
+The plots, `plots/similarities.*`, have the density of the cosines of 1,000 pairs of synonyms and 1,000 pairs
 of names of different entities before and after alignment (figure C.1 of the paper).
 
 `--part`, `--corpus` and `--system` choose cells; each is kept in the cache folder, so that the tables can be made in
-several goes, and what is there is recorded: `--record` does that alone.
+several goes, and what is there is recorded: `--record` does that alone. The tables in `results/` hold all cells but
+`OSLAT, gentle` and `NP` on QUAERO, and the preselection by all-MiniLM-L6-v2.
 
 Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
 beside this script).
@@ -234,10 +235,12 @@ def better_start(name: str) -> Row:
     if name == "aligned":
         folder = MODELS / key("oslat", "cl", "aligned", hashed(ALIGNMENT))
         if not folder.is_dir():
-            arbo.train_self_alignment(start, data.kb, out=folder, config=ALIGNMENT, announce=bars)
+            arbo.train_self_alignment(
+                start, data.kb, out=folder, config=ALIGNMENT, options=arbo.RunOptions(announce=bars)
+            )
         start = arbo.DualEncoder.from_pretrained(folder, ONE_A_NAME)
     before = recalls(data, start)
-    trained = arbo.train(start, data.train, data.kb, out=out, config=START, announce=bars)
+    trained = arbo.train(start, data.train, data.kb, out=out, config=START, options=arbo.RunOptions(announce=bars))
     after = recalls(data, trained)
     shutil.rmtree(out)
     return {
@@ -325,7 +328,8 @@ def record_all() -> None:
         ],
     }
     disjoint_pairs = {row["corpus"]: row["disjoint"] for row in tables["pairs"]}
-    for cell in sorted(CELLS.read(), key=lambda cell: (cell["part"], cell["corpus"], order.index(cell["system"]))):
+    kept = sorted(CELLS.read(), key=lambda cell: (cell["part"], cell["corpus"], order.index(cell["system"])))
+    for cell in kept:
         scores, whose, own = cell["scores"], {"corpus": cell["corpus"], "system": cell["system"]}, []
         if cell["part"] == "similarities":
             drawn(scores, key("similarities", cell["corpus"]))
@@ -337,7 +341,7 @@ def record_all() -> None:
             own = [scores]
             figures |= {key(*whose.values(), name): value for name, value in scores.items()}
         tables.setdefault(cell["part"], []).extend(whose | row for row in own)
-    record("oslat", figures, tables)
+    record("oslat", figures, tables, cells=kept)
 
 
 def shown(scores: Row, kind: str) -> Row:

@@ -3,25 +3,26 @@ r"""The proxy paper (PEL): its loss and cross-entropy, random and mixed negative
 `CE` is cross-entropy over inner products, `proxy` the proxy loss (alpha = 32, margin 0) over cosines, `CE untrained`
 and `proxy untrained` the start by these two; 8 negatives, drawn uniformly (`random`) or half of them the nearest of the
 knowledge base (`mixed`); `+ FGSM` adds the loss of perturbed copies (epsilon 0.01, weight 1). Mean pooling; mentions
-are read without context, entities by their name; batches of 8, AdamW, learning rate 5e-5, or 1e-5 as in the paper
-(`, 1e-5`). recall@k is over all test mentions with a concept, one outside the knowledge base counting as a miss; means
-over the seeds. `against`: the gain over the same documents, whose counts are means over the seeds, with the ends of its
-95 % bootstrap interval.
+are read without context, entities by their name; batches of 8, AdamW, learning rate 5e-5. `--training "CE random,
+1e-5"` and its like train at 1e-5, the paper's rate; these have not been run. recall@k is over all test mentions with a
+concept, one outside the knowledge base counting as a miss; means over the seeds. `against`: the gain over the same
+documents, whose counts are means over the seeds, with the ends of its 95 % bootstrap interval.
 
 **gradients**: median norm over the steps, before clipping, and how much it varies: quartile distance through median.
-The plots, `benchmarks/plots/gradients.*`, have the norms of every step, as means over 10.
+The plots, `plots/gradients.*`, have the norms of every step, as means over 10.
 
 **NIL by threshold** is table 4 of the paper, with margins from 0 to 0.1 (`proxy 0.1`) and random negatives, which are
 better on the development part, and with cross-entropy over cosines (times 20) too: a mention is NIL if the similarity
 of its best entity is below the threshold that is best on the development part in F1. auPR, precision and recall are of
 NIL, `recall@k with NIL` of all classes, NIL being one. *Disease Ontology* is BC5CDR against an ontology that lacks
 nearly half of its diseases; training has seen none of those as NIL, only the others as they are. The plot,
-`benchmarks/plots/nil.*`, has the curves of the first seed.
+`plots/nil.*`, has the curves of the first seed.
 
 `--part`, `--corpus`, `--training`, `--seeds` and `--steps` choose cells; each is kept in the cache folder, so that the
 tables can be made in several goes, and what is there is recorded: `--record` does that alone. The whole table, for a
 GPU: `python benchmarks/proxy_loss.py --part losses --corpus "BC5CDR disease" --corpus "NCBI disease" --corpus "CRAFT
-UBERON" --steps 2000`, then the same with `--part nil` and no corpus.
+UBERON" --steps 2000`, then the same with `--part nil` and no corpus. The tables in `results/` hold the cells of
+`--seeds 1`, without those at 1e-5, `CE mixed + FGSM` and `proxy mixed + FGSM`.
 
 Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
 beside this script).
@@ -161,7 +162,7 @@ def record_all() -> None:
         "gradients": gradients,
         "NIL by threshold": columns(nil_rows, WITH_NIL),
     }
-    record("proxy_loss", figures, tables)
+    record("proxy_loss", figures, tables, cells=[*cells, *with_nil])
 
 
 def first_seeds(cells: list[Cell]) -> dict[tuple[str, int], list[Cell]]:

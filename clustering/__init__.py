@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clustering.arrays import Edges
-    from clustering.estimator import ArborescenceClustering
-    from clustering.graph import Graph
-    from clustering.linkage import MergeTree, merge_tree
-    from clustering.methods import METHODS, Method
-    from clustering.partitions import Partition, partition
+    from .arrays import Edges
+    from .estimator import ArborescenceClustering
+    from .graph import Graph
+    from .linkage import MergeTree, merge_tree
+    from .methods import METHODS, Method
+    from .partitions import Partition, partition
 
 # What lives where; each module is imported when its name is first asked for: most load numba, one scikit-learn. No
 # module bears the name of what it defines, which it would hide once it is imported.
@@ -49,7 +49,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'clustering' has no attribute {name!r}")
-    return getattr(import_module(f"clustering.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

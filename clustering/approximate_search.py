@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, TypeAlias
 
-import numba
 import numpy as np
 
-from clustering.arrays import Floats, Ids
-from clustering.dense_search import dense_search
-from clustering.dissimilarity import dissimilarity
-from clustering.search import Rows, Search, empty_lists, score_found
-from clustering.shortlist import offer
-from clustering.vectors import Vectors, dot, unit
+from .arrays import Floats, Ids
+from .dense_search import dense_search
+from .dissimilarity import dissimilarity
+from .kernels import kernel
+from .search import Rows, Search, empty_lists, score_found
+from .shortlist import offer
+from .vectors import Vectors, dot, unit
 
 Find: TypeAlias = Callable[[Floats, int], Ids]
 """``find(vectors, n)``: up to ``n`` different rows for each vector, then -1."""
@@ -84,7 +84,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
     return Search(fill, chunk=min(_CHUNK, max(1, 64 * _CHUNK // n_first)), workers=1)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _score_things(
     vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset: float, ids: Ids, dissimilarity_: Floats
 ) -> None:

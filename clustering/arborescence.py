@@ -14,15 +14,15 @@ sorted, so that the heap holds mentions and not edges. O(edges log mentions) tim
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from clustering.arrays import Edges, Ids, Weights, id_dtype
-from clustering.entity_edges import EntityEdges, lighter_entity_edge
-from clustering.forest import Forest, unreached
-from clustering.ordering import sort_places
-from clustering.union_find import find, join, singletons
+from .arrays import Edges, Ids, Weights, id_dtype
+from .entity_edges import EntityEdges, lighter_entity_edge
+from .forest import Forest, unreached
+from .kernels import kernel
+from .ordering import sort_places
+from .union_find import find, join, singletons
 
 States = npt.NDArray[np.uint8]
 _NEW, _ON_PATH, _REACHED, _UNREACHABLE = 0, 1, 2, 3
@@ -60,7 +60,7 @@ def _lists(n_mentions: int, edges: Edges) -> _Lists:
     return _Lists(start, edges.source[places], edges.weight[places])
 
 
-@numba.njit(cache=True)
+@kernel
 def _list_by_target(edges: Edges, start: Ids, places: Ids) -> None:
     for v in edges.target:
         start[v + 1] += 1
@@ -91,7 +91,7 @@ class _Heaps(NamedTuple):
     right: Ids
 
 
-@numba.njit(cache=True)
+@kernel
 def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
     """Contract cycles until every mention is decided.
 
@@ -161,7 +161,7 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
     return up[:n_tree], leaf[:n_tree], place[:n_tree]
 
 
-@numba.njit(cache=True)
+@kernel
 def _lightest_from_outside(
     lists: _Lists, heaps: _Heaps, top: int, root: int, limit: float, sets: Ids, state: States
 ) -> int:
@@ -186,7 +186,7 @@ def _lightest_from_outside(
     return m
 
 
-@numba.njit(cache=True)
+@kernel
 def _expand(entity_edges: EntityEdges, lists: _Lists, up: Ids, leaf: Ids, place: Ids, forest: Forest) -> None:
     """Undo the contraction from the last node to the first: what is entered from outside gives up its own edge."""
     given_up = np.zeros(len(up), np.bool_)
@@ -205,7 +205,7 @@ def _expand(entity_edges: EntityEdges, lists: _Lists, up: Ids, leaf: Ids, place:
             m = up[m]
 
 
-@numba.njit(cache=True)
+@kernel
 def _lighter(heaps: _Heaps, a: int, b: int) -> bool:
     if heaps.weight[a] != heaps.weight[b]:
         return bool(heaps.weight[a] < heaps.weight[b])
@@ -213,7 +213,7 @@ def _lighter(heaps: _Heaps, a: int, b: int) -> bool:
     return bool(source_a < source_b or (source_a == source_b and a < b))
 
 
-@numba.njit(cache=True)
+@kernel
 def _meld(heaps: _Heaps, a: int, b: int) -> int:
     """Meld two skew heaps from the top down (Sleator and Tarjan 1986) and return the new top."""
     if a == _NONE:

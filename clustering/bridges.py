@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
-from clustering.arrays import Edges, Ids, id_dtype
-from clustering.ordering import by_weight
-from clustering.union_find import find, join, singletons
+from .arrays import Edges, Ids, id_dtype
+from .kernels import kernel
+from .ordering import by_weight
+from .union_find import find, join, singletons
 
 
 class Bridges(NamedTuple):
@@ -54,7 +54,7 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     return Bridges(ordered.take(rank), parts[rank], sides[rank])
 
 
-@numba.njit(cache=True)
+@kernel
 def _parts(source: Ids, target: Ids, size: Ids) -> Ids:
     """Count what each edge joins, from the first to the last; stops at an edge that closes a cycle."""
     sets = singletons(len(size), size)
@@ -69,7 +69,7 @@ def _parts(source: Ids, target: Ids, size: Ids) -> Ids:
     return parts
 
 
-@numba.njit(cache=True)
+@kernel
 def _sides(source: Ids, target: Ids, size: Ids) -> Ids:
     """Count both sides of each edge, by taking off leaf after leaf.
 

@@ -6,12 +6,12 @@ stage on pooled vectors proposes `CANDIDATES` things, which are then compared to
 
 from typing import TypeAlias, Unpack
 
-from clustering import knn
-from clustering.arrays import Floats, Ids
-from clustering.knn import Neighbors, SearchOptions
-from clustering.late_interaction import TokenMatrices, late_dissimilarity, late_nearest, late_recall
-from clustering.search import SearchMethod
-from clustering.vectors import Metric, Vectors
+from . import knn
+from .arrays import Floats, Ids
+from .knn import Neighbors, SearchOptions
+from .late_interaction import TokenMatrices, late_dissimilarity, late_nearest, late_recall
+from .search import SearchMethod
+from .vectors import Metric, Vectors
 
 Embeddings: TypeAlias = Vectors | TokenMatrices
 """One or several vectors of each thing, or the vectors of all its tokens."""

@@ -6,13 +6,13 @@ tree, oriented away from the entity. Prim's algorithm builds it in O(n^2 dim) ti
 nearest to the tree.
 """
 
-import numba
 import numpy as np
 
-from clustering.arrays import Floats, Ids, Weights
-from clustering.dissimilarity import dissimilarity, offset_of
-from clustering.forest import Forest
-from clustering.vectors import Metric, unit
+from .arrays import Floats, Ids, Weights
+from .dissimilarity import dissimilarity, offset_of
+from .forest import Forest
+from .kernels import kernel
+from .vectors import Metric, unit
 
 _WHOLE = 4096
 """Nodes up to which all products are made at once, in 8 * n^2 bytes; beyond, those of one node with the others."""
@@ -78,7 +78,7 @@ def _blocks(rows: Floats) -> Floats:
     return blocks
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _grow(products: Weights, root: Floats, offset: float) -> tuple[Ids, Floats]:
     parent, weight, waiting = np.full(len(root), -1, np.int64), root.copy(), np.arange(len(root))
     for last in range(len(root) - 1, -1, -1):
@@ -89,7 +89,7 @@ def _grow(products: Weights, root: Floats, offset: float) -> tuple[Ids, Floats]:
     return parent, weight
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Floats]:
     """Do as `_grow` in O(n) memory; the vectors of the nodes that wait are kept in front."""
     parent, weight, waiting = np.full(len(root), -1, np.int64), root.copy(), np.arange(len(root))
@@ -112,7 +112,7 @@ def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Float
     return parent, weight
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
     """Find the place of the node to attach next."""
     place = 0
@@ -125,7 +125,7 @@ def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
     return place
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _offer(u: int, products: Weights, waiting: Ids, parent: Ids, weight: Floats, offset: float) -> None:
     """Let the nodes that wait hang on ``u`` where that is lighter."""
     for i in range(len(waiting)):
@@ -135,7 +135,7 @@ def _offer(u: int, products: Weights, waiting: Ids, parent: Ids, weight: Floats,
             weight[v], parent[v] = w, u
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _others(products: Weights, begin: int, offset: float, nearest: Ids) -> None:
     for row in range(len(products)):
         own, best, least = begin + row, -1, np.float32(np.inf)

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
-import numba
 import numpy as np
 
-from clustering.arrays import Floats, Ids, Weights
-from clustering.dissimilarity import dissimilarities, dissimilarity
-from clustering.search import Rows, Search, score_found
-from clustering.shortlist import offer_all
-from clustering.vectors import lengths
+from .arrays import Floats, Ids, Weights
+from .dissimilarity import dissimilarities, dissimilarity
+from .kernels import kernel
+from .search import Rows, Search, score_found
+from .shortlist import offer_all
+from .vectors import lengths
 
 _SPARE = 8
 _CHUNK = 4096
@@ -87,7 +87,7 @@ def _rounding(vectors: Floats, longest: float) -> Weights:
     return bound
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _score_all(
     queries: Ids,
     vectors: Floats,

@@ -1,10 +1,10 @@
 """Dissimilarities of vectors: one order of summation and one rounding, on every machine and in any batch."""
 
-import numba
 import numpy as np
 
-from clustering.arrays import Floats, Ids, Weights
-from clustering.vectors import Metric, dot
+from .arrays import Floats, Ids, Weights
+from .kernels import kernel
+from .vectors import Metric, dot
 
 
 def offset_of(metric: Metric) -> float:
@@ -12,7 +12,7 @@ def offset_of(metric: Metric) -> float:
     return 1.0 if metric == "cosine" else 0.0
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def dissimilarity(product: float, offset: float) -> np.float32:
     """Return offset minus product; a cosine that differs from 1 by no more than the rounding of unit vectors is 1.
 
@@ -22,7 +22,7 @@ def dissimilarity(product: float, offset: float) -> np.float32:
     return np.float32(0.0 if offset == 1.0 and abs(w) < 1e-6 else w)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def dissimilarities(product: Weights, offset: float) -> Floats:
     """Apply `dissimilarity` to each product."""
     values = np.empty(len(product), np.float32)
@@ -31,7 +31,7 @@ def dissimilarities(product: Weights, offset: float) -> Floats:
     return values
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def dense_products(a: Floats, b: Floats, rows_a: Ids, rows_b: Ids) -> Weights:
     """Return the inner products of row ``rows_a[p]`` of a and row ``rows_b[p]`` of b."""
     product = np.empty(len(rows_a), np.float64)
@@ -40,7 +40,7 @@ def dense_products(a: Floats, b: Floats, rows_a: Ids, rows_b: Ids) -> Weights:
     return product
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def sparse_products(
     indptr_a: Ids,
     indices_a: Ids,

@@ -5,11 +5,11 @@ From here on nodes are numbered so that mentions count from 0 and entities are n
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
-from clustering.arrays import Edges, Ids, Weights, concatenated
-from clustering.graph import Graph
+from .arrays import Edges, Ids, Weights, concatenated
+from .graph import Graph
+from .kernels import kernel
 
 
 class EntityEdges(NamedTuple):
@@ -44,7 +44,7 @@ def with_entity_edges(entity_edges: EntityEdges, edges: Edges) -> Edges:
     return concatenated([edges, Edges(entity_edges.entity[target], target, entity_edges.weight[target])])
 
 
-@numba.njit(cache=True)
+@kernel
 def lighter_entity_edge(entity_edges: EntityEdges, a: int, b: int) -> int:
     """Return which of two mentions has the lighter entity edge, by (weight, entity, mention)."""
     if entity_edges.weight[a] != entity_edges.weight[b]:
@@ -54,7 +54,7 @@ def lighter_entity_edge(entity_edges: EntityEdges, a: int, b: int) -> int:
     return min(a, b)
 
 
-@numba.njit(cache=True)
+@kernel
 def _find(
     source: Ids,
     target: Ids,

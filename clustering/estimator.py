@@ -11,12 +11,12 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from clustering.arrays import Ids, Threshold
-from clustering.graph import Graph
-from clustering.knn import nearest
-from clustering.methods import METHODS, Method
-from clustering.partitions import partition
-from clustering.vectors import METRICS, Metric, Vectors
+from .arrays import Ids, Threshold
+from .graph import Graph
+from .knn import nearest
+from .methods import METHODS, Method
+from .partitions import partition
+from .vectors import METRICS, Metric, Vectors
 
 # What is not finite is refused by `Vectors.of`, which names the rows.
 _CHECKS: dict[str, Any] = {

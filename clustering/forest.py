@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clustering.arrays import Bools, Ids, Weights
-from clustering.entity_edges import EntityEdges
+from .arrays import Bools, Ids, Weights
+from .entity_edges import EntityEdges
 
 
 class Forest(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from clustering.arrays import Ids, Threshold, Weights, id_dtype
+from .arrays import Ids, Threshold, Weights, id_dtype
 
 
 @dataclass(frozen=True, eq=False, slots=True)

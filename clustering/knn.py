@@ -4,34 +4,21 @@ A thing with several vectors is as near as its nearest vector. Ties are broken b
 is there for those who ask for it by name; `measured_recall` says what it misses.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
 
-from clustering.approximate_search import approximate_search
-from clustering.arrays import Floats, Ids, Weights, pairs_of
-from clustering.dense_search import Scanner, dense_search, faiss_scanner
-from clustering.dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
-from clustering.search import Rows, Search, SearchMethod, check_choices, empty_lists
-from clustering.sparse_search import csr, sparse_search
-from clustering.vectors import Matrix, Metric, Vectors, lengths, unit
-
-T = TypeVar("T")
-
-
-class Progress(Protocol):
-    """Passes items on and shows how many of ``total`` are done."""
-
-    def __call__(self, items: Iterable[T], total: int) -> Iterable[T]:
-        """Wrap ``items``."""
-
-
-def silent(items: Iterable[T], total: int) -> Iterable[T]:
-    """Show nothing."""
-    return items
+from .approximate_search import approximate_search
+from .arrays import Floats, Ids, Weights, pairs_of
+from .dense_search import Scanner, dense_search, faiss_scanner
+from .dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
+from .progress import Progress, silent
+from .search import Rows, Search, SearchMethod, check_choices, empty_lists
+from .sparse_search import csr, sparse_search
+from .vectors import Matrix, Metric, Vectors, lengths, unit
 
 
 class SearchOptions(TypedDict, total=False):

@@ -17,27 +17,17 @@ import os
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from clustering.arrays import Floats, Ids, Weights, pairs_of, ranges
-from clustering.dense_search import Scanner, faiss_scanner
-from clustering.dissimilarity import dissimilarities, offset_of
-from clustering.knn import (
-    Neighbors,
-    Progress,
-    check_queries,
-    check_wanted,
-    checked_pairs,
-    in_threads,
-    lists_of,
-    nearest,
-    sampled_recall,
-    silent,
-)
-from clustering.search import SearchMethod, check_choices
-from clustering.vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
+from .arrays import Floats, Ids, Weights, pairs_of, ranges
+from .dense_search import Scanner, faiss_scanner
+from .dissimilarity import dissimilarities, offset_of
+from .kernels import kernel
+from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest, sampled_recall
+from .progress import Progress, silent
+from .search import SearchMethod, check_choices
+from .vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
 _PAIRS = 1 << 16
 """Pairs of a query and a thing that are held at once."""
@@ -304,7 +294,7 @@ def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Id
     return score
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _score_pairs(
     query_matrix: Floats,
     query_indptr: Ids,
@@ -328,7 +318,7 @@ def _score_pairs(
             score[p] = max(score[p], np.float32(_sum_of_max(columns, tokens)))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _columns(tokens: Floats) -> Weights:
     """Turn token vectors into columns: so a processor multiplies several at a time."""
     columns = np.empty((tokens.shape[1], tokens.shape[0]), np.float64)
@@ -338,7 +328,7 @@ def _columns(tokens: Floats) -> Weights:
     return columns
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sum_of_max(columns: Weights, tokens: Floats) -> float:
     """Score one text, whose tokens are columns, with another; products are summed as `clustering.vectors.dot` does."""
     if len(tokens) == 0:
@@ -359,7 +349,7 @@ def _sum_of_max(columns: Weights, tokens: Floats) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _means(matrix: Floats, indptr: Ids) -> Floats:
     mean = np.zeros((len(indptr) - 1, matrix.shape[1]), np.float32)
     total = np.empty(matrix.shape[1], np.float64)

@@ -10,16 +10,16 @@ entity edges of both sides. O(edges log mentions) time; in practice the second r
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
-from clustering.arrays import Bools, Edges, Ids, Weights
-from clustering.entity_edges import EntityEdges, lighter_entity_edge, no_entity_edges
-from clustering.forest import Forest, unreached
-from clustering.graph import Graph
-from clustering.ordering import before, by_weight
-from clustering.pruning import surviving_edges
-from clustering.union_find import find, join, singletons
+from .arrays import Bools, Edges, Ids, Weights
+from .entity_edges import EntityEdges, lighter_entity_edge, no_entity_edges
+from .forest import Forest, unreached
+from .graph import Graph
+from .kernels import kernel
+from .ordering import before, by_weight
+from .pruning import surviving_edges
+from .union_find import find, join, singletons
 
 
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
@@ -95,7 +95,7 @@ def _joining_edges(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Bool
     return Edges(source, target, weight), is_linked, hangs
 
 
-@numba.njit(cache=True)
+@kernel
 def _boruvka(entity_edges: EntityEdges, edges: Edges) -> tuple[Ids, Ids, Weights, Bools, Bools]:
     n = len(entity_edges.entity)
     joining = Edges(np.empty(n, edges.source.dtype), np.empty(n, edges.source.dtype), np.empty(n, edges.weight.dtype))
@@ -135,7 +135,7 @@ def _boruvka(entity_edges: EntityEdges, edges: Edges) -> tuple[Ids, Ids, Weights
     return joining.source[:n_joining], joining.target[:n_joining], joining.weight[:n_joining], is_linked, hangs
 
 
-@numba.njit(cache=True)
+@kernel
 def _lightest_edges(
     entity_edges: EntityEdges, edges: Edges, n_edges: int, sets: Ids, linked: Bools, entry: Ids, lightest: Ids
 ) -> int:
@@ -163,7 +163,7 @@ def _lightest_edges(
     return left
 
 
-@numba.njit(cache=True)
+@kernel
 def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
     """Turn the edges of the linked trees away from their entities, by taking off leaf after leaf.
 
@@ -191,7 +191,7 @@ def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
             m = other
 
 
-@numba.njit(cache=True)
+@kernel
 def _merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
     sets = singletons(n_leaves, source)
     node = np.arange(n_leaves).astype(source.dtype)  # by root
@@ -208,7 +208,7 @@ def _merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
     return left, right
 
 
-@numba.njit(cache=True)
+@kernel
 def _cut(n_leaves: int, left: Ids, right: Ids) -> Ids:
     label = np.empty(n_leaves + len(left), left.dtype)
     for leaf in range(n_leaves):

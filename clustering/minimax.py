@@ -9,12 +9,12 @@ attaches its target on the spot. Only the edges that were passed over, because t
 for it: when it is, they come before the next edge in the order. O(edges log edges) time, nearly all of it the sort.
 """
 
-import numba
 import numpy as np
 
-from clustering.arrays import Edges, Ids
-from clustering.forest import Forest, unreached
-from clustering.ordering import by_weight
+from .arrays import Edges, Ids
+from .forest import Forest, unreached
+from .kernels import kernel
+from .ordering import by_weight
 
 
 def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
@@ -34,7 +34,7 @@ def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
     return forest
 
 
-@numba.njit(cache=True)
+@kernel
 def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
     """Return the rank of the edge that reaches each mention, -1 for none; edge ``r`` leads from tail to head."""
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
@@ -61,7 +61,7 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
     return reached_by
 
 
-@numba.njit(cache=True)
+@kernel
 def _push(heap: Ids, size: int, rank: int) -> int:
     """Put ``rank`` into a binary heap of ranks, the smallest at its head; return the new size."""
     place = size
@@ -72,7 +72,7 @@ def _push(heap: Ids, size: int, rank: int) -> int:
     return size + 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _pop(heap: Ids, size: int) -> tuple[int, int]:
     """Take out the smallest rank; return it and the new size."""
     smallest, last = heap[0], heap[size - 1]
@@ -88,7 +88,7 @@ def _pop(heap: Ids, size: int) -> tuple[int, int]:
     return smallest, size - 1
 
 
-@numba.njit(cache=True)
+@kernel
 def _ranks_by_tail(tail: Ids, n_mentions: int, ordered: Ids) -> tuple[Ids, Ids]:
     """List the ranks of the edges out of each mention, ascending: those of ``u`` from ``start[u]`` on."""
     start = np.zeros(n_mentions + 1, ordered.dtype)

@@ -1,9 +1,9 @@
 """Edges in the one order that decides everything: by weight, then source, then target."""
 
-import numba
 import numpy as np
 
-from clustering.arrays import Edges, Ids, id_dtype
+from .arrays import Edges, Ids, id_dtype
+from .kernels import kernel
 
 _SHORT, _LONG = 16, 1 << 16
 
@@ -26,7 +26,7 @@ def by_weight(edges: Edges) -> Ids:
     return places
 
 
-@numba.njit(cache=True)
+@kernel
 def _keys(edges: Edges, keys: Ids) -> None:
     bits = np.empty(1, np.float32)
     as_int = bits.view(np.int32)
@@ -38,7 +38,7 @@ def _keys(edges: Edges, keys: Ids) -> None:
         keys[i] = (high << 32) | i
 
 
-@numba.njit(cache=True)
+@kernel
 def _places(edges: Edges, keys: Ids, places: Ids) -> list[tuple[int, int]]:
     """Read the places off the sorted keys and order the runs of equal weights, but for the long ones returned."""
     long_runs = [(0, 0) for _ in range(0)]
@@ -54,7 +54,7 @@ def _places(edges: Edges, keys: Ids, places: Ids) -> list[tuple[int, int]]:
     return long_runs
 
 
-@numba.njit(cache=True)
+@kernel
 def sort_places(edges: Edges, places: Ids) -> None:
     """Sort places of edges by (weight, source, target), without recursion or extra memory."""
     if len(places) > _SHORT:
@@ -68,7 +68,7 @@ def sort_places(edges: Edges, places: Ids) -> None:
         places[hole] = place
 
 
-@numba.njit(cache=True)
+@kernel
 def _heap_sort(edges: Edges, places: Ids) -> None:
     for root in range(len(places) // 2 - 1, -1, -1):
         _sift_down(edges, places, root, len(places))
@@ -77,7 +77,7 @@ def _heap_sort(edges: Edges, places: Ids) -> None:
         _sift_down(edges, places, 0, end)
 
 
-@numba.njit(cache=True)
+@kernel
 def _sift_down(edges: Edges, places: Ids, root: int, end: int) -> None:
     while True:
         child = 2 * root + 1
@@ -91,7 +91,7 @@ def _sift_down(edges: Edges, places: Ids, root: int, end: int) -> None:
         root = child
 
 
-@numba.njit(cache=True)
+@kernel
 def before(edges: Edges, a: int, b: int) -> bool:
     """Say whether the edge at place ``a`` comes before the one at ``b``."""
     if edges.weight[a] != edges.weight[b]:

@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numba
 import numpy as np
 
-from clustering.arborescence import arborescence_forest
-from clustering.arrays import Edges, Ids, Threshold, Weights
-from clustering.entity_edges import lightest_entity_edges, with_entity_edges
-from clustering.forest import Forest, hang_on_entities
-from clustering.graph import Graph, limits
-from clustering.linkage import merge_tree, undirected_forest
-from clustering.methods import METHODS, Method
-from clustering.minimax import minimax_forest
-from clustering.pruning import surviving_edges
-from clustering.union_find import find, join, singletons
+from .arborescence import arborescence_forest
+from .arrays import Edges, Ids, Threshold, Weights
+from .entity_edges import lightest_entity_edges, with_entity_edges
+from .forest import Forest, hang_on_entities
+from .graph import Graph, limits
+from .kernels import kernel
+from .linkage import merge_tree, undirected_forest
+from .methods import METHODS, Method
+from .minimax import minimax_forest
+from .pruning import surviving_edges
+from .union_find import find, join, singletons
 
 if TYPE_CHECKING:
     import networkx
@@ -169,7 +169,7 @@ def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
     return Partition(labels, entity, parent, weight, bottleneck, nil_edges)
 
 
-@numba.njit(cache=True)
+@kernel
 def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]:
     """Return the root of each node and the heaviest edge on the way; each node is climbed over once."""
     n = len(parent)
@@ -195,7 +195,7 @@ def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]
     return root, bottleneck
 
 
-@numba.njit(cache=True)
+@kernel
 def _label_components(source: Ids, target: Ids, labels: Ids) -> None:
     """Give every node on these edges the smallest node id of its connected component."""
     if len(source) == 0:

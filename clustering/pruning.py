@@ -6,12 +6,12 @@ its ends) can never be part of the result. Ties are decided by (weight, source i
 smaller than mention ids, so an edge as heavy as the entity edge goes too.
 """
 
-import numba
 import numpy as np
 
-from clustering.arrays import Edges, Ids, Weights, concatenated
-from clustering.entity_edges import EntityEdges
-from clustering.graph import Graph
+from .arrays import Edges, Ids, Weights, concatenated
+from .entity_edges import EntityEdges
+from .graph import Graph
+from .kernels import kernel
 
 _CHUNK = 1 << 20
 _LARGE = 1 << 20
@@ -37,7 +37,7 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
     return _in_blocks(graph.n_mentions, edges) if graph.n_mentions > _LARGE else edges
 
 
-@numba.njit(cache=True)
+@kernel
 def _select(
     source: Ids,
     target: Ids,
@@ -66,7 +66,7 @@ def _in_blocks(n_mentions: int, edges: Edges) -> Edges:
     return blocked
 
 
-@numba.njit(cache=True)
+@kernel
 def _scatter(n_mentions: int, edges: Edges, blocked: Edges) -> None:
     place = np.zeros((n_mentions >> _BLOCK_BITS) + 2, np.int64)
     for v in edges.target:

@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-import numba
 import numpy as np
 
-from clustering.arrays import Floats, Ids
-from clustering.dissimilarity import dissimilarity
-from clustering.methods import SEARCH_METHODS as SEARCH_METHODS
-from clustering.methods import SearchMethod as SearchMethod
-from clustering.shortlist import offer_all
-from clustering.vectors import METRICS, Metric, Vectors, dot, unit
+from .arrays import Floats, Ids
+from .dissimilarity import dissimilarity
+from .kernels import kernel
+from .methods import SEARCH_METHODS as SEARCH_METHODS, SearchMethod as SearchMethod
+from .shortlist import offer_all
+from .vectors import METRICS, Metric, Vectors, dot, unit
 
 
 def check_choices(metric: str, search: str) -> None:
@@ -69,7 +68,7 @@ class Rows(NamedTuple):
         )
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def score_found(
     vectors: Floats,
     matrix: Floats,

@@ -4,20 +4,20 @@ Two arrays of one length and a count of the places taken. What it holds does not
 offers. Places not yet taken hold -1 and infinity.
 """
 
-import numba
 import numpy as np
 
-from clustering.arrays import Floats, Ids
+from .arrays import Floats, Ids
+from .kernels import kernel
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def refuses(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32) -> bool:
     """Say whether the list is full of nearer things; if so, larger ids as near are refused too."""
     last = len(ids) - 1
     return count > last and (dissimilarity[last] < value or (dissimilarity[last] == value and ids[last] <= thing))
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32, several: bool) -> int:
     """Offer a thing and return the new count; ``several`` says that a thing may be offered more than once."""
     if refuses(ids, dissimilarity, count, thing, value):
@@ -40,7 +40,7 @@ def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.flo
     return taken
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def offer_all(
     ids: Ids,
     dissimilarity: Floats,

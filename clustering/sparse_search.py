@@ -3,14 +3,14 @@
 import os
 from typing import Any
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 
-from clustering.arrays import Floats, Ids
-from clustering.dissimilarity import dissimilarity
-from clustering.search import Rows, Search
-from clustering.shortlist import offer, offer_all, refuses
+from .arrays import Floats, Ids
+from .dissimilarity import dissimilarity
+from .kernels import kernel
+from .search import Rows, Search
+from .shortlist import offer, offer_all, refuses
 
 
 def sparse_search(corpus: Rows, offset: float) -> Search:
@@ -41,7 +41,7 @@ def csr(matrix: Any) -> tuple[Ids, Ids, Floats]:
     return matrix.indptr.astype(np.int64, copy=False), matrix.indices, matrix.data
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _search(
     indptr: Ids,
     indices: Ids,

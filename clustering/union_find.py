@@ -3,19 +3,19 @@
 ``sets[i]`` is the parent of ``i``, or minus the size of its set where ``i`` is a root.
 """
 
-import numba
 import numpy as np
 
-from clustering.arrays import Ids
+from .arrays import Ids
+from .kernels import kernel
 
 
-@numba.njit(cache=True)
+@kernel
 def singletons(n: int, ids: Ids) -> Ids:
     """Return ``n`` sets of one element each; ``ids`` (any array) lends its dtype."""
     return np.full(n, -1, ids.dtype)
 
 
-@numba.njit(cache=True)
+@kernel
 def find(sets: Ids, i: int) -> int:
     """Root of the set that holds ``i``; halves the path on its way."""
     while sets[i] >= 0:
@@ -26,7 +26,7 @@ def find(sets: Ids, i: int) -> int:
     return i
 
 
-@numba.njit(cache=True)
+@kernel
 def join(sets: Ids, a: int, b: int) -> int:
     """Join the sets of two different roots, the smaller below the larger; return the new root."""
     if sets[a] > sets[b]:

@@ -1,19 +1,15 @@
 """The vectors of things: mentions with one vector each, entities with one or several (one a name)."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Self, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from clustering.arrays import Floats, Ids, Weights, pairs_of
-
-Metric = Literal["cosine", "dot"]
-"""Dissimilarity ``1 - cosine``, or minus the inner product."""
-
-METRICS: tuple[Metric, ...] = get_args(Metric)
+from .arrays import Floats, Ids, Weights, pairs_of
+from .kernels import kernel
+from .methods import METRICS as METRICS, Metric as Metric
 
 Matrix: TypeAlias = Floats | sp.csr_array
 
@@ -102,7 +98,7 @@ def lengths(matrix: Matrix) -> Weights:
     return _sparse_lengths(matrix.indptr, matrix.data)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def dot(a: Floats, b: Floats) -> float:
     """Sum up the inner product in float64, in the order of the dimensions.
 
@@ -114,7 +110,7 @@ def dot(a: Floats, b: Floats) -> float:
     return total
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _lengths(matrix: Floats) -> Weights:
     length = np.empty(len(matrix), np.float64)
     for i in range(len(matrix)):
@@ -122,7 +118,7 @@ def _lengths(matrix: Floats) -> Weights:
     return length
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _sparse_lengths(indptr: Ids, data: Floats) -> Weights:
     length = np.empty(len(indptr) - 1, np.float64)
     for i in range(len(length)):
@@ -131,7 +127,7 @@ def _sparse_lengths(indptr: Ids, data: Floats) -> Weights:
     return length
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _scale(matrix: Floats, length: Weights, scaled: Floats) -> None:
     for i in range(len(matrix)):
         divisor = length[i] if length[i] > 0 else 1.0
@@ -177,7 +173,7 @@ def _refuse(rows: Ids) -> None:
         raise ValueError(f"NaN, infinity or a number beyond float32 in {len(rows)} vector(s): row {shown}")
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
     """Say which rows hold NaN or infinity."""
     bad = np.zeros(len(matrix), np.bool_)
@@ -187,7 +183,7 @@ def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
     return bad
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
     """Find the first row of each content, and which of these each row equals, by an open hash table."""
     n, dim = bits.shape

@@ -15,8 +15,8 @@ Truth comes before prediction in every signature. Counts come before ratios: tho
 to nothing is 0.
 """
 
-from eval.cluster_file import read_clusters
-from eval.clustering import (
+from .cluster_file import read_clusters
+from .clustering import (
     ClusteringScores,
     PairCounts,
     PairwiseScores,
@@ -32,9 +32,9 @@ from eval.clustering import (
     rand_index,
     v_measure,
 )
-from eval.conll import read_conll
-from eval.contingency import Contingency
-from eval.coreference import (
+from .conll import read_conll
+from .contingency import Contingency
+from .coreference import (
     CoreferenceCounts,
     CoreferenceScores,
     Score,
@@ -50,21 +50,21 @@ from eval.coreference import (
     muc,
     scores_from_counts,
 )
-from eval.cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
-from eval.documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
-from eval.figures import Figure, OfClusters, Summed
-from eval.lines import Line, cluster_lines, coreference_lines
-from eval.linking import LinkingOutcomes, LinkingScores, linking_outcomes, linking_scores
-from eval.linking_counts import LinkingCounts, MacroScores
-from eval.nil import NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
-from eval.plots import plot_precision_recall, plot_thresholds
-from eval.ratio import f_measure, proportion
-from eval.report import Report
-from eval.spans import SpanCounts, SpanRatios, SpanScores, span_scores
-from eval.text_file import FileFormatError
-from eval.threshold_curve import BestThreshold, ThresholdCurve, threshold_curve
-from eval.uncertainty import Comparison, Interval, Resampling
-from eval.unseen import UnseenScores, unseen_scores
+from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
+from .documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
+from .figures import Figure, OfClusters, Summed
+from .lines import Line, cluster_lines, coreference_lines
+from .linking import LinkingOutcomes, LinkingScores, linking_outcomes, linking_scores
+from .linking_counts import LinkingCounts, MacroScores
+from .nil import NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
+from .plots import plot_precision_recall, plot_thresholds
+from .ratio import f_measure, proportion
+from .report import Report
+from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
+from .text_file import FileFormatError
+from .threshold_curve import BestThreshold, ThresholdCurve, threshold_curve
+from .uncertainty import Comparison, Interval, Resampling
+from .unseen import UnseenScores, unseen_scores
 
 __all__ = [
     "BestCut",

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from eval.arrays import FloatArray
-from eval.labels import IntArray
+from .arrays import FloatArray
+from .labels import IntArray
 
 
 class _Edges(NamedTuple):

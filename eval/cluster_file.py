@@ -18,8 +18,8 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any
 
-from eval.documents import ClusteredDocuments, Mentions
-from eval.text_file import FileFormatError, PathLike, read_lines
+from .documents import ClusteredDocuments, Mentions
+from .text_file import FileFormatError, PathLike, read_lines
 
 _KEYS = ("document", "mentions")
 

@@ -8,10 +8,10 @@ no clusters x clusters matrix is built.
 import math
 from typing import Literal, NamedTuple, TypedDict
 
-from eval.contingency import Contingency, n_pairs
-from eval.information import conditional_entropy, entropy, expected_mutual_information
-from eval.labels import Labels
-from eval.ratio import f1, ratio
+from .contingency import Contingency, n_pairs
+from .information import conditional_entropy, entropy, expected_mutual_information
+from .labels import Labels
+from .ratio import f1, ratio
 
 
 class PairwiseScores(TypedDict):

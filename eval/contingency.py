@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from eval.labels import IntArray, Labels, encode_labels
-from eval.mentions import Clusters, match_mentions
+from .labels import IntArray, Labels, encode_labels
+from .mentions import Clusters, match_mentions
 
 
 @dataclass(frozen=True, eq=False)

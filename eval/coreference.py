@@ -14,12 +14,12 @@ from typing import Literal, TypeAlias, TypedDict
 
 import numpy as np
 
-from eval.alignment import best_alignment
-from eval.contingency import Contingency, n_pairs
-from eval.exact import sum_of_fractions
-from eval.labels import IntArray, Labels
-from eval.mentions import Clusters
-from eval.ratio import f1, ratio
+from .alignment import best_alignment
+from .contingency import Contingency, n_pairs
+from .exact import sum_of_fractions
+from .labels import IntArray, Labels
+from .mentions import Clusters
+from .ratio import f1, ratio
 
 # Recall numerator and denominator, precision numerator and denominator; BLANC has two such quadruples.
 Counts: TypeAlias = list[float]

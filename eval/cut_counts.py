@@ -5,13 +5,16 @@ needed: two neighbours on the line are joined by one merge, and so are two membe
 between them. These two lists, each in the order of the merges, hold all that a merge changes.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from eval.labels import IntArray
+from .labels import IntArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class CutCounts(NamedTuple):
@@ -50,7 +53,13 @@ def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray,
     return CutCounts(*_walk(joins, meetings, member, label[leaves[member]], class_size))
 
 
-@numba.njit(cache=True)
+def _kernel(function: Function) -> Function:
+    """Compile a function; kept on disk under the name of its module too, as that can be imported under two."""
+    function.__qualname__ = f"{function.__module__}.{function.__qualname__}"
+    return cast(Function, numba.njit(cache=True)(function))
+
+
+@_kernel
 def _line(
     label: IntArray, left: IntArray, right: IntArray, step: IntArray, n_steps: int, n_known: int
 ) -> tuple[IntArray, IntArray]:
@@ -84,7 +93,7 @@ def _line(
     return leaves, joined
 
 
-@numba.njit(cache=True)
+@_kernel
 def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntArray) -> tuple[IntArray, IntArray]:
     """Order the places by class, and find the step at which each member of a class meets the one before.
 
@@ -113,7 +122,7 @@ def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntA
     return member, met
 
 
-@numba.njit(cache=True)
+@_kernel
 def _by_step(step: IntArray, n_steps: int) -> tuple[IntArray, IntArray]:
     """List the places of each step, ascending: those of step ``s`` from ``begin[s]`` to ``begin[s + 1]``."""
     begin = np.zeros(n_steps + 2, np.int64)
@@ -129,7 +138,7 @@ def _by_step(step: IntArray, n_steps: int) -> tuple[IntArray, IntArray]:
     return begin, places
 
 
-@numba.njit(cache=True)
+@_kernel
 def _walk(
     joins: tuple[IntArray, IntArray],
     meetings: tuple[IntArray, IntArray],
@@ -197,7 +206,7 @@ def _walk(
     return shared, found, cells, clusters, recall, precision, of_purity[0] + of_purity[1]
 
 
-@numba.njit(cache=True)
+@_kernel
 def _follow(above: IntArray, i: int) -> int:
     """Go from ``i`` to where nothing is above; halves the way."""
     while above[i] >= 0:
@@ -207,7 +216,7 @@ def _follow(above: IntArray, i: int) -> int:
     return i
 
 
-@numba.njit(cache=True)
+@_kernel
 def _plus(total: tuple[float, float], term: float) -> tuple[float, float]:
     """Add to a sum and its error (Neumaier 1974): what is added and taken out again leaves no trace."""
     value = total[0] + term

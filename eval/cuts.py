@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import FloatArray, integer_array
-from eval.labels import IntArray, encode_labels
-from eval.ratio import divide, nan_to_zero
+from .arrays import FloatArray, integer_array
+from .labels import IntArray, encode_labels
+from .ratio import divide, nan_to_zero
 
 if TYPE_CHECKING:
-    from eval.cut_counts import CutCounts
+    from .cut_counts import CutCounts
 
 CutMetric: TypeAlias = Literal["ari", "pairwise", "b3", "muc"]
 
@@ -207,7 +207,7 @@ def _whole(nodes: npt.ArrayLike) -> npt.ArrayLike:
 
 
 def _count(tree: _Tree) -> CutCounts:
-    from eval.cut_counts import cut_counts  # numba takes longer to import than all of `eval`
+    from .cut_counts import cut_counts  # numba takes longer to import than all of `eval`
 
     step = np.repeat(np.arange(len(tree.ends)), np.diff(tree.ends, prepend=-1))
     return cut_counts(tree.label, tree.left, tree.right, step, tree.class_size)

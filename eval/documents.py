@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from eval.contingency import Contingency
-from eval.coreference import CoreferenceCounts, Counts, counts_from_contingency, recall_precision_f1, scores_from_counts
-from eval.mentions import Clusters
+from .contingency import Contingency
+from .coreference import CoreferenceCounts, Counts, counts_from_contingency, recall_precision_f1, scores_from_counts
+from .mentions import Clusters
 
 Mentions: TypeAlias = list[Hashable]
 Notes: TypeAlias = dict[str, int]

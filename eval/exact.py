@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eval.labels import IntArray
+from .labels import IntArray
 
 
 def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:

@@ -13,11 +13,11 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from eval.arrays import BoolArray, FloatArray
-from eval.contingency import Contingency
-from eval.labels import IntArray, encode_labels
-from eval.ratio import nan_to_zero, proportion
-from eval.uncertainty import (
+from .arrays import BoolArray, FloatArray
+from .contingency import Contingency
+from .labels import IntArray, encode_labels
+from .ratio import nan_to_zero, proportion
+from .uncertainty import (
     Comparison,
     Interval,
     Ratio,

@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import BoolArray, boolean_array, integer_array
-from eval.labels import IntArray
+from .arrays import BoolArray, boolean_array, integer_array
+from .labels import IntArray
 
 OUTSIDE = -1
 """A gold id that the knowledge base does not hold."""

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from eval.arrays import FloatArray
-from eval.contingency import Contingency
-from eval.labels import IntArray
+from .arrays import FloatArray
+from .contingency import Contingency
+from .labels import IntArray
 
 # What the expected information leaves out of each hypergeometric tail, as a probability: exp(-32) is 1e-14.
 _LOG_TAIL = 32.0

@@ -7,14 +7,14 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import FloatArray
-from eval.clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
-from eval.contingency import Contingency
-from eval.coreference import METRICS, Counts, Metric
-from eval.figures import Figure, OfClusters, Summed
-from eval.labels import Labels, encode_labels
-from eval.ratio import divide, f_measure, nan_to_zero, proportion
-from eval.uncertainty import Ratio
+from .arrays import FloatArray
+from .clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
+from .contingency import Contingency
+from .coreference import METRICS, Counts, Metric
+from .figures import Figure, OfClusters, Summed
+from .labels import Labels, encode_labels
+from .ratio import divide, f_measure, nan_to_zero, proportion
+from .uncertainty import Ratio
 
 
 @dataclass(frozen=True)

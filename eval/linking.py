@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import BoolArray, boolean_array, integer_array
-from eval.gold import Gold
-from eval.labels import IntArray, Labels, encode_labels
-from eval.linking_counts import LinkingCounts, MacroScores
+from .arrays import BoolArray, boolean_array, integer_array
+from .gold import Gold
+from .labels import IntArray, Labels, encode_labels
+from .linking_counts import LinkingCounts, MacroScores
 
 
 @dataclass(frozen=True, eq=False)

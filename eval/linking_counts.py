@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eval.ratio import ratio
+from .ratio import ratio
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from eval.labels import IntArray
+from .labels import IntArray
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 

@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import BoolArray, boolean_array
-from eval.gold import Gold
-from eval.linking import LinkingOutcomes
-from eval.ratio import f1, ratio
-from eval.threshold_curve import ThresholdCurve, score_array
+from .arrays import BoolArray, boolean_array
+from .gold import Gold
+from .linking import LinkingOutcomes
+from .ratio import f1, ratio
+from .threshold_curve import ThresholdCurve, score_array
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import FloatArray
-from eval.files import suffix_of, write_whole
-from eval.table import plain
+from .arrays import FloatArray
+from .files import suffix_of, write_whole
+from .table import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

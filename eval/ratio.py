@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import FloatArray
+from .arrays import FloatArray
 
 
 def ratio(numerator: float, denominator: float) -> float:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Self
 
-from eval.figures import Figure, Method
-from eval.files import suffix_of, write_whole
-from eval.lines import Line
-from eval.table import Cell, Table
-from eval.uncertainty import Comparison, Interval, Resampling
+from .figures import Figure, Method
+from .files import suffix_of, write_whole
+from .lines import Line
+from .table import Cell, Table
+from .uncertainty import Comparison, Interval, Resampling
 
 _USUAL = Resampling()
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from eval.arrays import BoolArray
-from eval.labels import IntArray
-from eval.ratio import f1, ratio
+from .arrays import BoolArray
+from .labels import IntArray
+from .ratio import f1, ratio
 
 # Items of mentions of fragments (start, end).
 Spans: TypeAlias = Iterable[Collection[Collection[Collection[int]]]]

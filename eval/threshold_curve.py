@@ -6,9 +6,9 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import BoolArray, FloatArray, boolean_array
-from eval.labels import IntArray
-from eval.ratio import ratio
+from .arrays import BoolArray, FloatArray, boolean_array
+from .labels import IntArray
+from .ratio import ratio
 
 
 class BestThreshold(NamedTuple):

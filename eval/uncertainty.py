@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from eval.arrays import BoolArray, FloatArray
+from .arrays import BoolArray, FloatArray
 
 # From the counts (..., columns) of one or more systems or samples to their scores (...).
 Ratio: TypeAlias = Callable[[FloatArray], FloatArray]

@@ -5,8 +5,8 @@ from typing import Generic, TypedDict, TypeVar
 
 import numpy.typing as npt
 
-from eval.arrays import boolean_array
-from eval.labels import IntArray, Labels, encode_labels
+from .arrays import boolean_array
+from .labels import IntArray, Labels, encode_labels
 
 T = TypeVar("T")
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_builders import METRICS, Array, every_metric, faiss_threads, gaussian, same
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from clustering import approximate_search
 from clustering.knn import Neighbors, measured_recall, nearest, pair_dissimilarity

@@ -3,8 +3,7 @@
 import networkx
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from clustering import Edges, Graph, merge_tree
 from clustering.bridges import bridges

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, every_method, every_metric, gaussian
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.cluster import AgglomerativeClustering

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, faiss_threads, gaussian, same, vectors
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from clustering import dense_search, knn, sparse_search
 from clustering.knn import Neighbors, nearest, pair_dissimilarity

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_builders import Array, drawn, every_pair, same, tokens_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from clustering import comparison, late_interaction
 from clustering.knn import Neighbors, nearest

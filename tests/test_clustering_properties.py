@@ -5,8 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from engine_builders import every_method
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 

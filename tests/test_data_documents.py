@@ -7,8 +7,7 @@ from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids, text_of

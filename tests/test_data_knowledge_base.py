@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 from builders import NAMES, texts
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 import torch
 from builders import dual_encoder, every_pair, passage
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import document, dual_encoder, passage
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
@@ -356,17 +355,17 @@ def test_no_text_becomes_a_marker(marked: arbo.DualEncoder, left: list[str], nam
     [
         ({"mention": "[CLS]"}, r"leaves out \{mention\}"),
         ({"entity": "{mention}"}, r"\{mention\} is unknown"),
-        ({"mention": None}, "must be strings"),
-        ({"entity": 5}, "must be strings"),
+        ({"mention": None}, "mention must be a string"),
+        ({"entity": 5}, "entity must be a string"),
         ({"entity_view": "name"}, "entity_view 'name' is not one of names, whole"),
         ({"pooling": "max"}, "pooling 'max' is not one of cls, mean, mention, tokens"),
         ({"pooling": []}, "pooling"),
         ({"metric": "euclid"}, "metric 'euclid' is not one of cosine, dot"),
-        ({"context": -1}, "context must be a number of words or None, not -1"),
+        ({"context": -1}, "context must be an integer of at least 0 or None, not -1"),
         ({"context": True}, "context must be"),
         ({"context": 2.0}, "context must be"),
         ({"within_line": 1}, "within_line must be true or false, not 1"),
-        ({"max_length": 0}, "max_length must be a number of tokens, not 0"),
+        ({"max_length": 0}, "max_length must be an integer of at least 1, not 0"),
         ({"max_length": True}, "max_length must be"),
         ({"max_length": "64"}, "max_length must be"),
         ({"max_length": None}, "max_length must be"),
@@ -410,7 +409,7 @@ def test_a_configuration_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_configurations_are_read_back(tmp_path: Path) -> None:
-    config = arbo.EncoderConfig.in_context(context=25, within_line=True, entity_threshold=10**400)
+    config = arbo.EncoderConfig.in_context(context=25, within_line=True, entity_threshold=10**300)
     (tmp_path / "encoder.json").write_text(
         '{"context": 25, "within_line": true, "pooling": "mention", "max_length": 64}'
     )

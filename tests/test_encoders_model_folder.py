@@ -7,7 +7,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import huggingface_hub
 import numpy as np
@@ -20,7 +20,7 @@ from model_folders import CONFIG, HF, MAKE, TWO, apart, load, shared
 import arbo
 from arbo.data.inputs import mention_inputs
 from arbo.encoders.model_folder import check_model_replaceable
-from arbo.encoders.tower import PRECISIONS, Precision, Tower
+from arbo.encoders.tower import Precision, Tower
 from arbo.errors import UsageError
 
 
@@ -64,7 +64,7 @@ def test_a_tower_of_another_kind(roberta: Tower, tmp_path: Path) -> None:
     assert load(tmp_path / "model").settings["weights"] == encoder.settings["weights"]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", get_args(Precision))
 @pytest.mark.slow
 def test_precisions(bert_folder: Path, tmp_path: Path, precision: Precision) -> None:
     coarse = load(bert_folder, config=CONFIG, precision=precision).with_markers().with_projection(16)

@@ -16,7 +16,7 @@ import torch
 
 from arbo.encoders.pooling import POOLINGS, Pooling, n_vectors
 from arbo.encoders.templates import TokenRow
-from arbo.encoders.tower import PRECISIONS, Precision, Tower
+from arbo.encoders.tower import Precision, Tower
 from arbo.errors import ArboError, DataError, UsageError
 
 Batches = Callable[[Tower], AbstractContextManager[list[tuple[int, int]]]]
@@ -173,7 +173,7 @@ def test_pooling_by_hand(bert: Tower) -> None:
 # Numbers
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", get_args(Precision))
 def test_coarser_precisions_give_nearly_the_same(bert_folder: Path, bert: Tower, precision: Precision) -> None:
     coarse = Tower.load(bert_folder, precision=precision, device="cpu")
     made = rows(bert)
@@ -273,7 +273,7 @@ def test_embedding_in_the_middle_of_a_step(dropping: Tower, bert: Tower) -> None
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", get_args(Precision))
 def test_a_row_without_tokens_is_zeros_whatever_follows(bert: Tower, pooling: Pooling, precision: str) -> None:
     model = deepcopy(bert.model).to(getattr(torch, precision))
     tower = Tower.of(model, bert.tokenizer, torch.nn.Linear(64, 8))  # with a bias

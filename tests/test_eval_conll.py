@@ -6,8 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from eval import coreference_counts, scores_from_counts
 from eval.cluster_file import read_clusters

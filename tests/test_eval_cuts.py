@@ -6,8 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.cluster import hierarchy
 
 from eval import all_cuts, b_cubed, clustering_scores, dendrogram_purity, muc

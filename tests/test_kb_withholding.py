@@ -11,8 +11,7 @@ import networkx as nx
 import pytest
 from builders import document
 from conftest import Run
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 import arbo
 from arbo import Entity, KnowledgeBase, UsageError, nil_split

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_builders import Array, drawn, every_pair, tokens_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.inputs import mention_inputs
@@ -27,7 +26,7 @@ from clustering.vectors import Metric
 torch = pytest.importorskip("torch")
 
 from arbo.training.data import TrainingSet  # noqa: E402
-from arbo.training.scores import Reader  # noqa: E402
+from arbo.training.dual.batches import Reader  # noqa: E402
 
 # In torch
 

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from builders import document
 from conftest import Sample
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.files import write_json

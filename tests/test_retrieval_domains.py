@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -200,7 +199,7 @@ def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
     pytest.importorskip("torch")
     from arbo.training.data import TrainingSet
 
-    assert TrainingSet.of(corpus, kb).gold.id.tolist() == [0, len(kb), 2]
+    assert TrainingSet.of(corpus, kb).gold.number.tolist() == [0, len(kb), 2]
 
 
 @pytest.mark.parametrize(

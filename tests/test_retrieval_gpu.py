@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders import python
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import arbo.retrieval.gpu
 from arbo.retrieval.gpu import torch_scanner

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from builders import document
 from conftest import Sample
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rerankers import Oracle, indifferent, knows_gold, small
 
 import arbo

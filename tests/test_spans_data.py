@@ -7,8 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from arbo import Corpus, Document, Entity, KnowledgeBase, Mention, MissingDependency
 from arbo.spans.baselines import Fuzzy

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from conftest import Run
 
 import arbo
-from arbo.cli import training
 from arbo.cli.models import load_encoder
-from arbo.data.corpus import Corpus
-from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy
-from arbo.training.presets import PRESETS, PresetName
+from arbo.encoders.cross_config import CROSS_PRESETS
+from arbo.errors import UsageError
+from arbo.training.config import LabelAttentionTraining, PresetName, RerankingPresetName
+from arbo.training.presets import OSLAT, PRESETS, RERANKING_PRESETS, SELF_ALIGNMENT
 
 
 def test_what_the_papers_say() -> None:
@@ -63,37 +61,26 @@ def test_what_the_papers_say() -> None:
         assert PRESETS[name].encoder == replace(amh.encoder, pooling=pooling)
 
 
-def test_the_command_line_knows_all_names() -> None:
-    assert list(PRESETS) == list(get_args(PresetName))
-    assert [*PRESETS, "self-alignment", "oslat"] == [name.value for name in training.Presets]
-    for names, known in (
-        (training.Positives, PositiveStrategy),
-        (training.Negatives, NegativeStrategy),
-        (training.Losses, LossName),
+def test_the_presets_of_oslat_are_those_of_the_paper_but_for_the_warm_up() -> None:
+    """Appendix B has a constant rate over the first tenth of the steps and an exponential decay from there on."""
+    for own, epochs, rate, n in (
+        (SELF_ALIGNMENT.training, 20, 2e-3, 50),
+        (OSLAT.attention, 10, 2e-4, 100),
+        (OSLAT.head, 10, 2e-4, 100),
     ):
-        assert {name.value for name in names} == set(get_args(known))  # type: ignore[attr-defined]
+        assert (own.epochs, own.learning_rate, own.n_negatives) == (epochs, rate, n)
+        assert (own.batch_size, own.optimizer, own.schedule) == (32, "adam", "exponential")
+        assert own.warmup == 0.1  # arbo's: the rate rises over the first tenth
+    assert SELF_ALIGNMENT.training.temperature == OSLAT.attention.temperature == 0.07
+    assert (OSLAT.head.alpha, OSLAT.head.gamma) == (0.25, 2.0)
+    assert OSLAT.head.kind == "comparison"  # which is not the paper's
+    with pytest.raises(UsageError, match="'fgsm' is not one of none"):
+        LabelAttentionTraining(regulariser="fgsm")
 
 
-@pytest.mark.parametrize("name", ["amh-dual", "amh-som"])
-def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path, name: PresetName) -> None:
-    pytest.importorskip("torch")
-    documents, kb = arbo.load_sample()
-    Corpus.of(documents[:2]).to_jsonl(tmp_path / "docs.jsonl")
-    kb.to_jsonl(tmp_path / "kb.jsonl")
-    (tmp_path / "own.json").write_text('{"batch_size": 4, "epochs": 3, "n_negatives": 2}', "utf-8")
-    (tmp_path / "reads.json").write_text('{"max_length": 48}', "utf-8")
-    given = [tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
-    given += ["--encoder", bert_folder, "--preset", name, "--config", tmp_path / "own.json", "--steps", 1]
-    made = run("train", *given, "--encoder-config", tmp_path / "reads.json", "--out", tmp_path / "model", "--json")
-    assert made.code == 0, made.err
-    preset = PRESETS[name]
-    expected = replace(preset.training, batch_size=4, epochs=3, n_negatives=2, steps=1)
-    assert made.json["training"] == json.loads(json.dumps(expected.as_dict()))
-    trained = arbo.DualEncoder.from_pretrained(tmp_path / "model")
-    assert trained.config == replace(preset.encoder, max_length=48)
-    assert not trained.shared
-    (tmp_path / "own.json").write_text('{"batch": 4}', "utf-8")
-    assert "unknown: 'batch'" in run("train", *given, "--out", tmp_path / "other").told
+def test_all_names_are_presets() -> None:
+    assert list(PRESETS) == list(get_args(PresetName))
+    assert list(RERANKING_PRESETS) == list(get_args(RerankingPresetName)) == list(CROSS_PRESETS)
 
 
 def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_path: Path) -> None:

@@ -17,10 +17,12 @@ from arbo.cli import (
     kb,
     link,
     nil_split,
-    reranking,
     score,
     spans,
-    training,
+    train,
+    train_finder,
+    train_names,
+    train_reranker,
     tune,
 )
 from arbo.errors import ArboError, DataError, UsageError
@@ -65,8 +67,10 @@ for _verb in (
     evaluate.evaluate,
     explain.explain,
     score.score,
-    training.train,
-    reranking.train_reranker,
+    train.train,
+    train_names.train_names,
+    train_finder.train_finder,
+    train_reranker.train_reranker,
     nil_split.nil_split,
 ):
     app.command()(_verb)

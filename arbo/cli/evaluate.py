@@ -52,8 +52,8 @@ def evaluate(
     from those of the first.
     """
     from arbo import Result
+    from arbo.metrics import Report, Resampling
     from arbo.results.evaluation import evaluate_together
-    from eval import Report, Resampling
 
     if (train is None) != (format_ is None):
         raise UsageError("--train and --format go together")
@@ -74,7 +74,7 @@ def evaluate(
 
 
 def _plot(evaluations: Mapping[str, Evaluation], path: Path) -> None:
-    from eval import plot_precision_recall
+    from arbo.metrics import plot_precision_recall
 
     curves = {name: evaluation.nil_curve for name, evaluation in evaluations.items() if evaluation.nil_curve}
     if not any(curve.gold for curve in curves.values()):

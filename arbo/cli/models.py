@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arbo.cli.settings import overridden
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -64,10 +63,10 @@ def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
     Thresholds depend on metric and pooling: with another metric or pooling, the model's thresholds are dropped.
     """
     was = encoder.config
-    config = overridden(was, file, "the encoder's configuration")
+    config = was.overridden(file)
     if (config.pooling, config.metric) != (was.pooling, was.metric):
         bare = replace(was, entity_threshold=None, mention_threshold=None)
-        config = overridden(bare, file, "the encoder's configuration")
+        config = bare.overridden(file)
     return replace(encoder, config=config)
 
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, get_args
 import typer
 
 from arbo.data.records import OnError
+from arbo.engine import Method, SearchMethod
 from arbo.readers import DocumentFormat, KnowledgeBaseFormat
-from clustering.methods import Method, SearchMethod
 
 
 def _named(choices: Any) -> str:

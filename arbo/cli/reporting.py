@@ -13,7 +13,7 @@ import typer
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
-    from eval import Report
+    from arbo.metrics import Report
 
 Save = Annotated[
     list[Path] | None,
@@ -49,7 +49,7 @@ def of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
 def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Path | None = None) -> None:
     """Raise UsageError, before the work, if a report or plot cannot be written or would replace an input."""
     from arbo.files import check_writable
-    from eval import plots, report
+    from arbo.metrics import plots, report
 
     outputs = [("--save", file, list(report.FORMATS)) for file in save or ()]
     outputs += [("--plot", plot, list(plots.FORMATS))] if plot is not None else []

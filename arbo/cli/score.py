@@ -13,8 +13,7 @@ from arbo.cli.reporting import Save, Seed, check_outputs, name_systems, of_syste
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
-    from eval import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report
-    from eval.table import Table
+    from arbo.metrics import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report, Table
 
 
 ClusterFormat = Literal["conll", "jsonl"]
@@ -79,7 +78,7 @@ def score(
 
 def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
     """Make the report of all systems; warn if the key has too few documents for intervals."""
-    from eval import Report, Resampling
+    from arbo.metrics import Report, Resampling
 
     first, *others = pairs
     n = len(pairs[first].documents)
@@ -92,7 +91,7 @@ def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
 
 def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
     """Read a file of clusters; print notes about irregularities."""
-    from eval import FileFormatError, read_clusters, read_conll
+    from arbo.metrics import FileFormatError, read_clusters, read_conll
 
     if format_ is None:
         format_ = "jsonl" if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll"
@@ -112,8 +111,8 @@ def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
 
 def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> PairedCounts:
     """Count each document of the key; note documents that key and response do not share."""
+    from arbo.metrics import coreference_by_document
     from arbo.progress import bars
-    from eval import coreference_by_document
 
     _tell_shifted(name, key, response)
     pair = coreference_by_document(key.documents, response.documents, progress=bars("scoring"))
@@ -167,7 +166,7 @@ def _some(documents: Sequence[str]) -> str:
 
 def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
     """Make the lines of a report: mention detection and the metrics."""
-    from eval import Line, coreference_lines
+    from arbo.metrics import Line, coreference_lines
 
     counts = [document.mentions for document in documents]
     right, in_key, _, in_response = map(sum, zip(*counts, strict=True))
@@ -190,8 +189,7 @@ def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, An
 
 def _by_document(pairs: Mapping[str, PairedCounts]) -> Table:
     """Make a table of the F1 of every document: all metrics of one system, or CoNLL F1 of several."""
-    from eval.report import Value
-    from eval.table import Cell, Table
+    from arbo.metrics import Cell, Table, Value
 
     first, *others = pairs.values()
     rows = {name: _lines([counts]) for name, counts in first.documents.items()}

@@ -7,7 +7,7 @@ training use this module.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -92,6 +92,17 @@ class Gold:
                 + [len(row_of) + outside.setdefault(id_, len(outside)) for id_ in unknown]
             )
         return cls(ids, *_joined(every), len(row_of), known.get)
+
+    def taken(self, mentions: Ints) -> Self:
+        """Return the annotations of some of the mentions."""
+        count = np.diff(self.indptr)[mentions]
+        place = np.arange(count.sum()) + np.repeat(self.indptr[:-1][mentions] - np.cumsum(count) + count, count)
+        return replace(
+            self,
+            ids=[self.ids[m] for m in mentions.tolist()],
+            indptr=np.concatenate([[0], np.cumsum(count)]),
+            number=self.number[place],
+        )
 
     @property
     def annotated(self) -> Bools:

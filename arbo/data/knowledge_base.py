@@ -126,10 +126,6 @@ class KnowledgeBase:
             return self._shared[entity_id]
         return (self.row_of[entity_id],) if entity_id in self.row_of else ()
 
-    def first_row(self, ids: Iterable[str], domain: str | None) -> int | None:
-        """Return the row of the first entity of a domain with one of these ids; None without one."""
-        return next(iter(self.rows_within(ids, domain)), None)
-
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
         """Return the rows of all entities of a domain with one of these ids or alternative ids, each once.
 

@@ -22,9 +22,9 @@ from arbo.encoders.model_folder import load_single, save_model
 from arbo.encoders.templates import FieldTokens, TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
+from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
-from clustering.arrays import Floats, Ids
 
 if TYPE_CHECKING:
     import torch

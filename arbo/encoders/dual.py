@@ -24,12 +24,9 @@ from arbo.encoders.model_folder import load_model, save_model
 from arbo.encoders.templates import Speller
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
+from arbo.engine import Embeddings, Floats, Ids, Metric, TokenMatrices, Vectors
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
-from clustering.arrays import Floats, Ids
-from clustering.comparison import Embeddings
-from clustering.late_interaction import TokenMatrices
-from clustering.vectors import Metric, Vectors
 
 if TYPE_CHECKING:
     import torch

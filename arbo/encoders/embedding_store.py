@@ -21,8 +21,8 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from arbo.engine import Floats
 from arbo.errors import UsageError
-from clustering.arrays import Floats
 
 Keys = npt.NDArray[np.bytes_]
 

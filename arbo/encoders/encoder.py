@@ -7,9 +7,8 @@ from typing import Any, Protocol, Self
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Embeddings, Metric
 from arbo.progress import Announce, quiet
-from clustering.comparison import Embeddings
-from clustering.vectors import Metric
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
 """Default thresholds on (entity, mention) edges for unknown vectors, see DECISIONS.md, note 13."""

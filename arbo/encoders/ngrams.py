@@ -13,9 +13,9 @@ import scipy.sparse as sp
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Metric, Vectors
 from arbo.progress import Announce, quiet
 from arbo.text.names import normalize_name
-from clustering.vectors import Metric, Vectors
 
 Floats = npt.NDArray[np.float64]
 

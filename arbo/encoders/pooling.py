@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from arbo.encoders.templates import TokenRow
 
@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import torch
 
 Pooling = Literal["cls", "mean", "mention", "tokens"]
-
-POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
 
 
 class TokenVectors(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from arbo.encoders.embedding_store import KEY_BYTES, Keys, key_of
 from arbo.encoders.templates import Speller, TokenRow
 from arbo.encoders.tower import Tower
-from clustering.arrays import Ids
+from arbo.engine import Ids
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -23,8 +23,9 @@ from arbo.encoders.pooling import Pooling, TokenVectors, n_vectors, pool
 from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_pretrained, save_pretrained
 from arbo.encoders.projection import linear_of, load_projection
 from arbo.encoders.templates import TokenRow
+from arbo.engine import Floats, Ids, ranges
 from arbo.errors import ArboError, DataError, UsageError
-from clustering.arrays import Floats, Ids, ranges
+from arbo.settings import check_choice
 
 if TYPE_CHECKING:
     import torch
@@ -33,7 +34,6 @@ T = TypeVar("T")
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
-PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 
 # A batch of this size fills the device; a larger one only has more padding (measured on two cores for the CPU).
 _TOKENS_A_BATCH = {"cpu": 2048}
@@ -83,8 +83,7 @@ class Tower:
             UsageError: the device is unknown.
 
         """
-        if precision not in PRECISIONS:
-            raise UsageError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
+        check_choice("precision", precision, get_args(Precision))
         folder = find_folder(name, revision)
         import torch
 

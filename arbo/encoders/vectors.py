@@ -16,9 +16,9 @@ import numpy.typing as npt
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import DEFAULT_THRESHOLD
+from arbo.engine import Metric, Vectors
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
-from clustering.vectors import Metric, Vectors
 
 
 @dataclass(frozen=True, eq=False, slots=True)

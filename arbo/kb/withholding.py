@@ -20,8 +20,7 @@ from arbo.data.entities import Entity
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from eval.ratio import ratio
-from eval.table import Cell, Table
+from arbo.metrics import Cell, Table, ratio
 
 OUT_OF_KB_TYPES = frozenset({
     "T041", "T058", "T059", "T060", "T074", "T089", "T092", "T093", "T094", "T097", "T196",

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from clustering import Edges, Graph, MergeTree, Partition, merge_tree
-from clustering.bridges import bridges
+from arbo.engine import Edges, Graph, MergeTree, Partition, bridges, merge_tree
 
 _SHARE = 0.05
 _MENTIONS = 20

@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from os import PathLike, fspath
+from dataclasses import dataclass
+from os import fspath
 from typing import Any, Literal, Self
 
+from arbo.engine import Method, SearchMethod
 from arbo.errors import DataError, UsageError
-from arbo.retrieval.early_exit import check_skip_margin
-from arbo.settings import read_json, settings_of
-from clustering.methods import METHODS, SEARCH_METHODS, Method, SearchMethod
+from arbo.files import PathLike
+from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
 """A largest dissimilarity, ``"default"`` for the encoder's own, or None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class LinkerConfig:
+class LinkerConfig(Settings):
     """How mentions are linked. Defaults are for a first run without gold data; `Linker.tune` chooses better ones."""
 
     method: Method = "arborescence"
     """How the graph is clustered, see `clustering.partition`."""
-    k: int = 4
+    k: Number = 4
     """Nearest other mentions of each mention in the graph; 0 links each mention for itself."""
     entity_threshold: Limit = "default"
     """Heaviest edge from an entity; mentions that no entity reaches are NIL."""
     mention_threshold: Limit = "default"
     """Heaviest edge between mentions."""
-    candidates: int = 16
+    candidates: Count = 16
     """Nearest entities kept of each mention, for margins and recall@k; a reranker reads them."""
-    skip_margin: float | None = None
+    skip_margin: NotBelow0 | None = None
     """Mentions whose nearest entity is so much nearer than the second are not read by a reranker; None reads all. See
     `arbo.retrieval.early_exit.skipping`."""
     rerank_mentions: bool = False
@@ -43,24 +43,13 @@ class LinkerConfig:
     """Write out the abbreviations that a document defines itself before encoding."""
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise UsageError(f"method {self.method!r} is not one of {', '.join(METHODS)}")
-        if self.search not in SEARCH_METHODS:
-            raise UsageError(f"search {self.search!r} is not one of {', '.join(SEARCH_METHODS)}")
-        for name, least in (("k", 0), ("candidates", 1)):
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}")
+        Settings.__post_init__(self)
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; any number below all edges does the same")
-        check_skip_margin(self.skip_margin)
-        for name in ("expand_abbreviations", "rerank_mentions"):
-            if type(getattr(self, name)) is not bool:
-                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if self.rerank_mentions and self.skip_margin is not None:
             raise UsageError("rerank_mentions reads the candidates of all mentions: leave skip_margin out")
 
@@ -74,33 +63,29 @@ class LinkerConfig:
         return entity, mention
 
     @classmethod
-    def from_json(cls, path: str | PathLike[str]) -> Self:
+    def from_json(cls, path: PathLike) -> Self:
         """Read the ``config`` of a file that `arbo tune` wrote."""
-        return settings_of(cls, _tuned(path)["config"], file=fspath(path))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the values by name, ready for JSON."""
-        return asdict(self)
+        return cls.from_dict(_tuned(path)["config"], file=fspath(path))
 
 
-def tuned_encoder(path: str | PathLike[str]) -> dict[str, Any] | None:
+def tuned_encoder(path: PathLike) -> dict[str, Any] | None:
     """Read the settings of the encoder that a configuration was tuned with; None where the file does not tell."""
     return _tuned_model(path, "encoder")
 
 
-def tuned_reranker(path: str | PathLike[str]) -> dict[str, Any] | None:
+def tuned_reranker(path: PathLike) -> dict[str, Any] | None:
     """Read the settings of the reranker that a configuration was tuned with; None where there was none."""
     return _tuned_model(path, "reranker")
 
 
-def _tuned_model(path: str | PathLike[str], part: str) -> dict[str, Any] | None:
+def _tuned_model(path: PathLike, part: str) -> dict[str, Any] | None:
     settings = _tuned(path).get(part)
     if settings is not None and not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):
         raise DataError(f"`{part}` must be an object, as `arbo tune` writes it", file=fspath(path))
     return settings
 
 
-def _tuned(path: str | PathLike[str]) -> dict[str, Any]:
+def _tuned(path: PathLike) -> dict[str, Any]:
     content = read_json(path, "the configuration")
     if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
         raise DataError('expected an object {"config": {...}}, as `arbo tune` writes it', file=fspath(path))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
 from arbo.linking.tables import cluster_table, link_table, mention_table
 from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
-from clustering import Partition
 
 
 def describe(

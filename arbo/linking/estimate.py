@@ -25,10 +25,9 @@ from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.vectors import VectorEncoder
+from arbo.engine import CANDIDATES, SAMPLE
 from arbo.linking.config import LinkerConfig
 from arbo.retrieval.reranking import Reranker
-from clustering.comparison import CANDIDATES
-from clustering.late_interaction import SAMPLE
 
 MEGABYTE = 1 << 20
 

@@ -28,8 +28,8 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Partition
 from arbo.retrieval.retrieval import Retrieval
-from clustering import Partition
 
 _SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
 _STRINGS = pa.list_(pa.string())

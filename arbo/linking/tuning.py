@@ -20,12 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.gold import Gold
+from arbo.engine import Method, Partition, Progress, merge_tree, partition, silent
 from arbo.errors import DataError, UsageError
 from arbo.linking.config import LinkerConfig
+from arbo.metrics import all_cuts, plot_thresholds
 from arbo.retrieval.retrieval import Retrieval
-from clustering import Method, Partition, merge_tree, partition
-from clustering.knn import Progress, silent
-from eval import all_cuts, plot_thresholds
 
 _K = (1, 2, 4, 8)
 _ENTITY_THRESHOLDS = 24

@@ -28,9 +28,9 @@ from arbo.data.documents import Document, Mention, mention_ids
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
+from arbo.metrics import BracketError, Chains, columns_of, is_comment
 from arbo.readers.files import Block, read_blocks, read_lines
 from arbo.text.sentences import lay_out
-from eval.conll import BracketError, Chains, columns_of, is_comment
 
 SUFFIXES = (".conll", "_conll")
 

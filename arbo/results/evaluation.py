@@ -15,9 +15,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import RECALL_AT, Bools, Gold, Ints
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.results.lines import cluster_lines, linking_lines, nil_lines
-from arbo.results.run import Run
-from eval import (
+from arbo.metrics import (
     ClusteringScores,
     Contingency,
     CoreferenceScores,
@@ -37,6 +35,8 @@ from eval import (
     nil_scores,
     scores_from_counts,
 )
+from arbo.results.lines import cluster_lines, linking_lines, nil_lines
+from arbo.results.run import Run
 
 _USUAL = Resampling()
 

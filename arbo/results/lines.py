@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.gold import Bools, Ints
-from eval import Line, LinkingOutcomes, NilCurve, Summed, proportion
-from eval import cluster_lines as lines_of_clusters
+from arbo.metrics import Line, LinkingOutcomes, NilCurve, Summed, cluster_lines as lines_of_clusters, proportion
 
 _RECALL_SHOWN = (4, 16, 64)
 _RECALL_WITH_NIL_SHOWN = (1, 64)

@@ -18,12 +18,12 @@ from arbo.files import (
     check_format,
     check_hashes,
     check_manifest,
+    check_replaceable as check_folder_replaceable,
     json_ready,
     sha256_of,
     version_of,
     whole_folder,
 )
-from arbo.files import check_replaceable as check_folder_replaceable
 
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from arbo.engine import Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.files import Format, PathLike, check_manifest, json_ready, write_whole
-from clustering.arrays import Floats, Ids
 
 MEND = "make the candidates again"
 FORMAT = Format(

@@ -21,13 +21,13 @@ import pyarrow.compute as pc
 
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
+from arbo.metrics import LinkingScores
 from arbo.results.evaluation import evaluate_candidates
 from arbo.results.run import Run
 from arbo.retrieval.candidate_file import MEND, load_candidates, padded, save_candidates
-from clustering.arrays import Bools, Floats, Ids
-from eval import LinkingScores
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -14,12 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from arbo.engine import Embeddings, Metric, Neighbors, Progress, SearchMethod, measured_recall, nearest
 from arbo.errors import UsageError
 from arbo.retrieval.gpu import best_scanner
-from clustering.comparison import Embeddings, measured_recall, nearest
-from clustering.knn import Neighbors, Progress
-from clustering.search import SearchMethod
-from clustering.vectors import Metric
 
 Rows = npt.NDArray[np.int32]
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
 from arbo.retrieval.candidates import Candidates, is_gold, other_origin
-from clustering.arrays import Floats, Ids
 
 
 def check_skip_margin(margin: float | None) -> None:

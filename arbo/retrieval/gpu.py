@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from clustering.arrays import Floats, Ids
-from clustering.dense_search import Scan, Scanner, faiss_scanner
+from arbo.engine import Floats, Ids, Scan, Scanner, faiss_scanner
 
 if TYPE_CHECKING:
     import torch

@@ -27,13 +27,12 @@ from arbo.data.corpus import Corpus
 from arbo.data.entities import Entity
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.retrieval.candidates import Candidates, best_first, gaps_filled
 from arbo.retrieval.early_exit import check_skip_margin, margins
 from arbo.retrieval.retrieval import Retrieval
-from clustering.arrays import Bools, Floats, Ids
-from clustering.knn import Neighbors
 
 
 class Reranker(Protocol):

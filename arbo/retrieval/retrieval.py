@@ -16,15 +16,10 @@ from scipy.sparse import issparse
 
 from arbo.data.inputs import MentionInput
 from arbo.encoders.encoder import Encoder
+from arbo.engine import Embeddings, Floats, Graph, Ids, Neighbors, SearchMethod, is_exact, offset_of, pair_dissimilarity
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, recall_within
-from clustering import Graph
-from clustering.arrays import Floats, Ids
-from clustering.comparison import Embeddings, is_exact, pair_dissimilarity
-from clustering.dissimilarity import offset_of
-from clustering.knn import Neighbors
-from clustering.search import SearchMethod
 
 
 class EncodedEntities(NamedTuple):

@@ -13,11 +13,11 @@ import numpy as np
 
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Floats, Ids
 from arbo.errors import MissingDependency
 from arbo.progress import Announce, quiet
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.text.words import Offsets, fold, windows, words
-from clustering.arrays import Floats, Ids
 
 _AT_ONCE = 256
 """Number of entities to compare with a text at once, which bounds the memory."""

@@ -11,8 +11,8 @@ from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
+from arbo.metrics import SpanScores, span_scores
 from arbo.spans.overlaps import Spans
-from eval import SpanScores, span_scores
 
 
 @dataclass(frozen=True, eq=False, slots=True)

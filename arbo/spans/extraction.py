@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from arbo.engine import Bools, Floats, Ids, ranges
 from arbo.text.checks import Span
 from arbo.text.words import APOSTROPHES, content_words
-from clustering.arrays import Bools, Floats, Ids, ranges
 
 _TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
 

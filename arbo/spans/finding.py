@@ -19,7 +19,9 @@ from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
+from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
+from arbo.metrics import threshold_curve
 from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
@@ -29,8 +31,6 @@ from arbo.text.abbreviations import add_other_number, definitions
 from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
 from arbo.text.words import fold, words
-from clustering.arrays import Floats, Ids
-from eval import threshold_curve
 
 LEFT_OUT = "mentions of the documents are ignored, since mentions are searched"
 """A note in the result of `find`."""

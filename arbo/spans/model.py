@@ -24,6 +24,7 @@ from arbo.encoders.dual import DualEncoder
 from arbo.encoders.model_folder import load_single, save_model
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
+from arbo.engine import Floats, Ids, pairs_of
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 from arbo.spans.config import LabelAttentionConfig
@@ -31,7 +32,6 @@ from arbo.spans.extraction import Attention
 from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
 from arbo.spans.windows import TextReader
 from arbo.text.checks import Span, check_text
-from clustering.arrays import Floats, Ids, pairs_of
 
 if TYPE_CHECKING:
     import torch

@@ -12,10 +12,10 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, text_of
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Ids
 from arbo.spans.overlaps import Spans
 from arbo.text.checks import Span
 from arbo.text.sentences import Splitter, lines
-from clustering.arrays import Ids
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -14,14 +14,14 @@ from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
+from arbo.engine import Ids, Weights
+from arbo.metrics import ratio
 from arbo.progress import Announce, quiet
 from arbo.retrieval.domains import entity_parts, nearest_within
 from arbo.spans.pieces import Pairs, Pieces, pieces
 from arbo.text.abbreviations import expander
 from arbo.text.sentences import Splitter, passages
 from arbo.text.words import windows
-from clustering.arrays import Ids, Weights
-from eval.ratio import ratio
 
 MOST_WORDS = 6
 """Maximum words of a run that is compared with names."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.encoders.templates import Speller, Template, TokenRow
-from clustering.arrays import Ids, ranges
+from arbo.engine import Ids, ranges
 
 _TEMPLATE = Template.parse("[CLS] {text} [SEP]", ("text",), focus="text")
 _SPACE = re.compile(r"\s")

@@ -22,12 +22,11 @@ from uuid import uuid4
 
 import torch
 from safetensors import SafetensorError
-from safetensors.numpy import load_file as load_arrays
-from safetensors.numpy import save_file as save_arrays
+from safetensors.numpy import load_file as load_arrays, save_file as save_arrays
 from safetensors.torch import load_file, save_file
 
+from arbo.engine import Ids
 from arbo.errors import DataError, UsageError
-from clustering.arrays import Ids
 
 LOCK = "lock"
 _PREFIX = "step-"

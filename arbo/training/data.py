@@ -1,23 +1,24 @@
-"""Training data: the mentions of annotated documents, the entities that they are of, and what a model makes of both."""
+"""Training data: the mentions of annotated documents, and the entities that they are of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.dual import DualEncoder
+from arbo.engine import Ids
 from arbo.errors import DataError
-from arbo.progress import Announce, quiet
-from arbo.training.negatives import Gold
-from arbo.training.positives import Snapshot
-from clustering.arrays import Ids
-from clustering.vectors import Metric, Vectors
+from arbo.training.config import LoopConfig
+from arbo.training.rivals import Rivals
+
+PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
+"""What documents are for, by what they are called: errors name it."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,9 +29,7 @@ class TrainingSet:
     """The mentions that have gold ids."""
     kb: KnowledgeBase
     gold: Gold
-    entity: Ids
-    """(mentions,) the first of its gold ids that the knowledge base holds in the mention's domain, -1 where it holds
-    none. Mentions that have one are trained on; the others can be negatives."""
+    rivals: Rivals
 
     @classmethod
     def of(
@@ -42,51 +41,55 @@ class TrainingSet:
             DataError: no mention has a gold id that the knowledge base holds in its domain.
 
         """
+        every = Gold.of(corpus, kb)
+        gold = every.taken(np.flatnonzero(every.has_id))
         inputs = [
             item for item in mention_inputs(corpus, expand_abbreviations=expand_abbreviations) if item.mention.gold
         ]
-        outside: dict[str, int] = {}
-        rows: list[list[int]] = []
-        entity = np.full(len(inputs), -1)
-        for place, item in enumerate(inputs):
-            rows.append([])
-            for id_ in item.mention.gold or ():
-                inside = kb.rows_within((id_,), item.document.domain)
-                rows[-1].extend(inside or (len(kb) + outside.setdefault(id_, len(outside)),))
-            row = kb.first_row(item.mention.gold or (), item.document.domain)
-            entity[place] = -1 if row is None else row
         if not inputs:
             raise DataError(
                 f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with the id of an entity"
             )
-        if not (entity >= 0).any():
+        if not gold.in_kb.any():
             raise DataError(
                 f"nothing to {purpose}: none of {len(inputs):,} mentions with gold ids has one that the knowledge base "
                 "holds in the domain of its document; do the ids match, and the domains?"
             )
+        rows = np.split(gold.number, gold.indptr[1:-1])
         domains = [item.document.domain for item in inputs]
-        return cls(inputs, kb, Gold.of(rows, domains, [entity.domain for entity in kb]), entity)
+        return cls(inputs, kb, gold, Rivals.of(rows, domains, [entity.domain for entity in kb]))
+
+    @property
+    def entity(self) -> Ids:
+        """(mentions,) the first entity that is right for each, -1 where there is none.
+
+        Mentions that have one are trained on; the others can be negatives.
+        """
+        return self.gold.first
 
     @property
     def queries(self) -> Ids:
         """The mentions that are trained on."""
         return np.flatnonzero(self.entity >= 0)
 
-    def unread(self, owner: Ids, metric: Metric) -> Snapshot:
-        """Return a snapshot that nothing was embedded for; ``owner``: (entity texts,) the entity of each."""
-        entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(self.kb))
-        return Snapshot(entities, Vectors.of(np.zeros((len(self.inputs), 1))), self.entity, metric)
-
-    def snapshot(self, encoder: DualEncoder, announce: Announce = quiet) -> Snapshot:
-        """Embed everything with the encoder as it is now, in evaluation mode."""
-        return Snapshot(
-            encoder.encode_entities(self.kb, announce),
-            encoder.encode_mentions(self.inputs, announce),
-            self.entity,
-            encoder.metric,
-        )
-
 
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
     """Take the documents that a training is given, by what they are called there."""
     return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
+
+
+def training_sets(
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, expand_abbreviations: bool
+) -> dict[str, TrainingSet]:
+    """Take the mentions of each of `corpora_of`."""
+    return {
+        name: TrainingSet.of(corpus, kb, expand_abbreviations=expand_abbreviations, purpose=PURPOSES[name])
+        for name, corpus in corpora.items()
+    }
+
+
+def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
+    """Return what identifies a training: configurations and models, by any names, documents and knowledge base."""
+    settings = {name: value.decisive if isinstance(value, LoopConfig) else value for name, value in what.items()}
+    fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
+    return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}

@@ -12,100 +12,20 @@ cross-encoder the input is that of a pair, and its similarity is the score.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.encoders.late import sum_of_max
-from arbo.encoders.pooling import Pooling
-from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.errors import UsageError
-from arbo.training.objective import Pairs, comparable
-from arbo.training.scores import Batch, Reader
-from clustering.vectors import Metric
 
 
 def check_perturbable(*towers: Tower) -> None:
     """Raise UsageError where the inputs of a model cannot be got at."""
     for tower in towers:
         _input_norm(tower)
-
-
-def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
-    """Encode perturbed copies of the nodes of some mentions, `comparable`; of the shape of ``pairs.node``.
-
-    They are differentiable with respect to the weights, and not to the mentions. What does not exist is zeros.
-
-    Args:
-        reader: what reads them.
-        batch: what they are of.
-        pairs: mentions and nodes as they are.
-        epsilon: by how much each number of an input is changed.
-        seed: of dropout.
-
-    """
-    encoder = reader.encoder
-    mention, place = np.nonzero(pairs.exists.cpu().numpy())
-    text = pairs.text.cpu().numpy()[mention, place]
-    order = np.argsort(text, kind="stable")  # the shortest first
-    texts = [batch.texts[i] for i in text[order]]
-    nodes = torch.zeros_like(pairs.node)
-    for i, (tower, own) in enumerate(reader.batches(texts)):
-        at, column = (torch.from_numpy(array[order[own]]).to(nodes.device) for array in (mention, place))
-        copies = perturbed(
-            tower,
-            [texts[j].row for j in own],
-            pairs.node_mask[at, column],
-            pairs.mention[at, 0],
-            pairs.mention_mask[at, 0],
-            epsilon * torch.where(column == 0, -1.0, 1.0),
-            encoder.config.pooling,
-            encoder.metric,
-            seed + i,
-        )
-        nodes[at, column, : copies.shape[1]] = copies
-    return nodes
-
-
-def perturbed(
-    tower: Tower,
-    rows: Sequence[TokenRow],
-    mask: Tensor,
-    anchor: Tensor,
-    anchor_mask: Tensor,
-    step: Tensor,
-    pooling: Pooling,
-    metric: Metric,
-    seed: int,
-) -> Tensor:
-    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
-
-    As `Tower.encode` does; (texts, tokens, dim), which are fewer tokens than in the masks where all texts are shorter.
-
-    Args:
-        tower: what reads them.
-        rows: (texts,) their tokens.
-        mask: (texts, tokens) which of their token vectors there are.
-        anchor: (texts, tokens, dim) what each is to become more similar to, `comparable`.
-        anchor_mask: (texts, tokens) which token vectors of that there are.
-        step: (texts,) by how much; below 0, less similar.
-        pooling: what becomes of token vectors.
-        metric: of similarity.
-        seed: of dropout.
-
-    """
-    anchor = anchor.detach()
-    return in_worst_direction(
-        tower,
-        lambda: comparable(tower.encode(rows, pooling), metric),
-        lambda found: sum_of_max(anchor, anchor_mask, found, mask[:, : found.shape[1]]),
-        step,
-        seed,
-    )
 
 
 def in_worst_direction(

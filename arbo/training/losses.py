@@ -21,10 +21,10 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, softplus
+from torch.nn.functional import normalize, pad, softplus
 
+from arbo.engine import Metric
 from arbo.training.config import LossName, TrainingConfig
-from clustering.vectors import Metric
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -144,6 +144,11 @@ def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: flo
     right = torch.where(positive, scores.float(), -scores.float())
     share = torch.where(positive, alpha, 1 - alpha)
     return share * torch.sigmoid(-right) ** gamma * softplus(-right)
+
+
+def comparable(vectors: Tensor, metric: Metric) -> Tensor:
+    """Make vectors whose inner products are the similarities; (..., dim)."""
+    return normalize(vectors, dim=-1) if metric == "cosine" else vectors
 
 
 def loss_of(config: TrainingConfig, metric: Metric) -> Loss:

@@ -1,26 +1,25 @@
 """Presets: what the papers train, as far as they say; the rest is the default, or named here.
 
-OSLAT's linking head alone is another than the paper's, see DECISIONS.md, 44.
+OSLAT's linking head is another than the paper's (DECISIONS.md, 44), and so is its warm-up (`ContrastiveConfig`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.spans.config import LabelAttentionConfig
 from arbo.training.config import (
     LabelAttentionTraining,
     LinkingHeadConfig,
+    PresetName,
     RerankingConfig,
+    RerankingPresetName,
     SelfAlignmentConfig,
     TrainingConfig,
 )
-
-PresetName = Literal["arboel", "pel", "pel-fgsm", "amh-dual", "amh-mean", "amh-som"]
-RerankingPresetName = Literal["arboel", "pel"]
 
 
 class Preset(NamedTuple):

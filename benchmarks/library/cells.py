@@ -1,7 +1,8 @@
 """The cells of tables that take long: each is made once, and kept.
 
-A cell is kept in the cache folder with a hash of the settings that made it. One that was made with other settings is
-made again, and is not recorded.
+A cell is kept in the cache folder with a hash of the settings that made it, and the commit. One that was made with
+other settings is made again, and is not recorded; one that was made by another commit is recorded, and the report says
+so.
 """
 
 import hashlib
@@ -11,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from library.folders import CACHE
-from library.results import say
+from library.results import NO_COMMIT, commit, say
 
 Cell = dict[str, Any]
 
@@ -30,14 +31,15 @@ class Cells:
         name = f"{key(*cell.values())}.{made_with}"
         file = CACHE / self.name / f"{name}.json"
         if not file.exists():
-            made = cell | {"made_with": made_with, **make(name)}
+            made = cell | {"made_with": made_with, "commit": commit(), **make(name)}
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(made), "utf-8")
             say(file.name)
 
     def read(self) -> list[Cell]:
-        """Read the cells that were made with the settings of today."""
-        found = [json.loads(file.read_text("utf-8")) for file in sorted((CACHE / self.name).glob("*.json"))]
+        """Read the cells that were made with the settings of today, each with the ``commit`` that made it."""
+        files = sorted((CACHE / self.name).glob("*.json"))
+        found = [{"commit": NO_COMMIT} | json.loads(file.read_text("utf-8")) for file in files]
         return [cell for cell in found if cell.pop("made_with") == hashed(self.settings(cell))]
 
 

@@ -7,6 +7,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1]
 ROOT = BENCHMARKS.parent
 RESULTS = BENCHMARKS / "results"
 PLOTS = BENCHMARKS / "plots"
+REPORTS = BENCHMARKS / "reports"
 DATA = Path(os.environ.get("ARBO_DATA", ROOT.parent / "shared" / "data"))
 """The corpora and knowledge bases."""
 CACHE = Path(os.environ.get("ARBO_CACHE", BENCHMARKS / ".cache"))

@@ -52,11 +52,13 @@ def model_of(step: str, data: dict[str, Data]) -> Path | str:
     if not out.is_dir() and step == "aligned":
         start = arbo.DualEncoder.from_pretrained(model_of(UNTRAINED, data), ONE_AN_ENTITY)
         own_names = arbo.KnowledgeBase(replace(entity, aliases=()) for entity in kb)
-        arbo.train(start, synonyms(kb), own_names, config=TRAININGS[step], out=out, announce=bars)
+        arbo.train(
+            start, synonyms(kb), own_names, config=TRAININGS[step], out=out, options=arbo.RunOptions(announce=bars)
+        )
     elif not out.is_dir():
         start = arbo.DualEncoder.from_pretrained(model_of("aligned", data), ONE_A_NAME, cache=CACHE)
         documents = [document for own in data.values() for document in own.train]
-        arbo.train(start, documents, kb, config=TRAININGS[step], out=out, announce=bars)
+        arbo.train(start, documents, kb, config=TRAININGS[step], out=out, options=arbo.RunOptions(announce=bars))
     return out
 
 

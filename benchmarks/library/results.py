@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,6 +19,8 @@ from library.folders import RESULTS, ROOT
 Figures = dict[str, float]
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
+NO_COMMIT = "commit not recorded"
+"""The commit of a cell that was kept before commits were."""
 
 
 class Result(TypedDict):
@@ -30,15 +33,23 @@ class Result(TypedDict):
     date: str
     figures: Figures
     tables: NotRequired[Tables]
+    cells: NotRequired[dict[str, int]]
+    """Commits that made the cells of the tables, with the number of their cells; absent in older results."""
 
 
 def record(
-    name: str, figures: Mapping[str, float], tables: Mapping[str, Sequence[Row]] | None = None, *, options: str = ""
+    name: str,
+    figures: Mapping[str, float],
+    tables: Mapping[str, Sequence[Row]] | None = None,
+    *,
+    options: str = "",
+    cells: Iterable[Mapping[str, Any]] | None = None,
 ) -> None:
     """Write the results of `benchmarks/NAME.py` in one step.
 
     ``tables`` holds rows by title: what people compare rather than look up. All rows of a table get the same columns,
-    empty where a row has none; a table without rows is left out. ``options`` are those of the command.
+    empty where a row has none; a table without rows is left out. ``options`` are those of the command. ``cells``: the
+    kept cells that the tables are made of, whose commits may differ from this one.
 
     Raises:
         ValueError: a figure is not a finite number.
@@ -50,13 +61,15 @@ def record(
     result: Result = {
         "name": name,
         "command": f"python benchmarks/{name}.py {options}".rstrip(),
-        "commit": _commit(),
+        "commit": commit(),
         "machine": _machine(),
         "date": datetime.now(UTC).date().isoformat(),
         "figures": _rounded(figures),
     }
     if kept := {title: [_rounded(row) for row in _even(rows)] for title, rows in (tables or {}).items() if rows}:
         result["tables"] = kept
+    if cells is not None:
+        result["cells"] = dict(Counter(cell["commit"] for cell in cells))
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     replace_file(path, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
@@ -105,12 +118,12 @@ def _rounded(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in values.items()}
 
 
-def _commit() -> str:
-    """Short hash, and whether anything but results differs from it."""
+def commit() -> str:
+    """Short hash, and whether anything but what is made from results differs from it."""
     try:
-        commit = _git("rev-parse", "--short", "HEAD")
-        made = ":!benchmarks/results", ":!BENCHMARKS.md"
-        return commit + ("+changes" if _git("status", "--porcelain", "--", ".", *made) else "")
+        short = _git("rev-parse", "--short", "HEAD")
+        made = ":!benchmarks/results", ":!benchmarks/reports", ":!benchmarks/plots", ":!BENCHMARKS.md"
+        return short + ("+changes" if _git("status", "--porcelain", "--", ".", *made) else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

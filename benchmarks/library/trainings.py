@@ -79,7 +79,9 @@ class Trainings:
         gradients: list[float] = []
         out = MODELS / name
         if training.config is not None:
-            arbo.train(encoder, data.train, data.kb, config=training.config, out=out, announce=bars)
+            arbo.train(
+                encoder, data.train, data.kb, config=training.config, out=out, options=arbo.RunOptions(announce=bars)
+            )
             log = out.with_name(f"{out.name}.log.jsonl").read_text("utf-8")
             gradients = [json.loads(line)["gradient"] for line in log.splitlines()]
             encoder = arbo.DualEncoder.from_pretrained(out)

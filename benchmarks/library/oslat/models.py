@@ -51,7 +51,12 @@ class Lab:
         if not out.is_dir():
             start = arbo.DualEncoder.from_pretrained(MODEL, ONE_A_NAME)
             arbo.train_self_alignment(
-                start, self.task.known, documents=self.task.train, out=out, config=config, announce=bars
+                start,
+                self.task.known,
+                documents=self.task.train,
+                out=out,
+                config=config,
+                options=arbo.RunOptions(announce=bars),
             )
         return arbo.DualEncoder.from_pretrained(out)
 
@@ -63,7 +68,9 @@ class Lab:
             return model
         out = self._folder(system, "attention", ALIGNMENT if aligns else None, config)
         if not out.is_dir():
-            arbo.train_label_attention(model, self.task.train, self.task.known, out=out, config=config, announce=bars)
+            arbo.train_label_attention(
+                model, self.task.train, self.task.known, out=out, config=config, options=arbo.RunOptions(announce=bars)
+            )
         return LabelAttention.from_pretrained(out)
 
     def linking(self, system: str, head: arbo.LinkingHeadConfig = HEAD) -> LabelAttention:
@@ -71,7 +78,9 @@ class Lab:
         out = self._folder(system, ALIGNMENT if system != "NP" else None, attention_of(system), head)
         if not out.is_dir():
             model = replace(self.attending(system), cache=CACHE)
-            arbo.train_linking_head(model, self.task.train, self.task.known, out=out, config=head, announce=bars)
+            arbo.train_linking_head(
+                model, self.task.train, self.task.known, out=out, config=head, options=arbo.RunOptions(announce=bars)
+            )
         return LabelAttention.from_pretrained(out)
 
     def _folder(self, name: str, *settings: object) -> Path:

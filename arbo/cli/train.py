@@ -1,0 +1,129 @@
+"""The verb that trains dual-encoders: train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, cast, get_args
+
+import typer
+
+from arbo.cli import options, train_options
+from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.models import reading
+from arbo.cli.train_options import changed_by, default_of, number, report, run_options
+from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy, PresetName, TrainingConfig
+
+_VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
+
+
+def _preset(name: str) -> PresetName:
+    """Read the name of a preset; those of other trainings have become verbs."""
+    if name in _VERBS:
+        raise typer.BadParameter(f"{name!r} is a verb of its own: arbo {_VERBS[name]}")
+    if name.lower() not in get_args(PresetName):
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(get_args(PresetName))}")
+    return cast(PresetName, name.lower())
+
+
+def _choice(option: str, choices: Any, what: str) -> Any:
+    default = default_of(TrainingConfig, option.removeprefix("--"))
+    told = f"{what}: {', '.join(get_args(choices))}. {default}"
+    return typer.Option(option, metavar="NAME", case_sensitive=False, help=told)
+
+
+_Towers = Annotated[
+    bool | None,
+    typer.Option(
+        "--two-towers/--one-tower",
+        help="Train one transformer for mentions and another for entities, as all presets do, or one for both.",
+        show_default=False,
+    ),
+]
+_Preset = Annotated[
+    PresetName | None,
+    typer.Option(
+        "--preset",
+        parser=_preset,
+        metavar="PRESET",
+        help="Start from what a paper trains: arboel, pel or pel-fgsm (proxies), amh-dual, amh-mean or amh-som "
+        "(adaptive mixup). --config and --encoder-config override single fields; the defaults below are those without "
+        "a preset.",
+    ),
+]
+_Positives = Annotated[
+    PositiveStrategy | None, _choice("--positives", PositiveStrategy, "What a mention is drawn towards")
+]
+_Negatives = Annotated[
+    NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What a mention is pushed away from")
+]
+_Loss = Annotated[LossName | None, _choice("--loss", LossName, "The loss")]
+
+
+def train(
+    docs: options.Documents,
+    format_: options.Format,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    out: train_options.ModelOut,
+    encoder: train_options.Start,
+    dev: train_options.Dev = None,
+    encoder_config: train_options.EncoderConfig = None,
+    two_towers: _Towers = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    preset: _Preset = None,
+    config: Annotated[Path | None, train_options.settings_file(TrainingConfig)] = None,
+    positives: _Positives = None,
+    negatives: _Negatives = None,
+    loss: _Loss = None,
+    epochs: Annotated[int | None, number("epochs", TrainingConfig)] = None,
+    steps: train_options.Steps = None,
+    batch_size: Annotated[int | None, number("batch_size", TrainingConfig)] = None,
+    learning_rate: Annotated[float | None, number("learning_rate", TrainingConfig)] = None,
+    seed: Annotated[int | None, number("seed", TrainingConfig)] = None,
+    tensorboard: train_options.Tensorboard = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
+
+    `arbo train train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out
+    model`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo --encoder model --out run`.
+
+    Without a preset one tower reads names; near negatives, cross-entropy over cosines. With --dev the best model is
+    kept, and its default thresholds are chosen.
+
+    An interrupted training goes on with the same command: it is kept in OUT.training. In the end its log is
+    OUT.log.jsonl.
+    """
+    from arbo import DualEncoder, train as train_encoder
+    from arbo.cli import console
+    from arbo.training.presets import PRESETS
+
+    base = None if preset is None else PRESETS[preset]
+    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    parts = {"positives": positives, "negatives": negatives, "loss": loss}
+    settings = changed_by(base.training if base else TrainingConfig(), config, **parts, **numbers)
+    start = reading(DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
+    if preset is not None if two_towers is None else two_towers:
+        start = start.with_two_towers()
+    documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    tell_known(documents, entities)
+    if dev is None:
+        console.warn(
+            "without --dev the last model is kept, and its thresholds are not chosen: `arbo tune` it before linking"
+        )
+    held_out = None if dev is None else read_documents(dev, format_, types, on_error)
+    run = run_options(tensorboard, _scores)
+    trained = train_encoder(start, documents, entities, dev=held_out, out=out, config=settings, options=run)
+    entity, mention = trained.threshold
+    thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
+    told = f"{thresholds}\nnext: arbo link DOCS --encoder {out} ..."
+    report(out, trained, settings.as_dict(), told, as_json=as_json)
+
+
+def _scores(figures: Mapping[str, Any]) -> str | None:
+    if "recall@1" not in figures:
+        return None
+    return ", ".join(f"{name} {figures[name]:.3f}" for name in ("recall@1", "recall@64", "ari"))

@@ -1,0 +1,144 @@
+"""The verb that trains finders of mentions: train-finder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arbo.cli import options, train_options
+from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.train_options import changed_by, number, report, run_options
+from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
+
+if TYPE_CHECKING:
+    from arbo.spans.model import LabelAttention
+
+_Reads = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder-config",
+        metavar="FILE",
+        help="What the transformer reads and how: a JSON file with fields of arbo.LabelAttentionConfig.",
+    ),
+]
+_Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help='All settings: a JSON file with two objects, {"attention": {...}, "head": {...}}, of '
+        "arbo.LabelAttentionTraining and arbo.LinkingHeadConfig; the options below override both.",
+    ),
+]
+
+
+def train_finder(
+    docs: options.Documents,
+    format_: options.Format,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    out: train_options.ModelOut,
+    encoder: train_options.Start,
+    dev: train_options.Dev = None,
+    encoder_config: _Reads = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    config: _Config = None,
+    epochs: Annotated[int | None, number("epochs", LabelAttentionTraining)] = None,
+    steps: train_options.Steps = None,
+    batch_size: Annotated[int | None, number("batch_size", LabelAttentionTraining)] = None,
+    learning_rate: Annotated[float | None, number("learning_rate", LabelAttentionTraining)] = None,
+    seed: Annotated[int | None, number("seed", LabelAttentionTraining)] = None,
+    tensorboard: train_options.Tensorboard = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo spans --finder`.
+
+    First `arbo train-names --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned`, then `arbo
+    train-finder train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder aligned --out model`.
+
+    It reads which entities are in a sentence of DOCS, never where. Two parts are trained one after the other:
+    attention, where a name looks in a text, and a head, whether the entity is there. With --dev the score from which on
+    it is there is chosen.
+
+    An interrupted training goes on with the same command: it is kept in OUT.training. In the end its logs are
+    OUT.attention.log.jsonl and OUT.log.jsonl.
+    """
+    from arbo import train_oslat
+    from arbo.cli import console
+    from arbo.training.oslat.annotated_texts import AnnotatedTexts
+
+    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    attention, head = _settings(config)
+    attention, head = changed_by(attention, None, **numbers), changed_by(head, None, **numbers)
+    start = _start(encoder, encoder_config)
+    documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    tell_known(documents, entities)
+    alone = AnnotatedTexts.of(documents, entities).n_alone
+    if alone:
+        console.say(f"{alone:,} entities of documents have only one name: the head is trained on them, attention not")
+    if dev is None:
+        console.warn(
+            "without --dev the last model is kept, and the score from which on an entity is in a sentence is not "
+            "chosen: try --find-threshold of `arbo spans`"
+        )
+    held_out = None if dev is None else read_documents(dev, format_, types, on_error)
+    parts: dict[str, Any] = {"attention": attention, "head": head}
+    run = run_options(tensorboard, _scores)
+    trained = train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)
+    told = (
+        f"figures of its attention: {out}.attention.log.jsonl\n"
+        f"an entity is in a sentence from the score {trained.threshold:.3f} on\n"
+        f"next: arbo spans DOCS --finder {out} ..., or arbo link DOCS --find-mentions {out} ..."
+    )
+    report(out, trained, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
+
+
+def _scores(figures: Mapping[str, Any]) -> str | None:
+    if "likelihood" in figures:
+        return f"synonyms are {figures['likelihood']:.3f} likely among other names (attention)"
+    return f"F1 {figures['f1']:.3f} (linking head)" if "f1" in figures else None
+
+
+def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
+    """Return how attention and head are trained: a file has an object for each."""
+    from arbo import DataError
+    from arbo.settings import read_json
+    from arbo.training.presets import OSLAT
+
+    if file is None:
+        return OSLAT.attention, OSLAT.head
+    values = read_json(file, "the training's configuration")
+    unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else [type(values).__name__]
+    if unknown:
+        raise DataError(
+            'expected an object of objects, {"attention": {...}, "head": {...}}, with fields of '
+            f"arbo.LabelAttentionTraining and of arbo.LinkingHeadConfig; unknown: {', '.join(unknown)}",
+            file=str(file),
+        )
+    attention = OSLAT.attention.changed_by(values.get("attention", {}), file=str(file))
+    return attention, OSLAT.head.changed_by(values.get("head", {}), file=str(file))
+
+
+def _start(model: str, encoder_config: Path | None) -> LabelAttention:
+    """Begin with the transformer of an encoder, and with its pooling of names, if possible."""
+    from arbo import DualEncoder, UsageError
+    from arbo.spans.config import POOLINGS
+    from arbo.spans.model import LabelAttention
+    from arbo.training.presets import OSLAT
+
+    encoder = DualEncoder.from_pretrained(model)
+    if not encoder.shared:
+        raise UsageError(
+            f"{model} has two towers, and label attention reads names and texts with one: begin with another, such as "
+            "one that arbo train-names makes"
+        )
+    pooling = encoder.config.pooling
+    config = replace(OSLAT.model, pooling=pooling) if pooling in POOLINGS else OSLAT.model
+    config = config.overridden(encoder_config)
+    return LabelAttention.of(encoder.mention_tower, config)

@@ -1,0 +1,77 @@
+"""The verb that aligns the names of a knowledge base: train-names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arbo.cli import options, train_options
+from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.models import reading
+from arbo.cli.train_options import changed_by, number, report, run_options
+from arbo.readers import DocumentFormat
+from arbo.training.config import SelfAlignmentConfig
+
+_Documents = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[DOCS]",
+        help="Annotated documents, a file or a folder of files: only the names of the entities in them are aligned. "
+        "Without them all are.",
+        show_default=False,
+    ),
+]
+_Format = Annotated[DocumentFormat | None, options.document_format("DOCS")]
+
+
+def train_names(
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    out: train_options.ModelOut,
+    encoder: train_options.Start,
+    docs: _Documents = None,
+    format_: _Format = None,
+    encoder_config: train_options.EncoderConfig = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    config: Annotated[Path | None, train_options.settings_file(SelfAlignmentConfig)] = None,
+    epochs: Annotated[int | None, number("epochs", SelfAlignmentConfig)] = None,
+    steps: train_options.Steps = None,
+    batch_size: Annotated[int | None, number("batch_size", SelfAlignmentConfig)] = None,
+    learning_rate: Annotated[float | None, number("learning_rate", SelfAlignmentConfig)] = None,
+    seed: Annotated[int | None, number("seed", SelfAlignmentConfig)] = None,
+    tensorboard: train_options.Tensorboard = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Train an encoder to bring the names of each entity near each other; no documents are needed.
+
+    `arbo train-names --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned`. The result is an encoder
+    like any other, and a good start for `arbo train` and `arbo train-finder`.
+
+    An interrupted training goes on with the same command: it is kept in OUT.training. In the end its log is
+    OUT.log.jsonl.
+    """
+    from arbo import DualEncoder, UsageError, train_self_alignment
+    from arbo.cli import console
+    from arbo.training.presets import SELF_ALIGNMENT
+
+    if (docs is None) != (format_ is None):
+        raise UsageError("DOCS and --format go together: give both, or neither")
+    if docs is None and types is not None:
+        raise UsageError("--types chooses mentions of DOCS: give DOCS too, or leave it out")
+    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    settings = changed_by(SELF_ALIGNMENT.training, config, **numbers)
+    start = reading(DualEncoder.from_pretrained(encoder, SELF_ALIGNMENT.encoder), encoder_config)
+    entities, documents = read_kb(kb, kb_format, kb_xrefs), None
+    if docs is None or format_ is None:
+        console.say(f"the names of all {len(entities):,} entities are aligned; with DOCS those of the entities in them")
+    else:
+        documents = read_documents(docs, format_, types, on_error)
+        tell_known(documents, entities)
+    run = run_options(tensorboard, lambda figures: None)
+    trained = train_self_alignment(start, entities, documents=documents, out=out, config=settings, options=run)
+    told = f"next: arbo train-finder DOCS --encoder {out} ..., or arbo link DOCS --encoder {out} ..."
+    report(out, trained, settings.as_dict(), told, as_json=as_json)

@@ -1,0 +1,154 @@
+"""The verb that trains rerankers: train-reranker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from arbo.cli import options, train_options
+from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.models import encoder_like
+from arbo.cli.train_options import changed_by, number, report, run_options
+from arbo.training.config import RerankingConfig, RerankingPresetName
+
+if TYPE_CHECKING:
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.results.result import Result
+    from arbo.retrieval.candidates import Candidates
+
+_CandidatesOf = Annotated[
+    str | None,
+    typer.Option(
+        "--candidates-of",
+        metavar="MODEL",
+        help="The first stage, whose nearest entities it learns to choose among: `ngram`, or a transformer, as of "
+        "`arbo link --encoder`. [default: ngram, or what --run was made with]",
+    ),
+]
+_K = Annotated[
+    int | None,
+    typer.Option(
+        "--k", metavar="N", min=2, help="How many of them it reads of each mention. [default: 64, or the preset's]"
+    ),
+]
+_Reads = Annotated[
+    Path | None,
+    typer.Option(
+        "--encoder-config",
+        metavar="FILE",
+        help="What it reads of a mention and an entity: a JSON file with fields of arbo.CrossEncoderConfig, e.g. "
+        '{"max_length": 128}.',
+    ),
+]
+_Runs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--run",
+        metavar="RUN",
+        help="A run of `arbo link` over DOCS or DEV with the same knowledge base, of an encoder alone: the candidates "
+        "that it kept are taken, not searched again. Repeat for both.",
+    ),
+]
+_Preset = Annotated[
+    RerankingPresetName,
+    typer.Option(
+        "--preset",
+        case_sensitive=False,
+        metavar="PRESET",
+        help="Start from what a paper trains: arboel (64 candidates, the first token is scored), or pel (16, the mean "
+        "of all tokens). --config and --encoder-config override single fields.",
+    ),
+]
+
+
+def train_reranker(
+    docs: options.Documents,
+    format_: options.Format,
+    kb: options.Kb,
+    kb_format: options.KbFormat,
+    out: train_options.ModelOut,
+    encoder: train_options.Start,
+    candidates_of: _CandidatesOf = None,
+    k: _K = None,
+    encoder_config: _Reads = None,
+    runs: _Runs = None,
+    cache: options.Cache = None,
+    dev: train_options.Dev = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    preset: _Preset = "arboel",
+    config: Annotated[Path | None, train_options.settings_file(RerankingConfig)] = None,
+    epochs: Annotated[int | None, number("epochs", RerankingConfig)] = None,
+    steps: train_options.Steps = None,
+    batch_size: Annotated[int | None, number("batch_size", RerankingConfig)] = None,
+    learning_rate: Annotated[float | None, number("learning_rate", RerankingConfig)] = None,
+    seed: Annotated[int | None, number("seed", RerankingConfig)] = None,
+    tensorboard: train_options.Tensorboard = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Train a cross-encoder to choose among the candidates of an encoder, for `arbo link --reranker`.
+
+    `arbo train-reranker train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --candidates-of ngram
+    --encoder all-MiniLM-L6-v2 --out cross`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo
+    --reranker cross --out run`.
+
+    An interrupted training goes on with the same command: it is kept in OUT.training, with the candidates. In the end
+    its log is OUT.log.jsonl.
+    """
+    from arbo import CrossEncoder, DualEncoder, Linker, train_reranker as train
+    from arbo.encoders.cross_config import CROSS_PRESETS
+    from arbo.progress import bars
+    from arbo.training.presets import RERANKING_PRESETS
+
+    numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    settings = changed_by(RERANKING_PRESETS[preset], config, **numbers)
+    reads = CROSS_PRESETS[preset].overridden(encoder_config)
+    reads = reads if k is None else replace(reads, candidates=k)
+    start = CrossEncoder.of(DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
+    results = _results(runs or ())
+    made_by, made_with = next(iter(results.items()), (None, None))
+    first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
+    documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
+    tell_known(documents, entities)
+    trained = train(
+        start,
+        Linker(entities, first, announce=bars),
+        documents,
+        dev=None if dev is None else read_documents(dev, format_, types, on_error),
+        candidates={str(run): _candidates(run, result, entities) for run, result in results.items()},
+        out=out,
+        config=settings,
+        options=run_options(tensorboard, _scores),
+    )
+    model = first.settings.get("model", "ngram")
+    told = f"next: arbo link DOCS --encoder {model} --reranker {out} ..., after arbo tune if mentions can be NIL"
+    report(out, trained, settings.as_dict(), told, as_json=as_json)
+
+
+def _scores(figures: Mapping[str, Any]) -> str | None:
+    if "accuracy" not in figures:
+        return None
+    among = f"where the entity is among the candidates {figures['accuracy_normalized']:.3f}"
+    return f"accuracy {figures['accuracy']:.3f}, {among}"
+
+
+def _results(runs: Sequence[Path]) -> dict[Path, Result]:
+    from arbo import Result, UsageError
+
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise UsageError("--run names the same run twice")
+    return {run: Result.load(run) for run in runs}
+
+
+def _candidates(run: Path, result: Result, kb: KnowledgeBase) -> Candidates:
+    from arbo import Candidates, UsageError
+
+    try:
+        return Candidates.of_result(result, kb)
+    except UsageError as error:
+        raise UsageError(f"{run}: {error}") from None

@@ -1,0 +1,326 @@
+"""Training of cross-encoders: tell the right entity from the other candidates of a first stage.
+
+For each mention its candidates are scored, the gold entity in place of the last where the first stage missed it. What
+is minimised is minus the logarithm of the gold entity's share in the softmax over them, `losses.cross_entropy`. Further
+gold entities of a mention are not pushed away, nor is an entity that reads as the gold one does.
+
+The candidates are found once and kept in ``OUT.training``, as `arbo.Candidates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.batching import packs
+from arbo.encoders.cross import CrossEncoder, Pairs
+from arbo.encoders.model_folder import same_model
+from arbo.encoders.templates import TokenRow
+from arbo.engine import Bools, Floats, Ids
+from arbo.errors import DataError, UsageError
+from arbo.linker import Linker
+from arbo.retrieval.candidates import Candidates, gaps_filled, is_gold, with_gold
+from arbo.retrieval.reranking import rerank
+from arbo.training.config import RerankingConfig
+from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
+from arbo.training.fgsm import check_perturbable, in_worst_direction
+from arbo.training.frame import Workplace, training
+from arbo.training.loop import Trainer
+from arbo.training.losses import cross_entropy
+from arbo.training.options import RunOptions
+
+
+class Retrieved(NamedTuple):
+    """Annotated documents, and what a first stage found for their mentions."""
+
+    documents: Corpus
+    kb: KnowledgeBase
+    candidates: Candidates
+    expand_abbreviations: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RerankingSet:
+    """Mentions with gold ids, and the entities that each is compared with."""
+
+    inputs: list[MentionInput]
+    """The mentions that have gold ids."""
+    kb: KnowledgeBase
+    nodes: Ids
+    """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
+    entity in its domain is not trained on."""
+    retrieval: Floats
+    """(mentions, 1 + k) the first stage's score of each, see `arbo.retrieval.candidates.gaps_filled`."""
+
+    @classmethod
+    def of(cls, retrieved: Retrieved) -> Self:
+        """Put the gold entity of each mention before its other candidates.
+
+        Raises:
+            DataError: no mention has a gold id that the knowledge base holds in its domain.
+
+        """
+        corpus, kb = retrieved.documents, retrieved.kb
+        data = TrainingSet.of(corpus, kb, expand_abbreviations=retrieved.expand_abbreviations)
+        gold = Gold.of(corpus, kb)
+        positive = gold.first[:, None]
+        compared = with_gold(retrieved.candidates, positive)
+        negatives = np.where(is_gold(compared.entities, gold.entities), -1, compared.entities)
+        scores = gaps_filled(compared.scores)
+        own = np.where(compared.entities == positive, scores, -np.inf).max(axis=1, initial=-np.inf, keepdims=True)
+        nodes, retrieval = np.hstack([positive, negatives]), np.hstack([np.where(positive >= 0, own, 0), scores])
+        return cls(data.inputs, kb, nodes[gold.has_id], retrieval[gold.has_id].astype(np.float32))
+
+    @property
+    def queries(self) -> Ids:
+        """The mentions that are trained on."""
+        return np.flatnonzero(self.nodes[:, 0] >= 0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PairBatch:
+    """Mentions with what each is compared with, pair by pair."""
+
+    rows: list[TokenRow]
+    """(pairs,) the shortest first."""
+    mention: Ids
+    """(pairs,) the mention of each."""
+    place: Ids
+    """(pairs,) where it stands among what the mention is compared with; 0 is the gold entity."""
+    exists: Bools
+    """(mentions, 1 + k) which entities are compared with."""
+    retrieval: Floats
+    """(mentions, 1 + k) what the first stage adds to their scores."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PairReader:
+    """Turns mentions, each with its entities, into scores with gradients."""
+
+    encoder: CrossEncoder
+    data: RerankingSet
+    pairs: Pairs
+    used: Ids
+    """(entities,) ascending rows of the knowledge base: those that any mention is compared with."""
+
+    @classmethod
+    def of(cls, encoder: CrossEncoder, data: RerankingSet) -> Self:
+        """Collect the texts of the training data."""
+        used = np.unique(data.nodes[data.nodes >= 0])
+        return cls(encoder, data, encoder.pairs(data.inputs, KnowledgeBase(data.kb.entities[i] for i in used)), used)
+
+    def batch(self, mentions: Ids) -> PairBatch:
+        """Collect the pairs of some mentions."""
+        nodes = self.data.nodes[mentions]
+        text = self.pairs.entities.row[np.searchsorted(self.used, nodes)]
+        exists = nodes >= 0
+        exists[:, 1:] &= text[:, 1:] != text[:, :1]
+        mention, place = np.nonzero(exists)
+        rows = self.pairs.spell(self.pairs.mentions.row[mentions[mention]], text[mention, place])
+        order = np.argsort([len(row.ids) for row in rows], kind="stable")
+        retrieval = np.float32(self.encoder.retrieval_weight) * self.data.retrieval[mentions]
+        return PairBatch([rows[i] for i in order], mention[order], place[order], exists, retrieval)
+
+    def encode(self, batch: PairBatch) -> Tensor:
+        """Score the pairs of a batch, those of like length together; (mentions, 1 + k)."""
+        return self._scattered(batch, [self._score(batch.rows[own]) for own in self._packs(batch)])
+
+    def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
+        """Score copies whose inputs are changed in the worst direction, see `arbo.training.fgsm`; as `encode` does."""
+        tower, found = self.encoder.tower, []
+        for i, own in enumerate(self._packs(batch)):
+            step = torch.from_numpy(np.where(batch.place[own] == 0, -epsilon, epsilon)).float()
+            score = partial(self._score, batch.rows[own])
+            found.append(in_worst_direction(tower, score, lambda scores: scores, step.to(tower.model.device), seed + i))
+        return self._scattered(batch, found)
+
+    def _packs(self, batch: PairBatch) -> Iterator[slice]:
+        return packs([len(row.ids) for row in batch.rows], self.encoder.tower.tokens_a_batch)
+
+    def _score(self, rows: list[TokenRow]) -> Tensor:
+        return self.encoder.tower.encode(rows, self.encoder.config.pooling)[:, 0, 0]
+
+    def _scattered(self, batch: PairBatch, scores: list[Tensor]) -> Tensor:
+        found = torch.cat(scores)
+        mention, place = (torch.from_numpy(array).to(found.device) for array in (batch.mention, batch.place))
+        retrieval = torch.from_numpy(batch.retrieval).to(found)
+        return retrieval.index_put((mention, place), found, accumulate=True)
+
+
+@dataclass(eq=False)
+class RerankingTrainer(Trainer[CrossEncoder, Ids]):
+    """A training of a cross-encoder under way: `train_reranker` makes one and runs it."""
+
+    data: RerankingSet
+    dev: Retrieved | None
+    config: RerankingConfig
+
+    def reading(self) -> Callable[..., Tensor]:
+        """Collect the texts of the training data."""
+        self.reader = PairReader.of(self.model, self.data)
+        return self.reader.encode
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
+        """Take some of the mentions: what each is compared with is the same in every step."""
+        return mentions[rows]
+
+    def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
+        """Sum the losses of mentions, those of perturbed copies added."""
+        pairs = self.reader.batch(batch[rows])
+        scores = self.prepared(pairs)
+        exists = torch.from_numpy(pairs.exists).to(scores.device)
+        loss = cross_entropy(scores, exists).sum()
+        if self.config.regulariser == "none":
+            return loss
+        with self.accelerator.autocast():
+            copies = self.reader.perturbed(pairs, self.config.epsilon, self.dropout_seed(step, rows.start, 1))
+        return loss + self.config.adversarial_weight * cross_entropy(copies, exists).sum()
+
+    @property
+    def best(self) -> str:
+        """How often the first candidate is right, of all mentions with a gold id."""
+        return "accuracy"
+
+    def development_scores(self) -> dict[str, float]:
+        """Rerank the candidates of the development documents."""
+        assert self.dev is not None
+        documents, kb = self.dev.documents, self.dev.kb
+        found = rerank(
+            self.model,
+            self.dev.candidates,
+            documents,
+            kb,
+            expand_abbreviations=self.dev.expand_abbreviations,
+            announce=self.options.announce,
+        ).evaluate(documents, kb)
+        return {"accuracy": found.accuracy, "accuracy_normalized": found.accuracy_normalized or 0.0}
+
+
+def train_reranker(
+    reranker: CrossEncoder,
+    linker: Linker,
+    documents: Iterable[Any],
+    *,
+    out: str | PathLike[str],
+    dev: Iterable[Any] | None = None,
+    candidates: Mapping[str, Candidates] | None = None,
+    config: RerankingConfig | None = None,
+    options: RunOptions | None = None,
+) -> CrossEncoder:
+    """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
+
+    See `RunOptions` for other arguments and errors. Of each mention the ``reranker`` (`CrossEncoder.of`) reads as many
+    candidates as its configuration says. The encoder of the ``linker`` finds them, in its knowledge base, but for those
+    that are given: ``candidates`` that it found before for ``documents`` or ``dev``, such as a run's
+    (`Candidates.of_result`), by what errors shall call them; of more than are read the best are taken. The best model
+    by ``dev`` is the one whose first candidate is right most often.
+
+    Raises:
+        DataError: also for candidates of other documents, of another knowledge base or of another first stage, and
+            for too few.
+        UsageError: also for a linker without a knowledge base, or with a reranker, for one candidate alone, and for
+            candidates of the same documents twice.
+
+    """
+    config = config or RerankingConfig()
+    kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
+    if kb is None:
+        raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
+    if linker.reranker is not None:
+        raise UsageError("a cross-encoder learns among what an encoder finds, and this linker has a reranker")
+    if min(k, len(kb)) < 2:
+        raise UsageError(
+            f"candidates={k} of {len(kb):,} entities: among one there is nothing to choose; a cross-encoder reads at "
+            "least 2"
+        )
+    if config.regulariser == "fgsm":
+        check_perturbable(reranker.tower)
+    corpora = corpora_of(documents, dev)
+    training_sets(corpora, kb, expand_abbreviations=expand)  # which raises where there is nothing to learn
+    given = _given(candidates or {}, corpora, linker, k)
+    retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search}
+    retrieval |= {f"candidates of {name}": own.fingerprint for name, own in given.items()}
+    what = {"reranker": reranker.settings, "candidates": retrieval, "expand_abbreviations": expand}
+    with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
+        found = _retrieved(linker, corpora, given, k, workplace)
+        data = RerankingSet.of(found["documents"])
+        trainer = RerankingTrainer(reranker, data, found.get("dev"), config, workplace)
+        trainer.run()
+        if workplace.is_first:
+            trainer.kept.save_pretrained(workplace.target)
+    return CrossEncoder.from_pretrained(workplace.target)
+
+
+def _given(
+    candidates: Mapping[str, Candidates], corpora: Mapping[str, Corpus], linker: Linker, k: int
+) -> dict[str, Candidates]:
+    """Tell which documents candidates are of, and take ``k`` of each mention."""
+    found: dict[str, Candidates] = {}
+    for called, own in candidates.items():
+        name = next((name for name, corpus in corpora.items() if corpus.fingerprint == own.documents), "documents")
+        try:
+            _check_given(own, corpora[name], linker, k)
+        except DataError as error:
+            raise error.at(called) from None
+        if name in found:
+            raise UsageError(f"{called}: candidates of the same documents were given before; leave one out")
+        found[name] = own.first(k)
+    return found
+
+
+def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: int) -> None:
+    """Raise DataError unless candidates are what a first stage would find."""
+    assert linker.kb is not None
+    candidates.check(documents, linker.kb)
+    if "reranker" in candidates.made_by:
+        raise DataError("a reranker put these candidates into its order: take those of an encoder alone")
+    if not same_model(candidates.made_by, linker.encoder.settings):
+        whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
+        raise DataError(
+            f"these candidates are of another first stage ({whose}), or of other weights or settings of it: train with "
+            "the one that made them"
+        )
+    if candidates.k < (least := min(k, len(linker.kb))):
+        raise DataError(
+            f"{candidates.k} candidates of each mention, and the cross-encoder reads {least}: find as many, or let it "
+            "read fewer"
+        )
+
+
+def _retrieved(
+    linker: Linker, corpora: Mapping[str, Corpus], given: Mapping[str, Candidates], k: int, workplace: Workplace
+) -> dict[str, Retrieved]:
+    """Find the candidates of documents, unless they are given, or kept in the training's folder from before."""
+    assert linker.kb is not None
+    files = {name: workplace.folder / f"candidates-{name}.parquet" for name in corpora}
+    if workplace.is_first:
+        for name, file in files.items():
+            if not file.is_file():
+                (given[name] if name in given else linker.candidates(corpora[name], k=k)).save(file)
+    workplace.accelerator.wait_for_everyone()
+    return {
+        name: Retrieved(corpus, linker.kb, _checked(files[name], corpus, linker.kb), linker.config.expand_abbreviations)
+        for name, corpus in corpora.items()
+    }
+
+
+def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:
+    """Load candidates, unless they are stale."""
+    try:
+        candidates = Candidates.load(file)
+        candidates.check(documents, kb)
+    except DataError as error:
+        raise DataError(f"{error.problem}: delete the file, and they are found anew", file=str(file)) from error
+    return candidates

@@ -1,0 +1,138 @@
+"""What is read of a batch: its texts, each once, their vectors, and which are those of its mentions and their nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from arbo.encoders.batching import packs
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.pooling import n_vectors
+from arbo.encoders.templates import TokenRow
+from arbo.encoders.texts import Texts
+from arbo.encoders.tower import Tower
+from arbo.engine import Bools, Ids
+from arbo.training.data import TrainingSet
+from arbo.training.dual.objective import Pairs
+from arbo.training.losses import comparable
+
+
+class Text(NamedTuple):
+    """What is read, and by what."""
+
+    tower: Tower
+    row: TokenRow
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """Mentions and what each is compared with, as places among the distinct texts of both."""
+
+    texts: list[Text]
+    """The shortest first: every n-th of them are a fair n-th of the work."""
+    mask: Bools
+    """(texts, tokens) which token vectors each has, as wide as the longest; one if they are pooled."""
+    mention: Ids
+    """(mentions,) the text of each."""
+    node: Ids
+    """(mentions, nodes) the text of each, the positive's first; 0 where there is none."""
+    exists: Bools
+    """(mentions, nodes) which nodes are compared with."""
+
+    def __len__(self) -> int:
+        return len(self.mention)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Reader:
+    """Turns mentions and nodes into vectors with gradients."""
+
+    encoder: DualEncoder
+    entities: Texts
+    mentions: Texts
+
+    @classmethod
+    def of(cls, encoder: DualEncoder, data: TrainingSet) -> Self:
+        """Collect the texts of the training data."""
+        return cls(encoder, encoder.entity_texts(data.kb), encoder.mention_texts(data.inputs))
+
+    @property
+    def owner(self) -> Ids:
+        """(entity texts,) the entity of each."""
+        return np.asarray(self.entities.owner, np.int64)
+
+    def batch(self, mentions: Ids, nodes: Ids) -> Batch:
+        """Collect the texts of mentions, (mentions,), and of their nodes, (mentions, nodes), -1 for none.
+
+        Texts are the same whose tokens are, be they of mentions or of entities, as long as one tower reads them. A
+        negative that reads as its mention does, or as the positive, counts as none: the model cannot tell them apart,
+        and what pulls the text of the one pushes that of the other.
+        """
+        n_texts = len(self.entities.owner)
+        is_mention = nodes >= n_texts
+        is_entity = (nodes >= 0) & ~is_mention
+        rows = np.concatenate([self.mentions.row[mentions], self.mentions.row[nodes[is_mention] - n_texts]])
+        read, place = np.unique(rows, return_inverse=True)
+        entity_read, entity_place = np.unique(self.entities.row[nodes[is_entity]], return_inverse=True)
+        spelt = [Text(self.mentions.tower, row) for row in self.mentions.spell(read)]
+        spelt += [Text(self.entities.tower, row) for row in self.entities.spell(entity_read)]
+        numbers: dict[Hashable, int] = {}
+        number = np.array([numbers.setdefault(self._key(text), len(numbers)) for text in spelt])
+        texts = [spelt[i] for i in np.unique(number, return_index=True)[1]]
+        order = np.argsort([len(text.row.ids) for text in texts], kind="stable")
+        rank = np.argsort(order)[number]
+        mention, node = rank[place[: len(mentions)]], np.zeros(nodes.shape, np.int64)
+        node[is_mention] = rank[place[len(mentions) :]]
+        node[is_entity] = rank[len(read) + entity_place]
+        exists = nodes >= 0
+        exists[:, 1:] &= (node[:, 1:] != node[:, :1]) & (node[:, 1:] != mention[:, None])
+        count = np.array([n_vectors(texts[i].row, self.encoder.config.pooling) for i in order])
+        mask = np.arange(count.max(initial=1)) < count[:, None]
+        return Batch([texts[i] for i in order], mask, mention, node, exists)
+
+    def _key(self, text: Text) -> Hashable:
+        """Return what a text's vector depends on; only one sort of pooling looks where the mention is."""
+        ids, begin, end = text.row
+        return text.tower, tuple(ids), (begin, end) if self.encoder.config.pooling == "mention" else None
+
+    def encode(self, batch: Batch, part: slice) -> Tensor:
+        """Encode some of a batch's texts, those of like length together; (texts, tokens, dim), padded with zeros."""
+        texts, width = batch.texts[part], batch.mask.shape[1]
+        places: list[int] = []
+        parts = []
+        for tower, own in self.batches(texts):
+            found = tower.encode([texts[i].row for i in own], self.encoder.config.pooling)
+            parts.append(pad(found, (0, 0, 0, width - found.shape[1])))
+            places += own
+        vectors = torch.cat(parts)
+        return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
+
+    def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
+        """Divide texts, the shortest first, among towers and into what each can read at once, as places."""
+        for tower in dict.fromkeys(text.tower for text in texts):
+            own = [i for i, text in enumerate(texts) if text.tower is tower]
+            for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):
+                yield tower, own[part]
+
+    def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
+        """Look up the vectors of some mentions of a batch and of their nodes.
+
+        Args:
+            batch: the batch.
+            vectors: (texts, tokens, dim) of its texts.
+            rows: the mentions.
+
+        """
+        vectors = comparable(vectors, self.encoder.metric)
+        query, compared, exists = (
+            torch.from_numpy(array[rows]).to(vectors.device)
+            for array in (batch.mention[:, None], batch.node, batch.exists)
+        )
+        mask = torch.from_numpy(batch.mask).to(vectors.device)
+        return Pairs(vectors[query], mask[query], vectors[compared], mask[compared], compared, exists)

@@ -1,0 +1,130 @@
+"""Negatives: what each mention is pushed away from; never one of its gold entities, nor another mention of them.
+
+All are of the mention's own domain (see `arbo.retrieval.domains`), as are the things that it will be compared with.
+
+Papers call different things by one name; the last column has it: ArboEL, the proxy paper (PEL), adaptive mixup (AMH).
+
+==================  ==================================================================  =======================
+``in-batch``        the positives of the other mentions of the batch (`in_batch`)       in-batch (ArboEL),
+                                                                                        random (AMH)
+``in-batch-hard``   the nearest of those, by the vectors of the step (`hardest`)        hard (AMH)
+``in-batch-mixed``  of those a share the nearest, the others at random                  mixed (AMH)
+``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
+``knn``             the nearest of the knowledge base and of the training mentions,     k-NN (ArboEL);
+                    by the vectors of the snapshot (`near`): wrong entities and         hard (PEL) is entities
+                    mentions of others, half of each; with the positives ``entity``
+                    entities alone
+``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
+                    ``random``
+==================  ==================================================================  =======================
+
+What adaptive mixup calls mixed up is no choice of negatives but what becomes of those chosen, see
+`arbo.training.dual.mixup`.
+
+Nodes are numbered as in `Snapshot`; where there are fewer negatives than asked for, the other places are -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from arbo.engine import Bools, Embeddings, Ids, nearest
+from arbo.retrieval.gpu import best_scanner
+from arbo.training.dual.positives import nearest_text
+from arbo.training.dual.snapshot import Snapshot
+from arbo.training.rivals import Rivals
+
+
+def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
+    """Find the nearest wrong entities, then the nearest mentions of others; (mentions, n_entities + n_mentions).
+
+    The search is over all entities and all mentions of the training data that are in the mention's domain: exact of
+    vectors, of tokens among what a first stage proposes, see `clustering.comparison`. An entity stands as its nearest
+    text.
+    """
+    entity = np.full((len(mentions), n_entities), -1)
+    mention = np.full((len(mentions), n_mentions), -1)
+    domain = rivals.domain[mentions]
+    for part in np.unique(domain):
+        rows = np.flatnonzero(domain == part)
+        own, inside = mentions[rows], np.flatnonzero(rivals.entity_domain == part)
+        entity[rows] = _nearest_allowed(snapshot, own, snapshot.entities, inside, n_entities, rivals.is_wrong)
+        inside = np.flatnonzero(rivals.domain == part)
+        mention[rows] = _nearest_allowed(snapshot, own, snapshot.mentions, inside, n_mentions, rivals.are_apart)
+    row, place = np.nonzero(entity >= 0)
+    entity[row, place] = nearest_text(snapshot, mentions[row], entity[row, place])[0]
+    mention[mention >= 0] += snapshot.n_texts
+    return np.hstack([entity, mention])
+
+
+def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:
+    """Draw wrong entities uniformly, none twice for a mention; of several texts of an entity one; (mentions, n).
+
+    ``but``: (mentions, any) wrong entities that are not drawn, none twice; -1 for none.
+    """
+    by_domain = np.argsort(rivals.entity_domain, kind="stable")
+    first, end = (
+        np.searchsorted(rivals.entity_domain[by_domain], rivals.domain[mentions], side) for side in ("left", "right")
+    )
+    owner = np.repeat(np.arange(len(rivals.domain)), np.diff(rivals.indptr))
+    inside = rivals.id < len(by_domain)
+    inside[inside] = rivals.entity_domain[rivals.id[inside]] == rivals.domain[owner[inside]]
+    n_wrong = end - first - np.bincount(owner[inside], minlength=len(rivals.domain))[mentions]
+    n_wrong -= (but >= 0).sum(axis=1)
+    drawn = np.full((len(mentions), n), -1)
+    for column in range(n):
+        todo = np.flatnonzero(n_wrong > column)
+        while len(todo):
+            entity = by_domain[rng.integers(first[todo], end[todo])]
+            out = np.hstack([but[todo], drawn[todo, :column]])
+            fits = rivals.is_wrong(mentions[todo], entity) & (out != entity[:, None]).all(axis=1)
+            drawn[todo[fits], column] = entity[fits]
+            todo = todo[~fits]
+    entities = drawn[drawn >= 0]
+    begin = np.searchsorted(snapshot.entities.owner, entities)
+    count = np.searchsorted(snapshot.entities.owner, entities, side="right") - begin
+    drawn[drawn >= 0] = begin + rng.integers(count)
+    return drawn
+
+
+def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
+    """Give every mention of a batch the positives of the others, each once; (mentions, distinct positives).
+
+    Args:
+        owner: (entity texts,) the entity of each.
+        rivals: what is wrong.
+        mentions: (batch,) the mentions.
+        positive: (batch,) the positive of each, a node.
+
+    """
+    nodes = np.unique(positive)
+    mention = np.repeat(mentions, len(nodes))
+    node = np.tile(nodes, len(mentions))
+    wrong = np.zeros(len(node), np.bool_)
+    is_text = node < len(owner)
+    wrong[is_text] = rivals.is_wrong(mention[is_text], owner[node[is_text]])
+    wrong[~is_text] = rivals.are_apart(mention[~is_text], node[~is_text] - len(owner))
+    return np.where(wrong, node, -1).reshape(len(mentions), len(nodes))
+
+
+def _nearest_allowed(
+    snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
+) -> Ids:
+    """Find the nearest of some things that are allowed, fetching as many as it takes; (mentions, n), -1 at the end."""
+    found = np.full((len(mentions), n), -1)
+    corpus = embeddings.taken(things)
+    todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8
+    while len(todo):
+        width = min(width, len(things))
+        own = mentions[todo]
+        queries = snapshot.mentions.taken(own)
+        ids = nearest(queries, corpus, width, metric=snapshot.metric, scanner=best_scanner()).ids
+        ids, fits = things[ids], ids >= 0
+        fits[fits] = allowed(np.repeat(own, width)[fits.ravel()], ids[fits])
+        order = np.argsort(~fits, axis=1, kind="stable")[:, :n]
+        found[todo, : order.shape[1]] = np.take_along_axis(np.where(fits, ids, -1), order, axis=1)
+        todo = todo[(fits.sum(axis=1) < n) & (width < len(things))]
+        width *= 4
+    return found

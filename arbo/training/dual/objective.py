@@ -1,0 +1,90 @@
+"""From the vectors of mentions and nodes to a loss a mention: the parts of a configuration, one after the other."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from arbo.encoders.late import sum_of_max
+from arbo.engine import Metric
+from arbo.training.config import TrainingConfig
+from arbo.training.dual.mixup import mixed_up, positive_share
+from arbo.training.losses import comparable, loss_of
+
+
+class Pairs(NamedTuple):
+    """Mentions and the nodes that each is compared with, as token vectors that are `comparable`; a pooled one is one.
+
+    Token vectors are padded; which of them there are, masks say.
+    """
+
+    mention: Tensor
+    """(mentions, 1, tokens, dim)"""
+    mention_mask: Tensor
+    """(mentions, 1, tokens)"""
+    node: Tensor
+    """(mentions, 1 + negatives, tokens, dim), the positive's first."""
+    node_mask: Tensor
+    """(mentions, 1 + negatives, tokens)"""
+    text: Tensor
+    """(mentions, 1 + negatives) the text of each node, as a place in the batch."""
+    exists: Tensor
+    """(mentions, 1 + negatives) which nodes are compared with."""
+
+    @property
+    def scores(self) -> Tensor:
+        """Similarities, sums of maxima; (mentions, 1 + negatives)."""
+        return sum_of_max(self.mention, self.mention_mask, self.node, self.node_mask)
+
+
+def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
+    """Take the negatives that a configuration wants once it sees their vectors."""
+    if config.negatives not in ("in-batch-hard", "in-batch-mixed"):
+        return pairs
+    n, share = config.n_negatives, 1.0 if config.negatives == "in-batch-hard" else config.hard_share
+    n_hard = round(share * n)
+    with torch.no_grad():
+        columns, exists = hardest(pairs.scores, pairs.exists, n_hard, n - n_hard)
+    at = torch.arange(len(columns), device=columns.device)[:, None], columns
+    return pairs._replace(node=pairs.node[at], node_mask=pairs.node_mask[at], text=pairs.text[at], exists=exists)
+
+
+def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
+    """Return the loss of each mention: mix the negatives up, compare, and ask the loss; (mentions,)."""
+    if config.mixup is not None:
+        share = config.mixup * positive_share(config.scale_of(metric) * pairs.scores, pairs.exists)
+        mixed, mask = mixed_up(pairs.node, pairs.node_mask, share, gradient=config.mixup_gradient)
+        pairs = pairs._replace(node=comparable(mixed, metric), node_mask=mask)
+    return loss_of(config, metric)(pairs.scores, pairs.exists)
+
+
+def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[Tensor, Tensor]:
+    """Choose the positive, then the n most similar negatives that exist, of equals the first.
+
+    Equation 8 of the adaptive-mixup paper. That a mention's gold entities are none of its negatives is seen to before
+    (`arbo.training.dual.negatives.in_batch`): else they were the hardest.
+
+    Args:
+        scores: (mentions, 1 + negatives) similarities, the positive's first.
+        exists: (mentions, 1 + negatives) which there are.
+        n: how many.
+        n_others: how many of the other negatives are chosen after them, the first ones.
+
+    Returns:
+        The columns that are chosen, and which of these exist, where there are too few; (mentions, 1 + n + n_others)
+        each, or as many as there are columns for.
+
+    Examples:
+        >>> exists = torch.tensor([[True, True, True, False]])
+        >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
+        (tensor([[0, 2, 1, 1]]), tensor([[ True,  True,  True, False]]))
+
+    """
+    there = exists[:, 1:]
+    hard = scores[:, 1:].masked_fill(~there, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, :n]
+    left = there.scatter(1, hard, False)
+    other = left.byte().argsort(dim=1, descending=True, stable=True)[:, :n_others]
+    columns = torch.cat([hard.new_zeros(len(hard), 1), 1 + hard, 1 + other], dim=1)
+    return columns, torch.cat([exists[:, :1], there.gather(1, hard), left.gather(1, other)], dim=1)

@@ -1,0 +1,79 @@
+"""The plan of an epoch: the positive and negatives of each mention."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from arbo.engine import Ids
+from arbo.training.config import TrainingConfig
+from arbo.training.data import TrainingSet
+from arbo.training.dual.negatives import in_batch, near, random
+from arbo.training.dual.positives import pick_positives
+from arbo.training.dual.snapshot import Snapshot
+
+_POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_of`
+
+
+def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
+    """Say whether positives or negatives depend on vectors; ``owner``: (entity texts,) the entity of each.
+
+    Neither does where the gold entity is the positive and has one text, and negatives need not be near.
+    """
+    has_one_text = bool((np.diff(owner) > 0).all())
+    return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")
+
+
+def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
+    return np.random.default_rng([config.seed, what, step])
+
+
+class Plan(NamedTuple):
+    """What each mention is to be compared with, chosen by one snapshot of the model; nodes as in `Snapshot`."""
+
+    positive: Ids
+    """(mentions,) -1 for a mention that is not trained on."""
+    negative: Ids
+    """(mentions, negatives) -1 for none; without columns where they are those of the batch."""
+
+    @classmethod
+    def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
+        """Choose positives and negatives; ``step`` seeds what is random."""
+
+        def rng(what: int) -> np.random.Generator:
+            return _rng(config, what, step)
+
+        positive = pick_positives(snapshot, config.positives, rng(_POSITIVES))
+        queries, n = data.queries, config.n_negatives
+        chosen = np.empty((len(queries), 0), np.int64)
+        if config.negatives == "knn":
+            n_mentions = 0 if config.positives == "entity" else n // 2
+            chosen = near(snapshot, data.rivals, queries, n_entities=n - n_mentions, n_mentions=n_mentions)
+        elif config.negatives in ("random", "mixed"):
+            n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
+            hard = near(snapshot, data.rivals, queries, n_entities=n_hard, n_mentions=0)
+            near_ones = np.where(hard >= 0, snapshot.entities.owner[hard], -1)
+            others = random(snapshot, data.rivals, queries, n - n_hard, rng(_NEGATIVES), but=near_ones)
+            chosen = np.hstack([hard, others])
+        negative = np.full((len(positive), chosen.shape[1]), -1)
+        negative[queries] = chosen
+        return cls(positive, negative)
+
+    def nodes(self, data: TrainingSet, owner: Ids, batch: Ids, config: TrainingConfig, step: int) -> Ids:
+        """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
+
+        Args:
+            data: what the mentions are of.
+            owner: (entity texts,) the entity of each.
+            batch: the mentions.
+            config: as in `of`.
+            step: seeds the order of negatives that are partly random.
+
+        """
+        positive, negative = self.positive[batch], self.negative[batch]
+        if not self.negative.shape[1]:
+            negative = in_batch(owner, data.rivals, batch, positive)
+            if config.negatives == "in-batch-mixed":
+                negative = _rng(config, _NEGATIVES, step).permuted(negative, axis=1)
+        return np.column_stack([positive, negative])

@@ -1,0 +1,115 @@
+"""Positives: what each mention is drawn towards, the gold entity or another mention of it.
+
+All strategies see the gold clusters, one entity and its mentions each, and the vectors of the current model. They
+differ in the edges between which a mention can choose; its positive is the node that it hangs on in their minimum
+spanning tree, rooted at the entity (ArboEL, sections 2.2 and 3.2):
+
+======================  ================================================================================
+``entity``              the entity alone
+``arborescence``        the complete graph over the cluster
+``1nn``, ``1rand``      for each mention a graph of three: the entity, the mention, and its nearest (or a random)
+                        other mention of the cluster, as the paper says
+``1nn-cluster``,        one graph over the cluster: the edges of all mentions to their nearest (or a random) other
+``1rand-cluster``       mention, and of the entity to all, as the authors' code does
+======================  ================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from arbo.engine import Floats, Graph, Ids, nearest_others, pair_dissimilarity, pairs_of, partition, spanning_tree
+from arbo.training.config import PositiveStrategy
+from arbo.training.dual.snapshot import Snapshot
+
+
+def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
+    """Choose the positive of every mention; (mentions,) nodes, -1 for a mention without an entity.
+
+    An entity that is a positive stands as that of its texts that is nearest to the mention.
+    """
+    mentions = np.flatnonzero(snapshot.gold >= 0)
+    text, door = nearest_text(snapshot, mentions, snapshot.gold[mentions])
+    chosen = np.full(len(snapshot.gold), -1)
+    chosen[mentions] = text
+    if strategy == "entity":
+        return chosen
+    root = np.full(len(snapshot.gold), np.inf, np.float32)
+    root[mentions] = door
+    hung = np.full(len(snapshot.gold), -1)
+    if strategy == "arborescence":
+        for cluster in _clusters(snapshot.gold):
+            rows = snapshot.mentions.matrix[snapshot.mentions.row[cluster]]
+            parent = spanning_tree(rows, root[cluster], metric=snapshot.metric).parent
+            hung[cluster] = np.where(parent >= 0, cluster[parent], -1)
+    else:
+        other = _nearest_other(snapshot) if strategy.startswith("1nn") else _random_other(snapshot.gold, rng)
+        linked = np.flatnonzero(other >= 0)
+        step = np.full(len(root), np.inf, np.float32)
+        step[linked] = pair_dissimilarity(
+            snapshot.mentions, snapshot.mentions, linked, other[linked], metric=snapshot.metric
+        )
+        if strategy.endswith("cluster"):
+            hung = _hang_in_one_graph(mentions, root, linked, other[linked], step[linked])
+        else:  # of three edges the heaviest is left out
+            by_mention = linked[root[linked] > np.maximum(root[other[linked]], step[linked])]
+            hung[by_mention] = other[by_mention]
+    return np.where(hung >= 0, snapshot.n_texts + hung, chosen)
+
+
+def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Floats]:
+    """Find the text of an entity that is nearest to a mention, and how near; (pairs,) each.
+
+    Of equally near ones the first.
+    """
+    text, pair = pairs_of(snapshot.entities.owner, entity)
+    count = np.bincount(pair, minlength=len(entity))
+    if (count == 0).any():
+        raise ValueError(f"entity {entity[np.argmin(count)]} has no text")
+    texts = replace(snapshot.entities, owner=np.arange(snapshot.n_texts, dtype=np.int32), n=snapshot.n_texts)
+    weight = pair_dissimilarity(snapshot.mentions, texts, mention[pair], text, metric=snapshot.metric)
+    best = np.lexsort((text, weight, pair))[np.cumsum(count) - count]
+    return text[best], weight[best]
+
+
+def _clusters(gold: Ids) -> list[Ids]:
+    """List the mentions of each entity that has some."""
+    order = np.argsort(gold, kind="stable")
+    order = order[np.searchsorted(gold[order], 0) :]
+    return np.split(order, np.flatnonzero(np.diff(gold[order])) + 1) if len(order) else []
+
+
+def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
+    """Choose another mention of the cluster; -1 for a mention that is alone."""
+    other = np.full(len(gold), -1)
+    for cluster in _clusters(gold):
+        if len(cluster) > 1:
+            places = rng.integers(len(cluster) - 1, size=len(cluster))
+            other[cluster] = cluster[places + (places >= np.arange(len(cluster)))]
+    return other
+
+
+def _nearest_other(snapshot: Snapshot) -> Ids:
+    """Find the nearest other mention of the cluster, of equals the first; -1 for a mention that is alone."""
+    other = np.full(len(snapshot.gold), -1)
+    for cluster in _clusters(snapshot.gold):
+        if len(cluster) > 1:
+            rows = snapshot.mentions.matrix[snapshot.mentions.row[cluster]]
+            other[cluster] = cluster[nearest_others(rows, metric=snapshot.metric)]
+    return other
+
+
+def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats) -> Ids:
+    """Parents in the minimum spanning tree of all clusters' graphs, -1 for the entity.
+
+    No edge leads from one cluster to another, so that one root does for all.
+    """
+    n = len(root)
+    source, target = (
+        np.concatenate([np.zeros_like(mentions), a + 1, b + 1]),
+        np.concatenate([mentions + 1, b + 1, a + 1]),
+    )
+    graph = Graph.from_edges(source, target, np.concatenate([root[mentions], step, step]), n_entities=1, n_nodes=n + 1)
+    return partition(graph, "minimax").parent[1:].astype(np.int64) - 1

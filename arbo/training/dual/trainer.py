@@ -1,0 +1,230 @@
+"""Training of dual-encoders: choose positives and negatives, compare their vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import DualEncoder
+from arbo.engine import Ids
+from arbo.errors import UsageError
+from arbo.linker import Linker
+from arbo.linking.config import LinkerConfig
+from arbo.training.checkpoints import best_model, embeddings, load_plan
+from arbo.training.config import TrainingConfig
+from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
+from arbo.training.dual.adversarial import adversarial_nodes
+from arbo.training.dual.batches import Batch, Reader
+from arbo.training.dual.development import development_scores
+from arbo.training.dual.objective import Pairs, chosen, mention_losses
+from arbo.training.dual.plan import Plan, asks_the_model
+from arbo.training.dual.snapshot import Snapshot
+from arbo.training.fgsm import check_perturbable
+from arbo.training.frame import training
+from arbo.training.loop import Trainer
+from arbo.training.options import RunOptions
+
+
+@dataclass(eq=False)
+class DualTrainer(Trainer[DualEncoder, Batch]):
+    """A training of a dual-encoder under way: `train` makes one and runs it."""
+
+    data: TrainingSet
+    dev: TrainingSet | None
+    config: TrainingConfig
+
+    def __post_init__(self) -> None:
+        self.plan = Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
+        self.cache = self.model.cache
+        super().__post_init__()
+
+    def reading(self) -> Callable[..., Tensor]:
+        """Collect the texts of the training data."""
+        self.reader = Reader.of(self.model, self.data)
+        return self.reader.encode
+
+    def choose(self, step: int, place: int) -> None:
+        """Choose positives and negatives anew at the beginning of an epoch, or as often as is wanted."""
+        if place != 0 and (self.config.refresh is None or place % self.config.refresh != 0):
+            return
+        if asks_the_model(self.config, self.reader.owner):
+            snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
+        else:
+            snapshot = Snapshot.unread(self.data, self.reader.owner, self.model.metric)
+        self.plan = Plan.of(self.data, snapshot, self.config, step)
+
+    @property
+    def chosen(self) -> Mapping[str, Ids]:
+        """The plan of the epoch: the model that chose it will be gone."""
+        return self.plan._asdict()
+
+    def resume(self, checkpoint: Path) -> None:
+        """Take up the plan."""
+        self.plan = load_plan(checkpoint, Plan)
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
+        """Collect the texts of some mentions of a batch and of what they are compared with."""
+        nodes = self.plan.nodes(self.data, self.reader.owner, mentions, self.config, step)
+        return self.reader.batch(mentions[rows], nodes[rows])
+
+    def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
+        """Encode a batch, and compare some of its mentions."""
+        return self._compared(self._pairs(batch, self.prepared(batch, slice(None)), rows))
+
+    def add_gradients(self, step: int, batch: Batch, share: float) -> float:
+        """Add the gradients of a batch's loss, each mention counting for a share, and return the loss.
+
+        A batch of several micro-batches goes through gradient caching (Gao et al. 2021, "Scaling deep contrastive
+        learning batch size under memory limited setup"): its texts, each once, are encoded part by part without
+        gradients; the loss is differentiated with respect to their vectors; then each part is encoded again, with the
+        same dropout, to take that on to the weights. So one part is in memory at once, also where mentions share their
+        nodes, and the gradients are the same, to rounding, but for what dropout draws.
+        """
+        size = self.config.micro_batch
+        if len(batch) <= size and self.config.regulariser == "none":
+            return super().add_gradients(step, batch, share)
+        n_parts = min(math.ceil(len(batch) / size), len(batch.texts))
+        parts = [slice(i, None, n_parts) for i in range(n_parts)]
+        with torch.no_grad():
+            encoded = [self._encoded(step, batch, part) for part in parts]
+        vectors = encoded[0].new_empty(len(batch.texts), *encoded[0].shape[1:])
+        for part, own in zip(parts, encoded, strict=True):
+            vectors[part] = own
+        vectors.requires_grad_()
+        begins = range(0, len(batch), size)
+        total = sum(self._differentiate(step, batch, vectors, slice(i, i + size), share) for i in begins)
+        assert vectors.grad is not None
+        for part in parts:
+            with self.reducing(is_last=part is parts[-1]):
+                self.accelerator.backward((self._encoded(step, batch, part) * vectors.grad[part]).sum())
+        return total
+
+    def _encoded(self, step: int, batch: Batch, part: slice) -> Tensor:
+        """Encode every n-th text of a batch, with the same dropout each time."""
+        torch.manual_seed(self.dropout_seed(step, part.start))
+        vectors: Tensor = self.prepared(batch, part)
+        return vectors
+
+    def _differentiate(self, step: int, batch: Batch, vectors: Tensor, rows: slice, share: float) -> float:
+        """Add the gradient of the loss of some mentions to the vectors of their batch, and return the loss.
+
+        Perturbed copies (`arbo.training.fgsm`) are of one mention each and shared by nobody: they are encoded here,
+        and the gradient of their loss is taken on to the weights at once.
+        """
+        pairs = self._pairs(batch, vectors, rows)
+        loss = share * self._compared(pairs)
+        if self.config.regulariser == "fgsm":
+            seed = self.dropout_seed(step, rows.start, 1)
+            with self.accelerator.autocast():
+                copies = adversarial_nodes(self.reader, batch, pairs, self.config.epsilon, seed)
+            nodes = copies.detach().requires_grad_()
+            loss = loss + self.config.adversarial_weight * (share * self._compared(pairs._replace(node=nodes)))
+        (loss * self.accelerator.num_processes).backward()
+        if self.config.regulariser == "fgsm":
+            assert nodes.grad is not None
+            with self.reducing(is_last=False):
+                self.accelerator.backward((copies * nodes.grad).sum())
+        return float(loss.detach())
+
+    def _pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
+        return chosen(self.reader.pairs(batch, vectors, rows), self.config)
+
+    def _compared(self, pairs: Pairs) -> Tensor:
+        """Sum the losses of mentions."""
+        return mention_losses(pairs, self.config, self.model.metric).sum()
+
+    def as_it_is(self) -> DualEncoder:
+        """Return what embeds with the weights of now: from the cache it came with, or what the look embedded.
+
+        Of several processes the first one keeps what a look embeds.
+        """
+        cache = self.cache
+        if self.state.step:
+            kept = embeddings(self.folder, self.state.step)
+            cache = kept if self.workplace.is_first and kept.is_dir() else None
+        return self.model if cache is None else replace(self.model.copy(), cache=cache)
+
+    @property
+    def best(self) -> str:
+        """As the configuration says."""
+        return self.config.best
+
+    def development_scores(self) -> dict[str, float]:
+        """Embed the development documents, and keep the embeddings."""
+        assert self.dev is not None
+        if self.workplace.is_first:
+            embeddings(self.folder, self.state.step).mkdir(parents=True, exist_ok=True)
+        return development_scores(self.dev, Snapshot.of(self.dev, self.as_it_is(), self.options.announce))
+
+    @property
+    def kept(self) -> DualEncoder:
+        """The model that a training is for, with what it embedded."""
+        if self.dev is None:
+            return self.model
+        cache = embeddings(self.folder, self.state.best_step)
+        return DualEncoder.from_pretrained(best_model(self.folder, self.state), cache=cache)
+
+
+def train(
+    encoder: DualEncoder,
+    documents: Iterable[Any],
+    kb: KnowledgeBase,
+    *,
+    out: str | PathLike[str],
+    dev: Iterable[Any] | None = None,
+    config: TrainingConfig | None = None,
+    expand_abbreviations: bool = True,
+    options: RunOptions | None = None,
+) -> DualEncoder:
+    """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
+
+    See `RunOptions` for arguments and errors. By ``dev`` default thresholds are chosen too. With
+    ``expand_abbreviations`` those that a document defines are written out, as in linking.
+
+    Raises:
+        UsageError: also for positives other than ``entity`` for an encoder that keeps all tokens.
+
+    """
+    config = config or TrainingConfig()
+    if encoder.config.pooling == "tokens" and config.positives != "entity":
+        raise UsageError(
+            f"positives {config.positives!r} are chosen by one vector of each mention, where pooling 'tokens' keeps "
+            "those of all tokens: choose positives 'entity', or another pooling"
+        )
+    if config.regulariser == "fgsm":
+        check_perturbable(encoder.mention_tower, encoder.entity_tower)
+    corpora = corpora_of(documents, dev)
+    data = training_sets(corpora, kb, expand_abbreviations=expand_abbreviations)
+    what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
+    with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
+        trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace)
+        trainer.run()
+        if workplace.is_first:
+            trained = trainer.kept
+            if dev is not None:
+                own = LinkerConfig(expand_abbreviations=expand_abbreviations)
+                linker = Linker(kb, trained, own, workplace.options.announce)
+                trained = _with_thresholds(trained, linker.tune(corpora["dev"]))
+            trained.save_pretrained(workplace.target)
+    return DualEncoder.from_pretrained(workplace.target)
+
+
+def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
+    """Give the model the best thresholds that tuning found for the method and the k that linking has by default."""
+    own = LinkerConfig()
+    assert linker.tuning is not None
+    tried = [trial for trial in linker.tuning.trials if (trial.method, trial.k) == (own.method, own.k)]
+    best = max(tried, key=lambda trial: trial.score)
+    # No limit is a number too: one that nothing reaches.
+    far = 1e6 if encoder.metric == "dot" else 2.0
+    entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
+    return replace(encoder, config=replace(encoder.config, entity_threshold=entity, mention_threshold=mention))

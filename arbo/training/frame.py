@@ -1,0 +1,163 @@
+"""The frame of every training: the folder that it works in, the processes that share it, and what is left of it.
+
+What is kept while a training runs stands in a folder beside the model's, ``OUT.training``: checkpoints, the best model
+so far and what it embedded, and ``log.jsonl``, one line a step. A training that was killed goes on from its last
+checkpoint with the same losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``. Of several
+processes that train together, each with a GPU of its own, the first one writes; one that is started apart is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.state import AcceleratorState
+from accelerate.utils import InitProcessGroupKwargs
+
+from arbo.encoders.model_folder import check_model_replaceable
+from arbo.errors import UsageError
+from arbo.files import json_ready, write_json, write_lines, write_whole
+from arbo.progress import quiet
+from arbo.training.checkpoints import LOCK, checkpoints, load_state, locked
+from arbo.training.config import LoopConfig
+from arbo.training.options import RunOptions
+
+LOG = "log.jsonl"
+_MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Workplace:
+    """Where a training works, and what it tells."""
+
+    target: Path
+    """The model folder to write."""
+    folder: Path
+    """What is kept while the training runs."""
+    accelerator: Accelerator
+    options: RunOptions
+    """Of processes that train together the first one alone shows progress."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes."""
+        return bool(self.accelerator.is_main_process)
+
+
+@contextmanager
+def training(
+    out: str | PathLike[str], job: dict[str, Any], config: LoopConfig, options: RunOptions | None
+) -> Iterator[Workplace]:
+    """Prepare a training; when the block is done, the model stands in ``out``, and the training's folder is removed.
+
+    Args:
+        out: the model folder that the block writes.
+        job: what identifies the training: a folder of another one is refused.
+        config: how it is trained.
+        options: how it runs; None for the default ones.
+
+    Raises:
+        UsageError: see `RunOptions`.
+
+    """
+    target, options = Path(out).resolve(), options or RunOptions()
+    check_model_replaceable(target)
+    accelerator = accelerator_of(config)
+    is_first = accelerator.is_main_process
+    folder = target.with_name(f"{target.name}.training")
+    with _begun(folder, target, job) if is_first else nullcontext():
+        accelerator.wait_for_everyone()
+        yield Workplace(target, folder, accelerator, options if is_first else replace(options, announce=quiet))
+        if is_first:
+            _finish(folder, target)
+        accelerator.wait_for_everyone()
+
+
+def accelerator_of(config: LoopConfig) -> Accelerator:
+    """Find out about devices and processes."""
+    AcceleratorState._reset_state()  # an earlier training of this process may have had another precision
+    try:
+        return Accelerator(
+            mixed_precision=_MIXED[config.precision],
+            kwargs_handlers=[
+                DistributedDataParallelKwargs(find_unused_parameters=True),
+                InitProcessGroupKwargs(timeout=timedelta(days=1)),  # the others wait while the first one tunes
+            ],
+        )
+    except ValueError as error:
+        raise UsageError(f"precision {config.precision!r} cannot be had here: {error}") from error
+
+
+@contextmanager
+def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
+    """Make the folder of a training, or find that of the same one; meanwhile no other process may train there."""
+    file, log = folder / "job.json", _log_of(target)
+    own = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+    if not file.is_file():
+        names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+        if any(name != LOCK and not name.startswith(".arbo-partial-") for name in names):
+            raise UsageError(f"{folder} exists and is not a training folder; move it")
+        if log.exists() and not target.exists():
+            raise UsageError(f"{log} exists without its model, and would be overwritten; move it")
+    with locked(folder):
+        if not file.is_file():
+            write_json({"hash": own, **job}, file)
+        elif (other := json.loads(file.read_text("utf-8"))).get("hash") != own:
+            raise UsageError(
+                f"{folder} is of another training, with other {_differing(other, job)} (see {file.name} in it); "
+                "delete it, or name another --out"
+            )
+        shutil.rmtree(_old_of(target), ignore_errors=True)
+        for left in folder.glob(".*-*"):  # by whoever was killed while writing
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        saved = checkpoints(folder)
+        _shorten(folder / LOG, load_state(saved[-1]).step if saved else 0)
+        yield
+
+
+def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """Name what two trainings do not have in common, those settings that differ."""
+    names: list[str] = []
+    own = json_ready(here)
+    for name in dict.fromkeys([*own, *there]):
+        value, other = own.get(name), there.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            names += [key for key in dict.fromkeys([*value, *other]) if value.get(key) != other.get(key)]
+        elif value != other and name != "hash":
+            names.append(name.replace("_", " "))
+    return ", ".join(names) or "settings"
+
+
+def _shorten(log: Path, step: int) -> None:
+    """Forget the lines of steps that are done again."""
+    if log.is_file():
+        lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
+        kept = [line for line in lines if json.loads(line)["step"] <= step]
+        write_lines(kept, log)
+
+
+def _finish(folder: Path, target: Path) -> None:
+    """Put the log beside the model, and remove the folder of the training: at once, so that no half of one is left."""
+    old = _old_of(target)
+    write_whole(_log_of(target), lambda partial: shutil.copyfile(folder / LOG, partial))
+    folder.rename(old)
+    shutil.rmtree(old, ignore_errors=True)  # the next training removes it too
+
+
+def _old_of(target: Path) -> Path:
+    """Return what the folder of a finished training is called while it is removed."""
+    return target.with_name(f".{target.name}.training.old")
+
+
+def _log_of(target: Path) -> Path:
+    """Return where the log of a finished training is kept."""
+    return target.with_name(f"{target.name}.{LOG}")

@@ -1,0 +1,110 @@
+"""Texts that are annotated with the entities in them: which, and nowhere where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.engine import Ids
+from arbo.errors import DataError
+from arbo.training.data import PURPOSES
+from arbo.training.oslat.contrastive import check_contrasts
+from arbo.training.oslat.synonyms import Synonyms
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnnotatedTexts:
+    """Texts, the set of entities in each, and all names of a knowledge base.
+
+    A text is a document, or a piece of one; its entities are the gold ids of its mentions, whose spans and texts are
+    looked at by nobody.
+    """
+
+    texts: tuple[str, ...]
+    kb: KnowledgeBase
+    synonyms: Synonyms
+    text: Ids
+    """(pairs,) pairs of a text and an entity in it: the text, ascending,"""
+    entity: Ids
+    """(pairs,) and the entity, a row of the knowledge base."""
+    start: Ids
+    """(texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``."""
+
+    @classmethod
+    def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
+        """Take annotated documents; ``purpose`` names in the error what they are for.
+
+        Of a mention with several gold ids each is in the text. Ids that the knowledge base lacks in the document's
+        domain have no name here, and are left out.
+
+        Raises:
+            DataError: no document has an entity that the knowledge base holds in its domain.
+
+        """
+        right = iter(Gold.of(corpus, kb).lists)
+        found = [sorted({row for _ in document.mentions for row in next(right)}) for document in corpus]
+        if not any(found):
+            raise DataError(
+                f"nothing to {purpose}: none of {len(corpus):,} texts has an entity that the knowledge base holds; "
+                "do the ids match, and the domains?"
+            )
+        count = np.array([len(rows) for rows in found], np.int64)
+        return cls(
+            tuple(document.text for document in corpus),
+            kb,
+            Synonyms.of(kb),
+            np.repeat(np.arange(len(found)), count),
+            np.array([row for rows in found for row in rows], np.int64),
+            np.cumsum([0, *count]),
+        )
+
+    @property
+    def entities(self) -> Ids:
+        """The entities that are in some text: those that are seen."""
+        return np.unique(self.entity)
+
+    @property
+    def queries(self) -> Ids:
+        """The pairs that a name can be contrasted in: those of an entity that has synonyms."""
+        return np.flatnonzero(self.synonyms.size[self.entity] > 1)
+
+    @property
+    def n_alone(self) -> int:
+        """How many pairs are of an entity with one name alone: nothing is drawn towards them."""
+        return len(self.entity) - len(self.queries)
+
+    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
+        """Draw names of the entity of each pair, any of which comes first."""
+        return self.synonyms.draw(self.entity[queries], n + 1, rng)
+
+    def avoided(self, queries: Ids) -> list[Ids]:
+        """List how all entities of each pair's text are spelt."""
+        return [self.spellings(int(text)) for text in self.text[queries]]
+
+    def spellings(self, text: int) -> Ids:
+        """List how all entities of a text are spelt."""
+        return self.synonyms.spellings(self.entity[self.start[text] : self.start[text + 1]])
+
+
+def annotated_texts(
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
+) -> dict[str, AnnotatedTexts]:
+    """Take the texts of each of `arbo.training.data.corpora_of`.
+
+    Raises:
+        DataError: one has no entity that the knowledge base holds, or, if they are to be ``contrastable``, none with
+            synonyms, or none whose names can be told from those of another.
+
+    """
+    found = {}
+    for name, corpus in corpora.items():
+        found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])
+        if contrastable:
+            check_contrasts(data, PURPOSES[name])
+    return found

@@ -1,0 +1,133 @@
+"""What self-alignment and label attention have in common: names, contrasted with synonyms and with names of others.
+
+Of each anchor some synonyms are positives, and names of other entities are negatives: never a name of an entity that is
+right, nor one that is spelt as such a name. Negatives are drawn in two steps, an entity and then a name of it, and for
+all anchors of a batch together, see `arbo.training.oslat.synonyms.Others`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.encoders.pooling import Pooling
+from arbo.encoders.texts import Texts
+from arbo.encoders.tower import Tower
+from arbo.engine import Ids, Metric
+from arbo.errors import DataError
+from arbo.training.config import ContrastiveConfig, SelfAlignmentConfig
+from arbo.training.loop import Examples, Trainable, Trainer
+from arbo.training.losses import comparable, multi_similarity, nt_xent
+from arbo.training.oslat.synonyms import Others, Synonyms
+
+Model = TypeVar("Model", bound=Trainable)
+
+# What a step draws, beside its seed; 0 is the order, see `arbo.training.loop.order_of`.
+_POSITIVES, NEGATIVES = 1, 2
+
+
+class Contrasts(Examples, Protocol):
+    """What is trained on: queries, each with an entity that is right and others that are not wrong."""
+
+    @property
+    def synonyms(self) -> Synonyms:
+        """The names of all entities."""
+
+    @property
+    def entities(self) -> Ids:
+        """Those whose names are negatives."""
+
+    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
+        """Draw a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), -1 for none."""
+
+    def avoided(self, queries: Ids) -> Sequence[Ids]:
+        """List, for each query, how the entities are spelt that are not wrong."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Contrast:
+    """Queries of a batch, and the names that are compared."""
+
+    query: Ids
+    """(queries,)"""
+    name: Ids
+    """(queries, 1 + positives + negatives) the anchor, its positives, its negatives; -1 for none."""
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def part(self, rows: slice | Ids) -> Contrast:
+        """Take some of the queries."""
+        return Contrast(self.query[rows], self.name[rows])
+
+
+def check_contrasts(data: Contrasts, purpose: str) -> None:
+    """Raise DataError unless some query has both synonyms and names of others; ``purpose`` says what they are for."""
+    if not len(data.queries):
+        raise DataError(
+            f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; give the "
+            "knowledge base aliases"
+        )
+    others = Others.of(data.synonyms, data.entities)
+    avoided = (data.avoided(query[None])[0] for query in data.queries)
+    if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):
+        raise DataError(
+            f"nothing to {purpose}: names are pushed away from those of other entities, and there are none beside "
+            f"{len(data.entities):,}; take more documents, or more entities"
+        )
+
+
+def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
+    """Draw what queries are compared with; ``step`` seeds it."""
+    own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
+    rng = np.random.default_rng([config.seed, NEGATIVES, step])
+    return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
+
+
+def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig, metric: Metric) -> Tensor:
+    """Compare the vectors of a batch, (queries, 1 + positives + negatives, dim), the anchors' first; (queries,)."""
+    vectors = comparable(vectors.float(), metric)
+    scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
+    exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
+    if isinstance(config, SelfAlignmentConfig) and config.loss == "multi-similarity":
+        return multi_similarity(scores, exists, config.n_positives)
+    return nt_xent(scores / config.temperature, exists, config.n_positives)
+
+
+def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
+    """Make the vectors of names, each distinct one once; (..., dim), anything where there is none."""
+    distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
+    vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
+    return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]
+
+
+@dataclass(eq=False)
+class ContrastiveTrainer(Trainer[Model, Contrast]):
+    """A training under way, of whatever makes vectors of names."""
+
+    data: Contrasts
+    config: ContrastiveConfig
+
+    def __post_init__(self) -> None:
+        self.others = Others.of(self.data.synonyms, self.data.entities)
+        super().__post_init__()
+
+    @property
+    @abstractmethod
+    def metric(self) -> Metric:
+        """How vectors are compared."""
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Contrast:
+        """Draw what the queries of a batch are compared with, and take some of them."""
+        return contrast(self.data, self.others, mentions, self.config, step).part(rows)
+
+    def loss_of(self, step: int, batch: Contrast, rows: slice) -> Tensor:
+        """Contrast some of the queries; each part of a batch reads the negatives anew."""
+        part = batch.part(rows)
+        return contrastive_losses(self.prepared(part), part, self.config, self.metric).sum()

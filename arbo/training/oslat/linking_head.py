@@ -1,0 +1,241 @@
+"""Training of the linking head: is an entity in a text, going by what the text says of its names (OSLAT, section 3.3).
+
+The transformer stays as it is, as its attention would no longer find spans; so what it makes of texts and names is made
+once, see `arbo.training.oslat.encoded_texts`. Other negatives are drawn in every epoch: names of all entities of the
+knowledge base but those in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.pretrained import PROJECTION
+from arbo.encoders.projection import load_linear
+from arbo.engine import Bools, Floats, Ids
+from arbo.metrics import threshold_curve
+from arbo.progress import Announce, quiet
+from arbo.spans.finding import PairFinder
+from arbo.spans.label_attention import name_scores
+from arbo.spans.model import LabelAttention
+from arbo.text.sentences import Splitter, whole
+from arbo.training.config import HeadKind, LinkingHeadConfig
+from arbo.training.data import corpora_of, job_of
+from arbo.training.frame import Workplace, training
+from arbo.training.loop import Trainer
+from arbo.training.losses import focal_loss
+from arbo.training.options import RunOptions
+from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
+from arbo.training.oslat.contrastive import NEGATIVES
+from arbo.training.oslat.encoded_texts import Asked, Encoded
+
+_EVEN, _SCALE = 0.5, 10.0
+"""In training the logit of a cosine is ``_SCALE * (cosine - _EVEN)``."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LinkingHead:
+    """The linear layer alone, as the loop trains it; see `name_scores`."""
+
+    linear: torch.nn.Linear
+    config: None = None
+
+    @classmethod
+    def of(cls, dim: int, kind: HeadKind, device: torch.device) -> Self:
+        """Begin with a comparison of vectors as they are; or with even odds for everything, which has one optimum."""
+        if kind == "linear":
+            linear = torch.nn.Linear(dim, 1)
+            torch.nn.init.zeros_(linear.weight)
+            torch.nn.init.zeros_(linear.bias)
+        else:
+            linear = torch.nn.Linear(dim, dim, bias=False)
+            torch.nn.init.eye_(linear.weight)
+        return cls(linear.to(device))
+
+    @classmethod
+    def from_pretrained(cls, model: Path, config: None, /) -> Self:
+        """Load what `save_pretrained` wrote."""
+        return cls(load_linear(model / PROJECTION))
+
+    def save_pretrained(self, folder: Path, /) -> None:
+        """Write it."""
+        from safetensors.torch import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(self.linear.state_dict(), folder / PROJECTION)
+
+    def copy(self) -> Self:
+        """Return one with weights of its own."""
+        return replace(self, linear=deepcopy(self.linear))
+
+    @property
+    def module(self) -> torch.nn.Linear:
+        """All that has weights."""
+        return self.linear
+
+
+class Decisions(NamedTuple):
+    """Entities that texts are asked for, and how they are answered."""
+
+    score: Floats
+    """(asked,)"""
+    is_there: Bools
+    """(asked,)"""
+
+    @property
+    def f1(self) -> float:
+        """The highest that there is of saying that an entity is there, from some score on."""
+        return threshold_curve(self.is_there, self.score).best.f1
+
+
+@dataclass(eq=False)
+class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
+    """A training of a linking head under way: `train_linking_head` makes one and runs it."""
+
+    data: Encoded
+    dev: Encoded | None
+    config: LinkingHeadConfig
+
+    def reading(self) -> Callable[..., Tensor]:
+        """Collect what makes scores; (texts, names)."""
+        linear = self.model.linear
+
+        def read(asked: Asked) -> Tensor:
+            return _scores(linear, self.data, asked.text, asked.name)
+
+        return read
+
+    def batch(self, step: int, mentions: Ids, rows: Ids) -> Asked:
+        """Draw what the texts of a batch are asked for, and take some of them."""
+        rng = np.random.default_rng([self.config.seed, NEGATIVES, step])
+        return self.data.asked(mentions, self.config.n_negatives, rng).part(rows)
+
+    def loss_of(self, step: int, batch: Asked, rows: slice) -> Tensor:
+        """Sum the losses of some texts.
+
+        A text's loss is the mean over the entities that it is asked for, each judged by the best of its names, those in
+        the text by all, others by those that are drawn. Of a head that judges what texts say alone it is the mean over
+        the names.
+        """
+        part = batch.part(rows)
+        logits = self.prepared(part)
+        owners, is_there = (torch.from_numpy(array).to(logits.device) for array in (part.owner, part.is_there))
+        weight = (owners >= 0).float()
+        if self.config.kind == "comparison":
+            logits, share = best_names(_SCALE * (logits - _EVEN), owners)
+            weight = weight * share
+        losses = focal_loss(logits, is_there, self.config.alpha, self.config.gamma) * weight
+        return (losses.sum(dim=1) / weight.sum(dim=1)).sum()
+
+    @property
+    def best(self) -> str:
+        """How often it is right that an entity is in a text."""
+        return "f1"
+
+    def development_scores(self) -> dict[str, float]:
+        """Decide about the development texts, by the threshold that is best for them."""
+        assert self.dev is not None
+        return {"f1": decisions(self.model.linear, self.dev, self.config).f1}
+
+
+def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
+    """Ask each text for its entities and for about ``n_negatives`` others, the same each time; see `LabelAttention`.
+
+    An entity's score is that of its best name. This is quick, and tells heads apart; a threshold for what a finder asks
+    about is another question, see `with_tuned_threshold`.
+    """
+    rng, synonyms = np.random.default_rng([config.seed, NEGATIVES]), data.data.synonyms
+    score: list[Floats] = []
+    is_there: list[Bools] = []
+    for text in data.queries[:, None]:
+        drawn = data.asked(text, config.n_negatives, rng)
+        entity = np.unique(drawn.owner[drawn.owner >= 0])
+        names = synonyms.of_entities(entity)
+        with torch.inference_mode():
+            found = _scores(head, data, text, names[None])[0]
+        first = np.searchsorted(synonyms.owner[names], entity)
+        score.append(np.maximum.reduceat(found.cpu().numpy(), first))
+        is_there.append(np.isin(entity, drawn.owner[drawn.is_there]))
+    return Decisions(np.concatenate(score), np.concatenate(is_there))
+
+
+def train_linking_head(
+    model: LabelAttention,
+    documents: Iterable[Any],
+    kb: KnowledgeBase,
+    *,
+    out: str | PathLike[str],
+    dev: Iterable[Any] | None = None,
+    config: LinkingHeadConfig | None = None,
+    options: RunOptions | None = None,
+) -> LabelAttention:
+    """Train the linking head of a label-attention model, nothing else of it, and write both to a folder.
+
+    See `RunOptions` for arguments and errors. A head that the model has is not begun with. Documents without an entity
+    are left out, as it may only be that nobody annotated them; negatives are drawn from all of the knowledge base. The
+    best head by ``dev`` has the highest F1 of saying that an entity is in a text, of those in it and others that are
+    drawn; the score from which on to say so is chosen there too, see `with_tuned_threshold`, and is otherwise where
+    training has even odds.
+    """
+    config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
+    data = annotated_texts(corpora, kb)
+    with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:
+        trained = fit_head(model, data, config, workplace)
+        if workplace.is_first:
+            if dev is not None:
+                announce = workplace.options.announce
+                trained = with_tuned_threshold(trained, corpora["dev"], kb, split=whole, announce=announce)
+            trained.save_pretrained(workplace.target)
+    return LabelAttention.from_pretrained(workplace.target)
+
+
+def with_tuned_threshold(
+    model: LabelAttention, dev: Corpus, kb: KnowledgeBase, *, split: Splitter, announce: Announce = quiet
+) -> LabelAttention:
+    """Choose the score from which on an entity is in a text by what a finder asks about; see `PairFinder.tuned`."""
+    finder = PairFinder(model, model.threshold, split=split)
+    return model.with_threshold(finder.tuned(dev, kb, announce=announce).threshold)
+
+
+def fit_head(
+    model: LabelAttention, data: Mapping[str, AnnotatedTexts], config: LinkingHeadConfig, workplace: Workplace
+) -> LabelAttention:
+    """Train a linking head in the folder of a training, and return the model with it and without a chosen threshold."""
+    encoded = {name: Encoded.of(model, texts, workplace.options.announce) for name, texts in data.items()}
+    device = model.tower.model.device
+    head = LinkingHead.of(model.transformer.dim, config.kind, device)
+    trainer = LinkingHeadTrainer(head, encoded["documents"], encoded.get("dev"), config, workplace)
+    trainer.run()
+    even = 0.0 if config.kind == "linear" else _EVEN
+    return model.with_head(trainer.kept.copy().linear.to(device)).with_threshold(even)
+
+
+def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
+    """Score each name as the best of those that a text is asked for of its entity.
+
+    Args:
+        scores: (texts, names).
+        owners: (texts, names) the entity of each name.
+
+    Returns:
+        The scores, and 1 divided by the number of such names; (texts, names) both.
+
+    """
+    same = owners[:, :, None] == owners[:, None, :]
+    return torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2), 1 / same.sum(dim=2)
+
+
+def _scores(head: torch.nn.Linear, data: Encoded, text: Ids, name: Ids) -> Tensor:
+    """Score what texts say of the names that they are asked for; (texts, names)."""
+    said, names = (vectors.to(head.weight.device) for vectors in data.read(text, name))
+    return name_scores(head, said, names)

@@ -1,0 +1,183 @@
+"""Self-alignment: names of one entity are drawn together, those of others apart (OSLAT, section 3.1).
+
+Vectors of names fill little of the space that a language model has for them; afterwards synonyms lie near each other.
+Each name that has synonyms is compared with some of them and with names of others. What is compared is not the vector
+itself but what two layers make of it; they are thrown away at the end. No document is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.encoder_config import EncoderConfig
+from arbo.engine import Bools, Ids, Metric
+from arbo.errors import UsageError
+from arbo.training.config import SelfAlignmentConfig
+from arbo.training.data import corpora_of, job_of
+from arbo.training.frame import training
+from arbo.training.options import RunOptions
+from arbo.training.oslat.annotated_texts import AnnotatedTexts
+from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
+from arbo.training.oslat.synonyms import Synonyms
+
+_HEAD = "head.safetensors"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NamesAlone:
+    """The names of a knowledge base, or of some of its entities."""
+
+    synonyms: Synonyms
+    entities: Ids
+    """Those whose names are read; an entity with one name alone is pushed away from, and never drawn."""
+
+    @property
+    def queries(self) -> Ids:
+        """The names that have synonyms."""
+        has_two: Bools = np.zeros(len(self.synonyms.size), np.bool_)
+        has_two[self.entities] = self.synonyms.size[self.entities] > 1
+        return np.flatnonzero(has_two[self.synonyms.owner])
+
+    def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
+        """Put each name before some of its synonyms."""
+        drawn = self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng)
+        is_other = (drawn >= 0) & (drawn != queries[:, None])
+        order = np.argsort(~is_other, axis=1, kind="stable")[:, :n]
+        others = np.take_along_axis(np.where(is_other, drawn, -1), order, axis=1)
+        return np.column_stack([queries, others])
+
+    def avoided(self, queries: Ids) -> list[Ids]:
+        """List how the entity of each name is spelt."""
+        return [self.synonyms.spellings(own[None]) for own in self.synonyms.owner[queries]]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Aligning:
+    """An encoder, and the two layers that its vectors pass while they are aligned."""
+
+    encoder: DualEncoder
+    head: torch.nn.Sequential
+
+    @classmethod
+    def of(cls, encoder: DualEncoder, dim: int, seed: int) -> Self:
+        """Begin with untrained layers."""
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            head = _head(encoder.entity_tower.dim, encoder.entity_tower.dim, dim)
+        return cls(encoder, head.to(encoder.entity_tower.model.device))
+
+    @classmethod
+    def from_pretrained(cls, model: Path, config: EncoderConfig, /) -> Self:
+        """Load what `save_pretrained` wrote."""
+        from safetensors.torch import load_file
+
+        encoder, weights = DualEncoder.from_pretrained(model / "encoder", config), load_file(model / _HEAD)
+        (width, own), (dim, _) = (weights[f"{layer}.weight"].shape for layer in (0, 2))
+        head = _head(own, width, dim)
+        head.load_state_dict(weights)
+        return cls(encoder, head.to(encoder.entity_tower.model.device))
+
+    def save_pretrained(self, folder: Path, /) -> None:
+        """Write both."""
+        from safetensors.torch import save_file
+
+        self.encoder.save_pretrained(folder / "encoder")
+        save_file(self.head.state_dict(), folder / _HEAD)
+
+    def copy(self) -> Self:
+        """Return one with weights of its own."""
+        from copy import deepcopy
+
+        return replace(self, encoder=self.encoder.copy(), head=deepcopy(self.head))
+
+    @property
+    def config(self) -> EncoderConfig:
+        """How the encoder reads."""
+        return self.encoder.config
+
+    @property
+    def module(self) -> torch.nn.ModuleList:
+        """All that has weights."""
+        return torch.nn.ModuleList([*self.encoder.module, self.head])
+
+
+@dataclass(eq=False)
+class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
+    """A self-alignment under way: `train_self_alignment` makes one and runs it."""
+
+    data: NamesAlone
+    dev: None
+    config: SelfAlignmentConfig
+    kb: KnowledgeBase
+
+    def reading(self) -> Callable[..., Tensor]:
+        """Collect the names."""
+        encoder, head = self.model.encoder, self.model.head
+        tower, texts = encoder.entity_tower, encoder.entity_texts(self.kb)
+
+        def read(batch: Contrast) -> Tensor:
+            vectors: Tensor = head(read_names(tower, texts, self.data.synonyms, batch.name, encoder.config.pooling))
+            return vectors
+
+        return read
+
+    @property
+    def metric(self) -> Metric:
+        """What the two layers make is normalised."""
+        return "cosine"
+
+
+def train_self_alignment(
+    encoder: DualEncoder,
+    kb: KnowledgeBase,
+    *,
+    out: str | PathLike[str],
+    documents: Iterable[Any] | None = None,
+    config: SelfAlignmentConfig | None = None,
+    options: RunOptions | None = None,
+) -> DualEncoder:
+    """Train an encoder to bring the names of an entity near each other, and write it to a folder.
+
+    See `RunOptions` for other arguments and errors. With ``documents`` the names of the entities in them are aligned,
+    without them those of all entities.
+
+    Raises:
+        DataError: also where no entity has two names, or there is none beside it to push its names away from.
+        UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
+
+    """
+    config = config or SelfAlignmentConfig()
+    if not encoder.shared:
+        raise UsageError("names are aligned in one tower, and this encoder has another for mentions: begin with one")
+    if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
+        raise UsageError(
+            "names are aligned where each has a vector: choose entity_view 'names' and a pooling other than 'tokens'"
+        )
+    corpora = {} if documents is None else corpora_of(documents, None)
+    seen = AnnotatedTexts.of(corpora["documents"], kb).entities if corpora else np.arange(len(kb))
+    data = NamesAlone(Synonyms.of(kb), seen)
+    check_contrasts(data, "align")
+    start = encoder.copy()
+    start = replace(start, config=replace(start.config, entity_threshold=None, mention_threshold=None))
+    job = job_of(corpora, kb, config=config, encoder=encoder.settings, documents=None)
+    with training(out, job, config, options) as workplace:
+        aligning = Aligning.of(start, config.projection, config.seed)
+        trainer = SelfAlignmentTrainer(aligning, data, None, config, workplace, kb)
+        trainer.run()
+        if workplace.is_first:
+            trainer.kept.encoder.save_pretrained(workplace.target)
+    return DualEncoder.from_pretrained(workplace.target)
+
+
+def _head(own: int, width: int, dim: int) -> torch.nn.Sequential:
+    return torch.nn.Sequential(torch.nn.Linear(own, width), torch.nn.ReLU(), torch.nn.Linear(width, dim))

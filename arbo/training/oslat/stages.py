@@ -1,0 +1,75 @@
+"""OSLAT from one end to the other: label attention, then its linking head."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.spans.model import LabelAttention
+from arbo.spans.pieces import pieces
+from arbo.text.sentences import Splitter, passages
+from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
+from arbo.training.data import corpora_of, job_of
+from arbo.training.frame import LOG, accelerator_of, training
+from arbo.training.options import RunOptions
+from arbo.training.oslat.annotated_texts import annotated_texts
+from arbo.training.oslat.label_attention import train_label_attention
+from arbo.training.oslat.linking_head import fit_head, with_tuned_threshold
+
+_FIRST = "attention"
+
+
+def train_oslat(
+    model: LabelAttention,
+    documents: Iterable[Any],
+    kb: KnowledgeBase,
+    *,
+    out: str | PathLike[str],
+    dev: Iterable[Any] | None = None,
+    split: Splitter = passages,
+    attention: LabelAttentionTraining | None = None,
+    head: LinkingHeadConfig | None = None,
+    options: RunOptions | None = None,
+) -> LabelAttention:
+    """Train label attention and then its linking head, and write both to a folder.
+
+    See `train_label_attention` and `train_linking_head` for arguments and errors. What the first makes stands in
+    ``OUT.training`` until the second is done, and its log in ``OUT.attention.log.jsonl`` from then on. It is best begun
+    with an encoder that `train_self_alignment` made.
+
+    Documents are read in pieces, by default those that a `PairFinder` reads: sentences; with `whole` for ``split`` each
+    as it is. The threshold is chosen on ``dev`` for the finder that cuts documents so.
+    """
+    attention, head = attention or LabelAttentionTraining(), head or LinkingHeadConfig()
+    uncut = corpora_of(documents, dev)
+    corpora = {name: pieces(corpus, split).corpus for name, corpus in uncut.items()}
+    data = annotated_texts(corpora, kb, contrastable=True)
+    job = job_of(corpora, kb, attention=attention, head=head, model=model.settings)
+    with training(out, job, attention, options) as workplace:
+        first = workplace.folder / _FIRST
+        if first.is_dir() and not first.with_name(f"{_FIRST}.training").exists():
+            trained = LabelAttention.from_pretrained(first)
+        else:
+            dev_pieces, told = corpora.get("dev"), _told(workplace.options, _FIRST)
+            trained = train_label_attention(
+                model, corpora["documents"], kb, out=first, dev=dev_pieces, config=attention, options=told
+            )
+        told = _told(workplace.options, "head")
+        trained = fit_head(trained, data, head, replace(workplace, accelerator=accelerator_of(head), options=told))
+        if workplace.is_first:
+            if dev is not None:
+                trained = with_tuned_threshold(trained, uncut["dev"], kb, split=split, announce=told.announce)
+            trained.save_pretrained(workplace.target)
+            log = workplace.target.with_name(f"{workplace.target.name}.{_FIRST}.{LOG}")
+            shutil.copyfile(workplace.folder / f"{_FIRST}.{LOG}", log)
+    return LabelAttention.from_pretrained(workplace.target)
+
+
+def _told(options: RunOptions, stage: str) -> RunOptions:
+    """Give a stage a folder of its own for TensorBoard."""
+    return options if options.tensorboard is None else replace(options, tensorboard=Path(options.tensorboard) / stage)

@@ -1,0 +1,127 @@
+"""The verb `arbo train`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+import arbo
+from arbo.data.corpus import Corpus
+from arbo.training.config import PresetName
+from arbo.training.presets import PRESETS
+
+pytest.importorskip("torch")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run: Run) -> Path:
+    """Write the sample as files, in two parts."""
+    assert run("demo", "--files", tmp_path).code == 0
+    lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "train.jsonl").write_text("".join(lines[:60]), "utf-8")
+    (tmp_path / "dev.jsonl").write_text("".join(lines[60:]), "utf-8")
+    return tmp_path
+
+
+def linking(folder: Path, docs: str) -> list[object]:
+    return [folder / docs, "--format", "jsonl", "--kb", folder / "entities.jsonl", "--kb-format", "jsonl"]
+
+
+def test_train_then_link(folder: Path, bert_folder: Path, run: Run) -> None:
+    (folder / "config.json").write_text('{"batch_size": 40, "micro_batch": 40, "epochs": 1, "n_negatives": 2}', "utf-8")
+    out = folder / "model"
+    command = ["train", *linking(folder, "train.jsonl"), "--dev", folder / "dev.jsonl", "--encoder", bert_folder]
+    done = run(*command, "--config", folder / "config.json", "--steps", 2, "--epochs", 2, "--out", out, "--json")
+    assert done.code == 0, done.err
+    assert done.json["model"] == str(out)
+    assert done.json["training"]["batch_size"] == 40
+    assert done.json["training"]["steps"] == 2
+    last = json.loads((folder / "model.log.jsonl").read_text("utf-8").splitlines()[-1])
+    assert f"step 2: loss {last['loss']:.3f}" in done.err
+    assert f"recall@1 {last['recall@1']:.3f}" in done.err
+    assert "mentions with an id have it in the knowledge base" in done.err
+    assert "do the ids match" not in done.err
+    assert not (folder / "model.training").exists()
+    linked = run("link", *linking(folder, "dev.jsonl"), "--encoder", out, "--out", folder / "run", "--json")
+    assert linked.code == 0, linked.err
+    weights = arbo.DualEncoder.from_pretrained(out).settings
+    assert arbo.Result.load(folder / "run").manifest["encoder"] == weights
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ('{"postives": "1nn"}', "postives"),
+        ('{"positives": "2nn"}', "2nn"),
+        ('{"batch_size": 0}', "batch_size"),
+        ("[1]", "config.json"),
+        ("{", "config.json"),
+    ],
+)
+def test_a_wrong_configuration_is_named(folder: Path, bert_folder: Path, run: Run, config: str, said: str) -> None:
+    (folder / "config.json").write_text(config, "utf-8")
+    command = ["train", *linking(folder, "train.jsonl"), "--encoder", bert_folder, "--out", folder / "model"]
+    refused = run(*command, "--config", folder / "config.json")
+    assert refused.code in (2, 3)
+    assert said in refused.err
+    assert not (folder / "model.training").exists()
+
+
+def test_a_folder_that_is_something_else_is_left_alone(folder: Path, bert_folder: Path, run: Run) -> None:
+    out = folder / "thesis"
+    out.mkdir()
+    (out / "chapter.txt").write_text("mine", "utf-8")
+    refused = run("train", *linking(folder, "train.jsonl"), "--encoder", bert_folder, "--out", out)
+    assert refused.code == 2
+    assert "not a model" in refused.err
+    assert (out / "chapter.txt").read_text("utf-8") == "mine"
+
+
+def test_ids_that_mostly_do_not_match_are_told(folder: Path, bert_folder: Path, run: Run) -> None:
+    entities = [json.loads(line) for line in (folder / "entities.jsonl").read_text("utf-8").splitlines()]
+    renamed = [entity | {"id": f"X{entity['id']}" if place else entity["id"]} for place, entity in enumerate(entities)]
+    lines = "".join(json.dumps(entity | {"alternative_ids": []}) + "\n" for entity in renamed)
+    (folder / "entities.jsonl").write_text(lines, "utf-8")
+    command = ["train", *linking(folder, "train.jsonl"), "--encoder", bert_folder, "--out", folder / "model"]
+    done = run(*command, "--steps", 1, "--positives", "entity", "--negatives", "random")
+    assert "do the ids match?" in done.err
+    assert done.code in (0, 3)  # none at all is an error
+
+
+@pytest.mark.parametrize("name", ["amh-dual", "amh-som"])
+def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_path: Path, name: PresetName) -> None:
+    documents, kb = arbo.load_sample()
+    Corpus.of(documents[:2]).to_jsonl(tmp_path / "docs.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    (tmp_path / "own.json").write_text('{"batch_size": 4, "epochs": 3, "n_negatives": 2}', "utf-8")
+    (tmp_path / "reads.json").write_text('{"max_length": 48}', "utf-8")
+    given = [tmp_path / "docs.jsonl", "--format", "jsonl", "--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl"]
+    given += ["--encoder", bert_folder, "--preset", name, "--config", tmp_path / "own.json", "--steps", 1]
+    made = run("train", *given, "--encoder-config", tmp_path / "reads.json", "--out", tmp_path / "model", "--json")
+    assert made.code == 0, made.err
+    preset = PRESETS[name]
+    expected = replace(preset.training, batch_size=4, epochs=3, n_negatives=2, steps=1)
+    assert made.json["training"] == json.loads(json.dumps(expected.as_dict()))
+    trained = arbo.DualEncoder.from_pretrained(tmp_path / "model")
+    assert trained.config == replace(preset.encoder, max_length=48)
+    assert not trained.shared
+    (tmp_path / "own.json").write_text('{"batch": 4}', "utf-8")
+    assert "unknown: 'batch'" in run("train", *given, "--out", tmp_path / "other").told
+
+
+@pytest.mark.parametrize(("preset", "verb"), [("self-alignment", "train-names"), ("oslat", "train-finder")])
+def test_presets_that_have_become_verbs(run: Run, preset: str, verb: str) -> None:
+    refused = run("train", "--preset", preset)
+    assert refused.code == 2
+    assert f"{preset!r} is a verb of its own: arbo {verb}" in " ".join(refused.err.replace("│", " ").split())
+
+
+def test_names_of_parts_may_be_capitals(run: Run) -> None:
+    assert "'Pel'" not in run("train", "--preset", "Pel").err
+    assert "'proxies' is not one of arboel, pel" in run("train", "--preset", "proxies").told

@@ -1,0 +1,92 @@
+"""The verbs `arbo train-names` and `arbo train-finder`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+import arbo
+from arbo.spans.config import LabelAttentionConfig
+from arbo.spans.model import LabelAttention
+from arbo.training.presets import SELF_ALIGNMENT
+
+
+@pytest.fixture
+def folder(tmp_path: Path, run: Run) -> Path:
+    assert run("demo", "--files", tmp_path).code == 0
+    lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "train.jsonl").write_text("".join(lines[:6]), "utf-8")
+    (tmp_path / "reads.json").write_text('{"max_length": 64}', "utf-8")
+    own = {"attention": {"n_negatives": 4, "batch_size": 4}, "head": {"n_negatives": 6, "gamma": 1}}
+    (tmp_path / "own.json").write_text(json.dumps(own), "utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_align_then_attend(folder: Path, bert_folder: Path, run: Run) -> None:
+    docs = [folder / "train.jsonl", "--format", "jsonl"]
+    kb = ["--kb", folder / "entities.jsonl", "--kb-format", "jsonl"]
+    aligned, model = folder / "aligned", folder / "model"
+    given_ = ["train-names", *kb, "--encoder", bert_folder, "--out", aligned]
+    done = run(*given_, "--steps", 1, "--json")
+    assert done.code == 0, done.err
+    assert done.json["training"] == json.loads(json.dumps(replace(SELF_ALIGNMENT.training, steps=1).as_dict()))
+    assert arbo.DualEncoder.from_pretrained(aligned).config == SELF_ALIGNMENT.encoder
+    given_ = ["train-finder", *docs, *kb, "--encoder", aligned, "--out", model, "--steps", 1]
+    given_ += ["--config", folder / "own.json", "--encoder-config", folder / "reads.json", "--dev", docs[0]]
+    done = run(*given_, "--json")
+    assert done.code == 0, done.err
+    assert "synonyms are" in done.told
+    assert "F1" in done.told
+    trained = LabelAttention.from_pretrained(model)
+    assert trained.head is not None
+    config = replace(LabelAttentionConfig(), pooling="cls", max_length=64, entity_threshold=trained.threshold)
+    assert trained.config == config
+    training = done.json["training"]
+    assert (training["attention"]["n_negatives"], training["attention"]["steps"]) == (4, 1)
+    assert (training["head"]["n_negatives"], training["head"]["gamma"], training["head"]["steps"]) == (6, 1, 1)
+    found = run("spans", *docs, *kb, "--finder", model, "--json")
+    assert found.code == 0, found.err
+    assert found.json["documents"] == 6
+    assert all(mention["score"] >= trained.threshold for mention in found.json["found"])
+    linked = run("link", *docs, *kb, "--find-mentions", model, "--out", folder / "run", "--json")
+    assert linked.code == 0, linked.err
+    assert linked.json["mentions"] == found.json["mentions"]
+
+
+def test_a_wrong_configuration_is_named(folder: Path, bert_folder: Path, run: Run) -> None:
+    (folder / "wrong.json").write_text('{"batch": {}}', "utf-8")
+    given_ = [folder / "train.jsonl", "--format", "jsonl", "--kb", folder / "entities.jsonl", "--kb-format", "jsonl"]
+    given_ += ["--config", folder / "wrong.json", "--encoder", bert_folder, "--out", folder / "model"]
+    refused = run("train-finder", *given_)
+    assert refused.code == 3
+    assert "unknown: batch" in refused.told
+
+
+def test_options_that_mean_nothing_are_unknown(run: Run) -> None:
+    for verb, option in (
+        ("train-finder", "--loss"),
+        ("train-finder", "--positives"),
+        ("train-finder", "--two-towers"),
+        ("train-names", "--dev"),
+    ):
+        refused = run(verb, option, "x")
+        assert refused.code == 2
+        assert f"No such option: {option}" in refused.told
+
+
+def test_documents_are_left_out_for_names_alone(folder: Path, bert_folder: Path, run: Run) -> None:
+    given_ = ["--kb", folder / "entities.jsonl", "--kb-format", "jsonl", "--encoder", bert_folder]
+    given_ += ["--out", folder / "model"]
+    for verb in ("train", "train-finder"):
+        refused = run(verb, *given_, "--format", "jsonl")
+        assert refused.code == 2
+        assert "Missing argument 'DOCS'" in refused.told
+    refused = run("train-names", folder / "train.jsonl", *given_)
+    assert "DOCS and --format go together" in refused.told
+    refused = run("train-names", *given_, "--types", "Vessel")
+    assert "--types" in refused.told

@@ -1,0 +1,116 @@
+"""A user's own `eval.py` or `clustering.py`: arbo works beside it, installed or not, and it stays theirs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LINK = """
+import arbo
+
+documents, kb = arbo.load_sample()
+result = arbo.Linker(kb).link(documents[:9])
+print(result.evaluate().accuracy_with_nil > 0.5, len(result.discovered) > 0)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install a built wheel, without what it depends on, into a folder of its own."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", folder, ROOT], check=True)
+    (built,) = folder.glob("arbo-*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", folder / "installed", built], check=True)
+    return folder / "installed"
+
+
+@pytest.fixture(params=[pytest.param("wheel", marks=pytest.mark.slow), "checkout"])
+def home(request: pytest.FixtureRequest) -> Path:
+    """Give the folder that arbo is imported from."""
+    if request.param == "checkout":
+        return ROOT
+    installed: Path = request.getfixturevalue("wheel")
+    return installed
+
+
+@pytest.fixture(params=["eval.py", "eval/__init__.py", "clustering.py", "clustering/__init__.py"])
+def theirs(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Write a module of the user's that must not be executed unless the user asks for it."""
+    file = tmp_path / request.param
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("print('executed')\nMINE = 1\n")
+    return file
+
+
+def run(home: Path, folder: Path, *arguments: str) -> list[str]:
+    """Run Python in a folder; return what it prints, line by line."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(home)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_script_beside_it(home: Path, theirs: Path, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(LINK)
+    assert run(home, tmp_path, "script.py") == ["True True"]
+
+
+def test_a_notebook_beside_it(home: Path, theirs: Path, tmp_path: Path) -> None:
+    """A kernel imports from the folder that it runs in, as `python -c` does."""
+    assert run(home, tmp_path, "-c", LINK) == ["True True"]
+
+
+def test_the_command_line_beside_it(home: Path, theirs: Path, tmp_path: Path) -> None:
+    arguments = ("sample/documents.jsonl", "--format", "jsonl", "--out", "run")
+    run(home, tmp_path, "-m", "arbo", "demo", "--files", "sample")
+    assert "executed" not in run(home, tmp_path, "-m", "arbo", "discover", *arguments)
+    assert "executed" not in run(home, tmp_path, "-m", "arbo", "evaluate", "run")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_it_stays_theirs(home: Path, theirs: Path, tmp_path: Path, first: bool) -> None:
+    name = ".".join(theirs.relative_to(tmp_path).with_suffix("").parts).removesuffix(".__init__")
+    own = f"import {name}\nprint({name}.MINE)\n"
+    printed = run(home, tmp_path, "-c", own + LINK if first else LINK + own)
+    assert sorted(printed) == ["1", "True True", "executed"]
+
+
+def test_a_script_of_that_name(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "eval.py").write_text(LINK)
+    assert run(home, tmp_path, "eval.py") == ["True True"]
+
+
+def test_without_such_a_file_there_is_one_module(home: Path, tmp_path: Path) -> None:
+    code = """
+from clustering import Graph, partition
+from eval import Report, coreference_scores
+
+import arbo.engine, arbo.metrics
+
+print(arbo.engine.Graph is Graph, arbo.metrics.Report is Report)
+documents, kb = arbo.load_sample()
+evaluation = arbo.Linker(kb).link(documents[:9]).evaluate()
+print(isinstance(evaluation.report(), Report), arbo.metrics.proportion.__module__)
+"""
+    assert run(home, tmp_path, "-c", code) == ["True True", "True eval.ratio"]
+
+
+def test_a_facade_names_what_there_is() -> None:
+    import arbo.engine
+    import arbo.metrics
+
+    for facade in (arbo.engine, arbo.metrics):
+        assert all(getattr(facade, name) is not None for name in facade._HOME)
+        with pytest.raises(AttributeError, match="has no attribute 'nobody'"):
+            facade.nobody  # noqa: B018

@@ -1,0 +1,259 @@
+"""What lies between vectors and a loss, against numpy in float64: the hardest negatives, mixing up."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+torch = pytest.importorskip("torch")
+
+from arbo.training.config import TrainingConfig  # noqa: E402
+from arbo.training.dual.mixup import mixed_up, positive_share  # noqa: E402
+from arbo.training.dual.objective import Pairs, chosen, hardest, mention_losses  # noqa: E402
+from arbo.training.losses import LOSSES, comparable  # noqa: E402
+
+
+def drawn(seed, metric="dot", mentions=5, nodes=7, dim=4, tokens=1, padding=0.0):
+    """Pairs of texts of up to so many tokens, of none too if there may be several; something stands in the padding."""
+    rng = np.random.default_rng(seed)
+
+    def texts(n):
+        mask = np.arange(tokens) < rng.integers(0 if tokens > 1 else 1, tokens + 1, (mentions, n))[..., None]
+        vectors = comparable(torch.tensor(rng.normal(size=(mentions, n, tokens, dim))), metric)
+        return torch.where(torch.tensor(mask)[..., None], vectors, padding), torch.tensor(mask)
+
+    exists = rng.random((mentions, nodes)) < 0.6
+    exists[:, 0] = True
+    text = torch.tensor(rng.permuted(np.tile(np.arange(nodes), (mentions, 1)), axis=1))
+    return Pairs(*texts(1), *texts(nodes), text, torch.tensor(exists))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32), st.integers(1, 8))
+def test_the_hardest_are_those_with_the_highest_scores(seed, n):
+    rng = np.random.default_rng(seed)
+    scores, exists = rng.integers(3, size=(4, 6)).astype(float), rng.random((4, 6)) < 0.6
+    exists[:, 0] = True
+    columns, kept = hardest(torch.tensor(scores), torch.tensor(exists), n)
+    assert columns.shape == kept.shape == (4, 1 + min(n, 5))
+    for row, chosen_, own, there in zip(scores, columns, kept, exists, strict=True):
+        best = sorted((i for i in range(1, 6) if there[i]), key=lambda i: (-row[i], i))[:n]
+        assert chosen_[own].tolist() == [0, *best]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32), st.integers(0, 8), st.integers(0, 8))
+def test_others_than_the_hardest_are_the_first_of_the_rest(seed, n, n_others):
+    rng = np.random.default_rng(seed)
+    scores, exists = torch.tensor(rng.integers(3, size=(4, 6)).astype(float)), torch.tensor(rng.random((4, 6)) < 0.6)
+    exists[:, 0] = True
+    columns, kept = hardest(scores, exists, n, n_others)
+    assert columns.shape == kept.shape == (4, 1 + min(n, 5) + min(n_others, 5))
+    hard = [columns[kept].tolist() for columns, kept in zip(*hardest(scores, exists, n), strict=True)]
+    for own, chosen_, kept_, there in zip(hard, columns, kept, exists, strict=True):
+        rest = [i for i in range(6) if there[i] and i not in own]
+        assert chosen_[kept_].tolist() == [*own, *rest[:n_others]]
+
+
+def test_only_the_hard_ones_of_a_batch_look_at_the_scores():
+    pairs = drawn(0)
+    for negatives in ("in-batch", "knn"):
+        assert chosen(pairs, TrainingConfig(negatives=negatives, n_negatives=1)) is pairs
+    hard = chosen(pairs, TrainingConfig(negatives="in-batch-hard", n_negatives=1))
+    assert torch.equal(hard.exists, hardest(pairs.scores, pairs.exists, 1)[1])
+    mixed = chosen(pairs, TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.25))
+    assert torch.equal(mixed.exists, hardest(pairs.scores, pairs.exists, 1, 3)[1])
+
+
+@pytest.mark.parametrize("mixup", [None, 0.4])
+def test_what_is_not_chosen_is_left_behind(mixup):
+    """Losses and gradients are those of all nodes with the others masked, and only the chosen ones are held."""
+    pairs = drawn(7, nodes=9, tokens=3)
+    config = TrainingConfig(negatives="in-batch-mixed", n_negatives=4, hard_share=0.5, loss="bce", mixup=mixup)
+    columns, exists = hardest(pairs.scores, pairs.exists, 2, 2)
+    kept = torch.zeros_like(pairs.exists)
+    for row, own in enumerate(zip(columns, exists, strict=True)):
+        kept[row, own[0][own[1]]] = True
+    found = []
+    for make in (lambda of: chosen(of, config), lambda of: of._replace(exists=kept)):
+        node = pairs.node.clone().requires_grad_()
+        made = make(pairs._replace(node=node))
+        losses = mention_losses(made, config, "dot")
+        found.append((losses.detach(), *torch.autograd.grad(losses.sum(), node)))
+    for own, expected in zip(*found, strict=True):
+        torch.testing.assert_close(own, expected)
+    few = chosen(pairs, config)
+    assert few.node.shape[:2] == few.node_mask.shape[:2] == few.text.shape == few.exists.shape == (5, 5)
+    place = {int(text): i for i, text in enumerate(pairs.text[0])}
+    for text, node in zip(few.text[0], few.node[0], strict=True):
+        assert torch.equal(node, pairs.node[0, place[int(text)]])
+
+
+def numpy_score(mention, node):
+    """Equation 6: the sum over the mention's tokens of their best match."""
+    return sum(max(a @ b for b in node) for a in mention) if len(node) else 0.0
+
+
+def numpy_mixed(share, positive, negative, metric):
+    """Equation 10, token by token, as long as the longer of the two."""
+    strong = np.zeros((max(len(positive), len(negative)), positive.shape[1]))
+    strong[: len(positive)] += share * positive
+    strong[: len(negative)] += negative
+    return strong / np.linalg.norm(strong, axis=1, keepdims=True) if metric == "cosine" else strong
+
+
+def numpy_losses(pairs, alpha, scale, metric):
+    """BCE over the mixed-up vectors, equations 9 to 11, mention by mention."""
+    values = []
+    for mention, mention_mask, nodes, node_masks, _, exists in zip(*(part.numpy() for part in pairs), strict=True):
+        query = mention[0][mention_mask[0]].astype(np.float64)
+        texts = [node[mask].astype(np.float64) for node, mask in zip(nodes, node_masks, strict=True)]
+        positive, negatives = texts[0], [text for text, there in zip(texts[1:], exists[1:], strict=True) if there]
+        scores = np.exp(scale * np.array([numpy_score(query, text) for text in (positive, *negatives)]))
+        loss = np.log1p(np.exp(-scale * numpy_score(query, positive)))
+        for negative in negatives:
+            strong = negative
+            if alpha is not None:
+                strong = numpy_mixed(alpha * scores[0] / scores.sum(), positive, negative, metric)
+            loss += np.log1p(np.exp(scale * numpy_score(query, strong)))
+        values.append(loss)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("tokens", [1, 5])
+@pytest.mark.parametrize("metric", ["dot", "cosine"])
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_the_loss_over_mixed_up_negatives(metric, alpha, tokens):
+    pairs = drawn(1, metric, tokens=tokens, padding=9.0)
+    config = TrainingConfig(mixup=alpha, loss="bce", scale=1.5)
+    expected = numpy_losses(pairs, alpha, 1.5, metric)
+    np.testing.assert_allclose(mention_losses(pairs, config, metric).numpy(), expected, rtol=1e-5)
+    plain = mention_losses(pairs, replace(config, mixup=None), metric)  # the control
+    np.testing.assert_allclose(plain.numpy(), numpy_losses(pairs, None, 1.5, metric), rtol=1e-5)
+    assert torch.equal(plain, LOSSES["bce"](1.5 * pairs.scores, pairs.exists))
+
+
+def test_the_share_is_of_scores_as_the_loss_scales_them():
+    pairs = drawn(1, "cosine")
+    for config, scale in (
+        (TrainingConfig(loss="proxy", alpha=9.0, mixup=0.5), 9.0),
+        (TrainingConfig(loss="cross-entropy", mixup=0.5), 20.0),
+        (TrainingConfig(loss="cross-entropy", mixup=0.5, scale=3.0), 3.0),
+    ):
+        share = 0.5 * positive_share(scale * pairs.scores, pairs.exists)
+        node, mask = mixed_up(pairs.node, pairs.node_mask, share)
+        by_hand = pairs._replace(node=comparable(node, "cosine"), node_mask=mask)
+        assert torch.equal(
+            mention_losses(pairs, config, "cosine"), mention_losses(by_hand, replace(config, mixup=None), "cosine")
+        )
+
+
+def test_mixing_up_is_no_average():
+    node, one = torch.tensor([[[[1.0, 0.0]], [[0.0, 1.0]], [[3.0, 3.0]]]]), torch.ones(1, 3, 1, dtype=torch.bool)
+    mixed, mask = mixed_up(node, one, torch.tensor([0.5]))
+    assert mixed.tolist() == [[[[1.0, 0.0]], [[0.5, 1.0]], [[3.5, 3.0]]]]
+    assert torch.equal(mask, one)
+
+
+def test_texts_of_unequal_length_are_mixed_place_by_place():
+    texts = [[[1.0, 0.0], [0.0, 1.0]], [[3.0, 3.0], [7.0, 7.0]], [[7.0, 7.0], [7.0, 7.0]]]
+    counts = torch.tensor([[2, 1, 0]])
+    mixed, mask = mixed_up(torch.tensor([texts]), torch.arange(2) < counts[..., None], torch.tensor([0.5]))
+    assert mixed.tolist() == [[[[1.0, 0.0], [0.0, 1.0]], [[3.5, 3.0], [0.0, 0.5]], [[0.5, 0.0], [0.0, 0.5]]]]
+    assert mask.all()
+    longer = torch.tensor([[texts[1], texts[0]]])
+    mixed, mask = mixed_up(longer, torch.arange(2) < torch.tensor([[1, 2]])[..., None], torch.tensor([0.5]))
+    assert mixed[0, 1].tolist() == [[2.5, 1.5], [0.0, 1.0]]
+    assert mask.tolist() == [[[True, False], [True, True]]]
+
+
+def test_the_share_of_the_positive():
+    scores = torch.tensor([[0.0, 0.0, 7.0], [np.log(3), 0.0, 0.0], [1.0, 2.0, 2.0], [900.0, -900.0, 0.0]])
+    exists = torch.tensor([[True, True, False], [True, True, True], [True, False, False], [True, True, True]])
+    assert positive_share(scores, exists).tolist() == pytest.approx([1 / 2, 3 / 5, 1, 1])
+
+
+def test_what_is_mixed_in_is_differentiated_or_not():
+    """By inner products a mixed-up score is alpha W s_0 + s_i; of which the first is a constant, or is not."""
+    found = drawn(2)
+    config = TrainingConfig(mixup=0.5, loss="bce")
+    for through in (True, False):
+        node = found.node.clone().requires_grad_()
+        pairs = found._replace(node=node)
+        loss = mention_losses(pairs, replace(config, mixup_gradient=through), "dot").sum()
+        (gradient,) = torch.autograd.grad(loss, node)
+        other = found.node.clone().requires_grad_()
+        scores = (found.mention * other).sum((2, 3))
+        share = 0.5 * torch.softmax(scores.masked_fill(~found.exists, -torch.inf), 1)[:, 0] * scores[:, 0]
+        mixed = scores[:, 1:] + (share if through else share.detach())[:, None]
+        by_hand = torch.cat([scores[:, :1], mixed], 1)
+        (expected,) = torch.autograd.grad(LOSSES["bce"](by_hand, found.exists).sum(), other)
+        torch.testing.assert_close(gradient, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_mention_without_negatives_has_nothing_to_mix_up():
+    pairs = drawn(3)
+    alone = pairs._replace(exists=torch.eye(1, 7, dtype=torch.bool).expand(5, 7))
+    config = TrainingConfig(mixup=0.3, loss="bce")
+    expected = np.log1p(np.exp(-alone.scores[:, 0].numpy()))
+    np.testing.assert_allclose(mention_losses(alone, config, "dot").numpy(), expected, rtol=1e-5)
+
+
+LOSSES_OF = [TrainingConfig(loss=loss, scale=0.7) for loss in LOSSES] + [TrainingConfig(loss="bce", mixup=0.4)]
+
+
+@pytest.mark.parametrize("config", LOSSES_OF, ids=lambda config: config.loss + (" mixed up" if config.mixup else ""))
+def test_padding_never_matters(config):
+    pairs = drawn(4, tokens=4)
+
+    def loss_and_gradients(of):
+        node, mention = of.node.clone().requires_grad_(), of.mention.clone().requires_grad_()
+        losses = mention_losses(of._replace(node=node, mention=mention), config, "dot")
+        return losses.detach(), *torch.autograd.grad(losses.sum(), (mention, node))
+
+    plain, mention, node = loss_and_gradients(pairs)
+    assert plain.isfinite().all()
+    for filler in (9.0, -1e4):
+        masks = pairs.mention_mask[..., None], pairs.node_mask[..., None]
+        filled = pairs._replace(
+            mention=torch.where(masks[0], pairs.mention, filler), node=torch.where(masks[1], pairs.node, filler)
+        )
+        for found, expected in zip(loss_and_gradients(filled), (plain, mention, node), strict=True):
+            torch.testing.assert_close(found, expected)
+    assert not mention[~pairs.mention_mask].any()
+    assert not node[~pairs.node_mask].any()
+
+
+@pytest.mark.parametrize("mixup", [None, 0.4])
+def test_gradients_of_token_vectors_are_those_of_the_definition(mixup):
+    """By central differences of a loss that is written down text by text in float64."""
+    pairs = drawn(5, mentions=2, nodes=4, dim=3, tokens=3)
+    config = TrainingConfig(loss="bce", scale=0.8, mixup=mixup)
+    node, mention = pairs.node.clone().requires_grad_(), pairs.mention.clone().requires_grad_()
+    mention_losses(pairs._replace(node=node, mention=mention), config, "dot").sum().backward()
+    for name, gradient in (("mention", mention.grad), ("node", node.grad)):
+        for place in np.ndindex(*gradient.shape):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = getattr(pairs, name).clone()
+                moved[place] += step
+                ends.append(numpy_losses(pairs._replace(**{name: moved}), mixup, 0.8, "dot").sum())
+            assert gradient[place].item() == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("config", LOSSES_OF, ids=lambda config: config.loss + (" mixed up" if config.mixup else ""))
+def test_no_negatives_one_and_texts_without_tokens(config):
+    pairs = drawn(6, nodes=2, tokens=3)
+    for exists in ([True, False], [True, True]):
+        some = pairs._replace(exists=torch.tensor([exists]).expand(5, 2))
+        assert mention_losses(some, config, "dot").isfinite().all()
+        only = some._replace(node=some.node[:, : sum(exists)], node_mask=some.node_mask[:, : sum(exists)])
+        only = only._replace(exists=some.exists[:, : sum(exists)])
+        torch.testing.assert_close(mention_losses(some, config, "dot"), mention_losses(only, config, "dot"))
+    node = pairs.node.clone().requires_grad_()
+    empty = pairs._replace(node=node, node_mask=torch.zeros_like(pairs.node_mask))
+    assert not empty.scores.any()
+    mention_losses(empty, config, "dot").sum().backward()
+    assert not node.grad.any()
+    assert not pairs._replace(mention_mask=torch.zeros_like(pairs.mention_mask)).scores.any()

@@ -1,0 +1,266 @@
+"""Positives and negatives against brute force over small training sets."""
+
+from types import SimpleNamespace
+from typing import get_args
+
+import networkx
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
+from arbo.training.data import TrainingSet
+from arbo.training.dual.negatives import in_batch, near, random
+from arbo.training.dual.plan import Plan, asks_the_model
+from arbo.training.dual.positives import _random_other, nearest_text, pick_positives
+from arbo.training.dual.snapshot import Snapshot
+from arbo.training.rivals import Rivals
+from clustering.vectors import Vectors
+
+seeds = st.integers(0, 2**32)
+
+
+class Case:
+    """A small training set: entities with one to three texts, mentions with one gold id or two, or one outside."""
+
+    def __init__(self, seed: int, *, several: bool = True, in_domains: bool = False) -> None:
+        rng = np.random.default_rng(seed)
+        self.n_entities, n_mentions, dim = int(rng.integers(2, 6)), int(rng.integers(1, 14)), 4
+        owner = np.sort(np.r_[np.arange(self.n_entities), rng.integers(self.n_entities, size=4 if several else 0)])
+        self.texts = rng.normal(size=(len(owner), dim)).astype(np.float32)
+        self.owner = owner
+        self.mentions = rng.normal(size=(n_mentions, dim)).astype(np.float32)
+        rows = [[int(rng.integers(self.n_entities))] for _ in range(n_mentions)]
+        for row in rows:
+            if rng.random() < 0.2:
+                row.append((row[0] + 1) % self.n_entities)
+            if rng.random() < 0.2:
+                row[:] = [self.n_entities + int(rng.integers(2))]  # an id that the knowledge base lacks
+        self.rows = rows
+        self.domains = [str(rng.integers(2)) if in_domains else None for _ in rows]
+        self.entity_domains = [str(rng.integers(2)) if in_domains else None for _ in range(self.n_entities)]
+        self.rivals = Rivals.of(rows, self.domains, self.entity_domains)
+        primary = np.array([row[0] if row[0] < self.n_entities else -1 for row in rows])
+        self.metric = ["dot", "cosine"][seed % 2]
+        self.snapshot = Snapshot(
+            Vectors.of(self.texts, owner, n=self.n_entities), Vectors.of(self.mentions), primary, self.metric
+        )
+        self.rng = rng
+
+    def weight(self, a: int, b: int) -> float:
+        """Dissimilarity of two nodes."""
+        nodes = np.vstack([self.texts, self.mentions]).astype(np.float64)
+        x, y = nodes[a], nodes[b]
+        return float(1 - x @ y / np.linalg.norm(x) / np.linalg.norm(y) if self.metric == "cosine" else -x @ y)
+
+    def node(self, mention: int) -> int:
+        return len(self.texts) + mention
+
+    def wrong(self, mention: int) -> list[int]:
+        """Entities that can be its negatives."""
+        own = self.domains[mention]
+        return [e for e, domain in enumerate(self.entity_domains) if domain == own and e not in self.rows[mention]]
+
+    def others(self, mention: int) -> list[int]:
+        """Mentions that can be its negatives."""
+        own, gold = self.domains[mention], set(self.rows[mention])
+        return [o for o, domain in enumerate(self.domains) if domain == own and not gold & set(self.rows[o])]
+
+    def text(self, mention: int, entity: int) -> int:
+        return min(np.flatnonzero(self.owner == entity), key=lambda text: self.weight(text, self.node(mention)))
+
+
+def parents_by_definition(case: Case, edges: list[tuple[int, int]], cluster: list[int], entity: int) -> dict[int, int]:
+    """Positives in the minimum spanning tree of the entity's edges to the cluster and some edges between mentions."""
+    graph = networkx.Graph()
+    for m in cluster:
+        graph.add_edge("entity", m, weight=case.weight(case.text(m, entity), case.node(m)))
+    for a, b in edges:
+        graph.add_edge(a, b, weight=case.weight(case.node(a), case.node(b)))
+    tree = networkx.minimum_spanning_tree(graph)
+    parent = dict(networkx.bfs_predecessors(tree, "entity"))
+    return {m: case.text(m, entity) if parent[m] == "entity" else case.node(parent[m]) for m in cluster}
+
+
+@settings(deadline=None)
+@given(seeds, st.sampled_from(get_args(PositiveStrategy)))
+def test_positives(seed, strategy):
+    case = Case(seed)
+    picked = pick_positives(case.snapshot, strategy, np.random.default_rng(seed))
+    assert (picked[case.snapshot.gold < 0] == -1).all()
+    for entity in range(case.n_entities):
+        cluster = np.flatnonzero(case.snapshot.gold == entity).tolist()
+        if not cluster:
+            continue
+        nearest = {
+            m: min((o for o in cluster if o != m), key=lambda o: case.weight(case.node(m), case.node(o)), default=None)
+            for m in cluster
+        }
+        if strategy == "entity":
+            expected = {m: case.text(m, entity) for m in cluster}
+        elif strategy == "arborescence":
+            everything = [(a, b) for a in cluster for b in cluster if a < b]
+            expected = parents_by_definition(case, everything, cluster, entity)
+        elif strategy == "1nn":
+            expected = {}
+            for m in cluster:
+                three, edges = ([m], []) if nearest[m] is None else ([m, nearest[m]], [(m, nearest[m])])
+                expected[m] = parents_by_definition(case, edges, three, entity)[m]
+        elif strategy == "1nn-cluster":
+            edges = [(m, o) for m, o in nearest.items() if o is not None]
+            expected = parents_by_definition(case, edges, cluster, entity)
+        else:  # a random mention: what can be said is that it is of the cluster, or the entity
+            allowed = {case.node(m) for m in cluster}
+            for m in cluster:
+                assert picked[m] in allowed - {case.node(m)} | {case.text(m, entity)}
+            continue
+        assert {m: int(picked[m]) for m in cluster} == expected
+
+
+@given(seeds)
+@settings(deadline=None)
+def test_a_random_mention_is_a_positive_where_it_is_on_the_way_from_the_entity(seed):
+    case = Case(seed)
+    picked = pick_positives(case.snapshot, "1rand", np.random.default_rng(seed))
+    for m, node in enumerate(picked):
+        if node >= len(case.texts):
+            other, entity = node - len(case.texts), case.snapshot.gold[m]
+            own_edge = case.weight(case.text(m, entity), case.node(m))
+            assert case.weight(case.node(m), node) < own_edge
+            assert case.weight(case.text(other, entity), node) < own_edge
+
+
+def test_every_other_mention_of_the_cluster_can_be_the_random_one():
+    gold = np.array([1, 0, 1, -1, 1, -1])
+    drawn = {
+        (m, int(other))
+        for seed in range(100)
+        for m, other in enumerate(_random_other(gold, np.random.default_rng(seed)))
+    }
+    assert drawn == {(1, -1), (3, -1), (5, -1)} | {(m, other) for m in (0, 2, 4) for other in (0, 2, 4) if m != other}
+
+
+@given(seeds, st.integers(0, 6), st.integers(0, 6), st.booleans())
+@settings(deadline=None)
+def test_near_negatives(seed, n_entities, n_mentions, in_domains):
+    case = Case(seed, in_domains=in_domains)
+    chosen = np.arange(0, len(case.rows), 2)
+    found = near(case.snapshot, case.rivals, chosen, n_entities=n_entities, n_mentions=n_mentions)
+    assert found.shape == (len(chosen), n_entities + n_mentions)
+    for m, row in zip(chosen.tolist(), found.tolist(), strict=True):
+        texts = sorted((case.text(m, e) for e in case.wrong(m)), key=lambda t: case.weight(t, case.node(m)))
+        others = sorted(case.others(m), key=lambda o: case.weight(case.node(o), case.node(m)))
+        assert [node for node in row[:n_entities] if node >= 0] == texts[:n_entities]
+        assert [node for node in row[n_entities:] if node >= 0] == [case.node(o) for o in others[:n_mentions]]
+
+
+@given(seeds, st.integers(0, 6), st.booleans())
+@settings(deadline=None)
+def test_random_negatives_are_wrong_and_differ(seed, n, in_domains):
+    case = Case(seed, in_domains=in_domains)
+    mentions = np.arange(len(case.rows))
+    but = np.array([[*case.rng.permutation(case.wrong(m)).tolist(), -1, -1][:2] for m in mentions.tolist()])
+    drawn = random(case.snapshot, case.rivals, mentions, n, np.random.default_rng(seed), but=but.reshape(-1, 2))
+    for m, row in zip(mentions.tolist(), drawn.tolist(), strict=True):
+        wrong = set(case.wrong(m)) - set(but[m].tolist())
+        entities = [case.owner[text] for text in row if text >= 0]
+        assert set(entities) <= wrong
+        assert len(set(entities)) == len(entities) == min(n, len(wrong))
+        assert row == [text for text in row if text >= 0] + [-1] * (n - len(entities))
+
+
+def test_random_negatives_are_uniform_over_entities_not_texts():
+    owner = np.r_[np.zeros(20, int), 1, 2, 3]
+    snapshot = Snapshot(Vectors.of(np.eye(23), owner), Vectors.of(np.ones((4000, 23))), np.full(4000, 3), "dot")
+    rivals = Rivals.of([[3]] * 4000, [None] * 4000, [None] * 4)
+    drawn = random(snapshot, rivals, np.arange(4000), 1, np.random.default_rng(0), but=np.empty((4000, 0), int))
+    assert np.bincount(owner[drawn[:, 0]]).tolist() == pytest.approx([4000 / 3] * 3, rel=0.1)
+
+
+def test_random_negatives_can_be_all_there_are():
+    snapshot = Snapshot(Vectors.of(np.eye(60)), Vectors.of(np.ones((40, 60))), np.full(40, 7), "dot")
+    rivals = Rivals.of([[7, 9, 7]] * 40, [None] * 40, [None] * 60)
+    drawn = random(snapshot, rivals, np.arange(40), 60, np.random.default_rng(0), but=np.empty((40, 0), int))
+    assert (np.sort(drawn[:, :58], axis=1) == np.setdiff1d(np.arange(60), [7, 9])).all()
+    assert (drawn[:, 58:] == -1).all()
+
+
+@given(seeds, st.booleans())
+@settings(deadline=None)
+def test_in_batch_negatives(seed, in_domains):
+    case = Case(seed, in_domains=in_domains)
+    batch = np.flatnonzero(case.snapshot.gold >= 0)
+    if not len(batch):
+        return
+    positive = pick_positives(case.snapshot, "arborescence", case.rng)[batch]
+    found = in_batch(case.owner, case.rivals, batch, positive)
+    for m, row in zip(batch.tolist(), found.tolist(), strict=True):
+        allowed = {node for e in case.wrong(m) for node in np.flatnonzero(case.owner == e)}
+        allowed |= {case.node(o) for o in case.others(m)}
+        expected = allowed & set(positive.tolist())
+        assert {node for node in row if node >= 0} == expected
+
+
+@pytest.mark.parametrize("n", [1, 9, 200])
+def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
+    documents, kb = arbo.load_sample()
+    data, rng = TrainingSet.of(documents, kb), np.random.default_rng(0)
+    vectors = [Vectors.of(rng.normal(size=(size, 8))) for size in (len(kb), len(data.inputs))]
+    snapshot = Snapshot(*vectors, data.entity, "dot")
+    config = TrainingConfig(negatives="mixed", n_negatives=n, hard_share=0.3)
+    plan = Plan.of(data, snapshot, config, 0)
+    nearest = near(snapshot, data.rivals, data.queries, n_entities=round(0.3 * n), n_mentions=0)
+    assert (plan.negative[data.queries, : nearest.shape[1]] == nearest).all()
+    for m, row in zip(data.queries.tolist(), plan.negative[data.queries].tolist(), strict=True):
+        nodes = [node for node in row if node >= 0]
+        gold = {entity for id_ in data.inputs[m].mention.gold or () for entity in kb.rows(id_)}
+        assert len(set(nodes)) == len(nodes) == min(n, len(kb) - len(gold))
+        assert not gold & set(nodes)
+
+
+def test_partly_random_negatives_of_a_batch_are_drawn_anew_each_step():
+    everything = np.arange(40)
+    rivals = Rivals.of([[i] for i in range(40)], [None] * 40, [None] * 40)
+    data, plan = SimpleNamespace(rivals=rivals), Plan(everything, np.empty((40, 0), int))
+
+    def nodes(negatives, step):
+        config = TrainingConfig(negatives=negatives, n_negatives=5)
+        return plan.nodes(data, everything, everything, config, step)[:, 1:]
+
+    plain, drawn = nodes("in-batch", 0), nodes("in-batch-mixed", 0)
+    assert (drawn == nodes("in-batch-mixed", 0)).all()
+    assert (drawn != nodes("in-batch-mixed", 1)).any()
+    assert (np.sort(drawn) == np.sort(plain)).all()
+    assert len({int(row[row >= 0][0]) for row in drawn}) > 10
+
+
+def test_an_entity_without_text_is_an_error():
+    snapshot = Snapshot(Vectors.of(np.eye(2), [0, 1], n=3), Vectors.of(np.eye(2)), np.array([2, 0]), "dot")
+    with pytest.raises(ValueError, match="entity 2 has no text"):
+        nearest_text(snapshot, np.array([0]), np.array([2]))
+
+
+@pytest.mark.parametrize("negatives", get_args(NegativeStrategy))
+@pytest.mark.parametrize("positives", ["entity", "arborescence"])
+def test_what_does_not_ask_the_model_is_planned_without_it(
+    positives: PositiveStrategy, negatives: NegativeStrategy
+) -> None:
+    """One text an entity; a model that says something else changes the plan exactly where it is asked."""
+    documents, kb = arbo.load_sample()
+    data = TrainingSet.of(documents, kb)
+    owner, config = np.arange(len(kb)), TrainingConfig(positives=positives, negatives=negatives)
+
+    def plan(seed: int) -> list[list[int]]:
+        rng = np.random.default_rng(seed)
+        entities, mentions = (Vectors.of(rng.normal(size=(n, 4))) for n in (len(kb), len(data.inputs)))
+        return plan_of(Snapshot(entities, mentions, data.entity, "dot"))
+
+    def plan_of(snapshot: Snapshot) -> list[list[int]]:
+        return [column.tolist() for column in Plan.of(data, snapshot, config, 3)]
+
+    asks = asks_the_model(config, owner)
+    assert asks == (positives != "entity" or negatives in ("knn", "mixed"))
+    assert asks == (plan(0) != plan(1))
+    assert asks or plan(0) == plan_of(Snapshot.unread(data, owner, "dot"))
+    assert asks_the_model(config, np.array([0, 0, *owner[1:]]))  # which of two names is near

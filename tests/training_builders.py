@@ -1,0 +1,209 @@
+"""Small documents, models and trainers that several tests of trainings build on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import arbo
+from arbo.encoders.cross_config import CrossEncoderConfig
+from arbo.progress import Announce
+from arbo.spans.config import LabelAttentionConfig
+from arbo.training.config import LabelAttentionTraining, LoopConfig, RerankingConfig, TrainingConfig
+from arbo.training.options import RunOptions
+
+torch = pytest.importorskip("torch")
+
+from accelerate import Accelerator  # noqa: E402
+
+from arbo.encoders.cross import CrossEncoder  # noqa: E402
+from arbo.encoders.tower import Tower  # noqa: E402
+from arbo.training.data import TrainingSet  # noqa: E402
+from arbo.training.dual.batches import Batch  # noqa: E402
+from arbo.training.dual.plan import Plan  # noqa: E402
+from arbo.training.dual.snapshot import Snapshot  # noqa: E402
+from arbo.training.dual.trainer import DualTrainer, train  # noqa: E402
+from arbo.training.frame import Workplace, accelerator_of  # noqa: E402
+from arbo.training.loop import Trainer  # noqa: E402
+
+# Of all trainings
+
+
+class Killed(BaseException):
+    """What no handler expects."""
+
+
+def dying(after: int, training: int = 1) -> Announce:
+    """Show nothing, and die in the first training, or a later one, after some of its steps."""
+    begun = 0
+
+    def announce(what: str) -> Any:
+        nonlocal begun
+        begun += what.startswith("training")
+        dies = what.startswith("training") and begun == training
+
+        def show(items: Iterable[Any], total: int) -> Iterator[Any]:
+            for done, item in enumerate(items):
+                if dies and done == after:
+                    raise Killed
+                yield item
+
+        return show
+
+    return announce
+
+
+def workplace(folder: Path, config: LoopConfig) -> Workplace:
+    """Give a trainer a folder."""
+    return Workplace(folder / "model", folder, accelerator_of(config), RunOptions(checkpoint_every=1))
+
+
+def log_of(out: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in out.with_name(f"{out.name}.log.jsonl").read_text("utf-8").splitlines()]
+
+
+def weights(model: Any) -> list[Any]:
+    return [value.detach().clone() for value in model.module.state_dict().values()]
+
+
+def gradients(trainer: Trainer[Any, Any]) -> Any:
+    return torch.cat([weight.grad.flatten() for weight in trainer.model.module.parameters() if weight.grad is not None])
+
+
+def without_dropout(tower: Tower) -> Tower:
+    copy = tower.copy()
+    for module in copy.model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    return copy
+
+
+def of_two_processes(monkeypatch: pytest.MonkeyPatch, of_a_step: Callable[[], Any]) -> Any:
+    """Make the mean of what two processes make of a step, as they take it of their gradients before they step."""
+    monkeypatch.setattr(Accelerator, "num_processes", 2)
+    shares = []
+    for rank in (0, 1):
+        monkeypatch.setattr(Accelerator, "process_index", rank)
+        shares.append(of_a_step())
+    return sum(shares) / 2
+
+
+# Of dual-encoders
+
+
+QUICK = TrainingConfig(
+    positives="entity",
+    negatives="random",
+    n_negatives=4,
+    loss="arborescence",
+    scale=20.0,
+    epochs=1,
+    batch_size=32,
+    learning_rate=1e-3,
+)
+
+
+PARTS: dict[str, dict[str, Any]] = {
+    "proxy": {"loss": "proxy", "negatives": "mixed"},
+    "fgsm": {"loss": "proxy", "negatives": "in-batch", "regulariser": "fgsm", "micro_batch": 3},
+    "mixup": {"loss": "bce", "negatives": "in-batch-hard", "mixup": 0.3},
+    "all": {
+        "loss": "bce",
+        "negatives": "in-batch-hard",
+        "mixup": 0.3,
+        "regulariser": "fgsm",
+        "micro_batch": 3,
+        "precision": "bfloat16",
+    },
+}
+"""Of the parts that other papers add, as settings."""
+
+
+def encoder(tower: Tower, **options: Any) -> arbo.DualEncoder:
+    return arbo.DualEncoder(tower, tower, arbo.EncoderConfig(**options))
+
+
+def trainer_of(
+    start: arbo.DualEncoder, documents: Iterable[Any], kb: Any, folder: Path, **changes: Any
+) -> tuple[DualTrainer, Batch]:
+    """Make a trainer in training mode, and a batch of all mentions."""
+    config = replace(QUICK, **{"positives": "1rand"} | changes)
+    data = TrainingSet.of(arbo.Corpus.of(documents), kb)
+    trainer = DualTrainer(start, data, None, config, workplace(folder, config))
+    trainer.plan = Plan.of(data, Snapshot.of(data, trainer.model), config, 0)
+    trainer.prepared.train()
+    return trainer, trainer.reader.batch(
+        data.queries, trainer.plan.nodes(data, trainer.reader.owner, data.queries, trainer.config, 0)
+    )
+
+
+def train_from_folder(folder: str, out: str) -> None:
+    """Train as a process of its own does, which is then killed."""
+    torch.set_num_threads(1)
+    documents, kb = arbo.load_sample()
+    config = TrainingConfig(positives="entity", negatives="in-batch", epochs=4, batch_size=16, learning_rate=1e-3)
+    start = arbo.DualEncoder.from_pretrained(folder, device="cpu")
+    train(start, documents[:20], kb, out=out, config=config, options=RunOptions(checkpoint_every=3))
+
+
+# Of cross-encoders
+
+
+QUICK_CROSS = RerankingConfig(epochs=1, batch_size=4, micro_batch=3, learning_rate=1e-3)
+
+
+def cross(tower: Tower, **changes: Any) -> CrossEncoder:
+    reads = CrossEncoderConfig(max_length=48, context=3, candidates=5)
+    return CrossEncoder.of(tower, replace(reads, **changes)).with_markers()
+
+
+def tiny(gold: list[tuple[str, ...] | None]) -> tuple[arbo.Corpus, arbo.KnowledgeBase]:
+    """Mentions with gold ids, and entities E0 to E4."""
+    mentions = tuple(arbo.Mention(f"m{i}", "d", ((0, 5),), "fever", gold=ids) for i, ids in enumerate(gold))
+    names = ("fever", "kidney", "marsh", "cancer", "left kidney")
+    kb = arbo.KnowledgeBase([arbo.Entity(f"E{i}", name) for i, name in enumerate(names)])
+    return arbo.Corpus([arbo.Document("d", "fever", mentions)]), kb
+
+
+# Of OSLAT
+
+
+READS = LabelAttentionConfig(max_length=64, max_name_length=16)
+QUICK_ATTENTION = LabelAttentionTraining(epochs=1, batch_size=4, n_negatives=5, n_positives=2, learning_rate=1e-3)
+
+
+def document(name: str, text: str, gold: Iterable[str], place: int = 0) -> arbo.Document:
+    """Make a document whose mentions all stand on its first word, or on another one."""
+    words = text.split()
+    begin = len(" ".join(words[:place])) + (place > 0)
+    span = (begin, begin + len(words[place]))
+    mentions = (arbo.Mention(f"{name}-{e}", name, (span,), words[place], gold=(e,)) for e in gold)
+    return arbo.Document(name, text, tuple(mentions))
+
+
+KB = arbo.KnowledgeBase(
+    [
+        arbo.Entity("E0", "fever", aliases=("marsh", "Marsh")),
+        arbo.Entity("E1", "kidney", aliases=("left kidney", "fever")),
+        arbo.Entity("E2", "cancer", aliases=("syndrome", "cancer of the")),
+        arbo.Entity("E3", "mention"),
+        arbo.Entity("E4", "patients", aliases=("in patients", "the patients", "of patients", "and patients")),
+        arbo.Entity("E5", "left", aliases=("of the left",)),
+    ]
+)
+
+DOCUMENTS = arbo.Corpus(
+    [
+        document("d0", "the fever of left kidney", ["E0", "E1"]),
+        document("d1", "cancer in patients", ["E2", "E4", "nowhere"]),
+        document("d2", "marsh and syndrome", ["E0", "E2"]),
+        document("d3", "mention of the left", ["E3", "E5"]),
+        document("d4", "the of", []),
+        document("d5", "in patients", ["E4"]),
+    ]
+)
