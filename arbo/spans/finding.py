@@ -32,7 +32,7 @@ from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
 from arbo.text.words import fold, words
 
-LEFT_OUT = "mentions of the documents are ignored, since mentions are searched"
+LEFT_OUT = "mentions of the documents replaced by found ones"
 """A note in the result of `find`."""
 
 
