@@ -71,7 +71,7 @@ class FixedEncoder:
 
 
 def test_an_encoder_of_two_dimensions_is_told_both() -> None:
-    with pytest.raises(ValueError, match="queries have 3 dimensions, the corpus has 2"):
+    with pytest.raises(ValueError, match="queries have 3 dimensions, but the corpus has 2"):
         arbo.Linker(KB, encoder=FixedEncoder(3, 2)).link([passage("d", "marsh fever", "marsh fever")])  # type: ignore[arg-type]
 
 
