@@ -172,7 +172,7 @@ class Pairs:
         return self.mentions.speller.room - (self.max_length - half), self.entities.speller.room - half
 
     def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
-        """Tokenize pairs of texts, given by their indices: first the mention, then the entity.
+        """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
         Each part gets half of the window, and the rest of the other half. The focus of the row is the mention.
         """
@@ -188,7 +188,7 @@ class Pairs:
 
 
 def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:
-    """Tokenize some texts, each once."""
+    """Tokenise some texts, each once."""
     places = np.unique(chosen)
     spelt = texts.speller.spell([texts.read(int(i)) for i in texts.first[places]])
     return dict(zip(places.tolist(), spelt, strict=True))

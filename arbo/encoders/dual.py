@@ -261,7 +261,7 @@ class DualEncoder:
     def _token_matrices(self, texts: Texts, n: int, announce: Announce, what: str) -> TokenMatrices:
         """Embed all tokens, with texts in the order of embedding.
 
-        Texts are tokenized once before, to compute the size of the result. Additional memory: one slice.
+        Texts are tokenised once before, to compute the size of the result. Additional memory: one slice.
         """
         order = self.missing(texts)
         slices = [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]

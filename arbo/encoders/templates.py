@@ -6,7 +6,7 @@ A template is written as in the papers, with fields in braces and literal marker
 
 `[CLS]` and `[SEP]` stand for the model's own tokens, or for nothing if the model has none. Any other literal is one
 token if the vocabulary has it, and several otherwise. In the text of a field, special tokens and added markers are
-always tokenized as ordinary text.
+always tokenised as ordinary text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
 # Literals for tokens that have another name in each model.
 _OWN_NAMES = ("[CLS]", "[SEP]")
 
-# Characters to tokenize at first, for each token that fits; if these are too few, four times as many.
+# Characters to tokenise at first, for each token that fits; if these are too few, four times as many.
 _CHARACTERS_A_TOKEN = 6
 
 
@@ -107,7 +107,7 @@ class Speller:
     """
 
     tokenizer: Tokenizer
-    """A tokenizer without truncation and padding, which tokenizes special tokens as text if possible."""
+    """A tokenizer without truncation and padding, which tokenises special tokens as text if possible."""
     template: Template
     literals: Mapping[str, Sequence[int]]
     """The tokens of each literal."""
@@ -170,9 +170,9 @@ class Speller:
         return [self.row(tokens) for tokens in self.spell(inputs)]
 
     def spell(self, inputs: Sequence[Sequence[str]]) -> list[FieldTokens]:
-        """Tokenize the fields of inputs, as much of each as fits the window.
+        """Tokenise the fields of inputs, as much of each as fits the window.
 
-        Only the part of a long text that can fit is tokenized; the result is the same.
+        Only the part of a long text that can fit is tokenised; the result is the same.
         """
         names, focus = self.template.fields, self.template.focus
         spellings: dict[int, FieldTokens] = {}
@@ -207,7 +207,7 @@ class Speller:
         return TokenRow(row, begin, end)
 
     def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
-        """Tokenize whole texts; also return the offsets of each token, without white space around it.
+        """Tokenise whole texts; also return the offsets of each token, without white space around it.
 
         Offsets are (tokens, 2), start and end. Each token of a text that looks like a marker has the whole as offsets.
         """
@@ -226,7 +226,7 @@ class Speller:
         return [ids if self.markers.keys().isdisjoint(ids) else self._unmarked(ids) for ids in spelt]
 
     def _unmarked(self, ids: list[int]) -> list[int]:
-        """Tokenize markers letter by letter, since some tokenizers recognise them in ordinary text."""
+        """Tokenise markers letter by letter, since some tokenizers recognise them in ordinary text."""
         spelt: list[int] = []
         for id_ in ids:
             letters = self.markers.get(id_)

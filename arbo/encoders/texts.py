@@ -50,5 +50,5 @@ class Texts:
         return cls(tower, speller, read, owner, row, keys, np.array(first, np.int64), np.array(length, np.int64))
 
     def spell(self, chosen: Ids) -> list[TokenRow]:
-        """Tokenize some of the texts."""
+        """Tokenise some of the texts."""
         return self.speller([self.read(int(i)) for i in self.first[chosen]])

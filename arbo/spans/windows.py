@@ -63,7 +63,7 @@ class TextReader:
         return cls(Speller.of(tokenizer, _TEMPLATE, max_length))
 
     def __call__(self, texts: Sequence[str]) -> list[TextTokens]:
-        """Tokenize texts; offsets count Unicode code points, whatever the tokenizer counts."""
+        """Tokenise texts; offsets count Unicode code points, whatever the tokenizer counts."""
         # Some tokenizers make a word of a line end.
         plain = [_SPACE.sub(" ", text) for text in texts]
         return [self._read(ids, offsets) for ids, offsets in self.speller.spell_with_offsets(plain)]
