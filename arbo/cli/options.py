@@ -74,7 +74,7 @@ K = Annotated[
         "--k",
         metavar="N",
         min=0,
-        help="Number of nearest mentions to connect each mention with; 0 decides each alone. [default: 4]",
+        help="Number of nearest mentions to connect each mention with; with 0 each is linked alone. [default: 4]",
     ),
 ]
 SearchOption = Annotated[
@@ -82,8 +82,8 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="How to find neighbours. `hnsw` and `ivf` are approximate, and for transformers only; so is every search "
-        "among more than 256 items with the pooling `tokens`. The missed share is measured. [default: exact]",
+        help="Search method. `hnsw` and `ivf` are approximate, and need a transformer; with the pooling `tokens` every "
+        "search among more than 256 items is approximate. The missed share is measured. [default: exact]",
     ),
 ]
 Threshold = Annotated[

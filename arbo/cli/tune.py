@@ -27,7 +27,8 @@ def tune(
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     nil: Annotated[
-        bool, typer.Option("--nil", help="Maximise the F1 of NIL decisions, whatever other mentions are linked to.")
+        bool,
+        typer.Option("--nil", help="Maximise the F1 of NIL decisions, without regard to the links of other mentions."),
     ] = False,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
