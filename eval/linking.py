@@ -239,8 +239,8 @@ def linking_scores(
     >>> scores = linking_scores([0, 1, 3, 4, 4], [7, 4, 5, -1], [7, 3, 2, 1], k=[2],
     ...                         candidates=[[7, 1], [3, 5], [2, -1], [1, 0]], groups={"type": [*"aabb"]})
     >>> print(scores)
-    all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), normalized 0.5000 (1/2), recall@2 0.6667
-    mean by type: accuracy 0.2500, normalized 0.5000, recall@2 0.5000 (2 groups)
+    all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), normalised 0.5000 (1/2), recall@2 0.6667
+    mean by type: accuracy 0.2500, normalised 0.5000, recall@2 0.5000 (2 groups)
     left out: 0 NIL without an id, 1 not annotated
 
     """

@@ -60,7 +60,7 @@ class LinkingCounts:
     def __str__(self) -> str:
         normalized = ""
         if self.retrieved is not None:
-            normalized = f", normalized {self.accuracy_normalized:.4f} ({self.correct_retrieved}/{self.retrieved})"
+            normalized = f", normalised {self.accuracy_normalized:.4f} ({self.correct_retrieved}/{self.retrieved})"
         return (
             f"accuracy {self.accuracy:.4f} ({self.correct}/{self.mentions}), "
             f"in KB {self.accuracy_in_kb:.4f} ({self.correct}/{self.in_kb}){normalized}{_recall_text(self.recall)}"
@@ -92,7 +92,7 @@ class MacroScores:
         }
 
     def __str__(self) -> str:
-        normalized = "" if self.accuracy_normalized is None else f", normalized {self.accuracy_normalized:.4f}"
+        normalized = "" if self.accuracy_normalized is None else f", normalised {self.accuracy_normalized:.4f}"
         n_groups = sum(counts.mentions > 0 for counts in self.groups.values())
         return f"accuracy {self.accuracy:.4f}{normalized}{_recall_text(self.recall)} ({n_groups} groups)"
 

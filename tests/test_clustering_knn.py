@@ -416,7 +416,7 @@ def test_wrong_calls() -> None:
         nearest(two, two, 1, self_ids=np.zeros(1, int))
     with pytest.raises(ValueError, match=r"query must lie in 0 \.\. 3, not -1 \.\. 0"):
         pair_dissimilarity(two, two, np.array([0, -1]), np.array([0, 0]))
-    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 3, found 4 \.\. 4"):
+    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 3, not 4 \.\. 4"):
         pair_dissimilarity(two, two, np.array([0]), np.array([4]))
     with pytest.raises(ValueError, match="lists of one length"):
         pair_dissimilarity(two, two, np.array([0]), np.array([0, 1]))
