@@ -141,7 +141,7 @@ def test_no_names_at_all() -> None:
 
 _DIGEST = """
 import hashlib, arbo
-from arbo.retrieval import mention_inputs
+from arbo.data.inputs import mention_inputs
 documents, kb = arbo.load_sample()
 encoder = arbo.NgramEncoder().fit(kb.names().names)
 inputs = mention_inputs(documents, expand_abbreviations=True)

@@ -77,7 +77,7 @@ def test_an_interrupted_training_goes_on_with_the_same_losses(
         with pytest.raises(Killed):
             run("parts", replace(EVERY_OTHER, announce=dying(dying_after)))
     with monkeypatch.context() as patch:
-        patch.setattr(Candidates, "of", lambda *given, **named: pytest.fail("candidates were found again"))
+        patch.setattr(arbo.Linker, "candidates", lambda *given, **named: pytest.fail("candidates were found again"))
         again = run("parts")
     assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
     assert len(log_of(tmp_path / "whole")) > 3
@@ -128,7 +128,7 @@ def test_candidates_of_a_run(bert: Tower, tmp_path: Path, sample: Any, monkeypat
     searched, given = (tmp_path / name for name in ("searched", "given"))
     train_reranker(cross(bert), linker, documents, dev=dev, config=once, out=searched)
     with monkeypatch.context() as patch:
-        patch.setattr(Candidates, "of", lambda *given, **named: pytest.fail("candidates were found again"))
+        patch.setattr(arbo.Linker, "candidates", lambda *given, **named: pytest.fail("candidates were found again"))
         train_reranker(cross(bert), linker, documents, dev=dev, candidates=found, config=once, out=given)
     assert log_of(given) == log_of(searched)
 
