@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class Linker:
-    """Links the mentions of documents to a knowledge base, and clusters those that it does not hold.
+    """Links the mentions of documents to a knowledge base, and clusters mentions without an entity in it.
 
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` takes; None to discover entities without one.
@@ -65,7 +65,7 @@ class Linker:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
-            raise UsageError(f"{name} is for a reranker, and there is none: name one (--reranker), or leave it out")
+            raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
 
     def link(self, documents: Iterable[Any]) -> Result:
         """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
@@ -139,7 +139,7 @@ class Linker:
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Encode the mentions, search their nearest mentions and (unless `discover`) entities, and rerank them."""
         if discover and self.config.rerank_mentions:
-            raise UsageError("discover asks no reranker, and thresholds for its edges would not fit: rerank_mentions")
+            raise UsageError("discover uses no reranker, so rerank_mentions would not fit its thresholds; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if discover or not self.kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None

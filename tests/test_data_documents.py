@@ -90,7 +90,7 @@ def test_a_mention_text_that_is_not_under_its_spans_is_refused() -> None:
 
 
 def test_a_mention_of_another_document_is_refused() -> None:
-    with pytest.raises(DataError, match="says it is in 'd1', but stands in 'd2'"):
+    with pytest.raises(DataError, match="has the document id 'd1', but is in document 'd2'"):
         document(mention((0, 4)), name="d2")
 
 

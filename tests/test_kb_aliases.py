@@ -57,7 +57,7 @@ def test_case_and_white_space_make_no_other_name() -> None:
 def test_documents_without_a_known_entity_are_refused() -> None:
     kb = KnowledgeBase([FLU])
     for documents in ([], [document("1", ("plague", ["MESH:9"]))], [document("1", ("plague", None))]):
-        with pytest.raises(DataError, match="no name to add"):
+        with pytest.raises(DataError, match="no names to add"):
             kb.with_names_of(documents)
 
 

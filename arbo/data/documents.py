@@ -83,7 +83,8 @@ class Document:
     def _check(self, mention: Mention) -> None:
         if mention.document_id != self.id:
             raise DataError(
-                f"the mention says it is in {mention.document_id!r}, but stands in {self.id!r}", id=mention.id
+                f"the mention has the document id {mention.document_id!r}, but is in document {self.id!r}",
+                id=mention.id,
             )
         if mention.end > len(self.text):
             raise DataError(

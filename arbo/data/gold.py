@@ -40,8 +40,8 @@ class Gold:
     indptr: Ints
     """(mentions + 1,) the ids of mention ``m`` are at ``indptr[m]`` to ``indptr[m + 1]``."""
     number: Ints
-    """(gold ids,) entities, by their rows in the knowledge base, and from ``n_entities`` on ids that it does not hold
-    in the mention's domain; none twice, in the order of the ids."""
+    """(gold ids,) rows of the knowledge base, or numbers from ``n_entities`` on for ids without an entity in the
+    mention's domain; distinct for each mention, in the order of the ids."""
     n_entities: int
     entity_of: Callable[[str], int | None]
     """Returns the entity with an id or alternative id; None if no entity, or several, have it."""

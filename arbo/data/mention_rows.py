@@ -79,7 +79,7 @@ def _checked(row: Row) -> Row:
     if len(row.keys() & {"start", "end"}) < 2 and row.keys() - {"document_id", "text", "domain"}:
         raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
     if "entity" in values and "entities" in values:
-        raise DataError("the gold ids of a mention stand in 'entity' or in 'entities', not in both", id=of)
+        raise DataError("a mention has its gold ids in 'entity' or in 'entities', not in both", id=of)
     if "start" in values:
         check_spans((_span(values),), of=of)
     return values

@@ -109,7 +109,7 @@ class EmbeddingStore:
                 if vectors.dtype != np.float32 or vectors.shape != (len(keys), self.dim):
                     raise ValueError(f"its vectors are {vectors.dtype} {vectors.shape}")
                 if not np.isfinite(vectors).all():
-                    raise ValueError("it holds NaN or infinity")
+                    raise ValueError("it has NaN or infinity")
             except (OSError, ValueError, KeyError, SafetensorError) as error:
                 logger.warning("%s is ignored, and its embeddings are computed again; delete the file: %s", file, error)
                 continue

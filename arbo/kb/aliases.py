@@ -47,8 +47,8 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
             entities[key][entity] += 1
     if not entities:
         raise DataError(
-            f"no name to add: none of {len(inputs):,} mentions has a gold id that the knowledge base holds in the "
-            "domain of its document; are they annotated, do the ids match, and the domains?"
+            f"no names to add: none of {len(inputs):,} mentions has a gold id of the knowledge base in the domain of "
+            "its document; check the annotations, the ids and the domains"
         )
     holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
     added: defaultdict[int, list[str]] = defaultdict(list)

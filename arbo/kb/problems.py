@@ -216,7 +216,7 @@ _CHECKS = (
         "indistinguishable",
         "warning",
         "groups of entities whose names differ only in case, accents, punctuation or plural",
-        "merge them, or give each a name of its own",
+        "merge them, or give each a distinct name",
         _indistinguishable,
     ),
     _Check(

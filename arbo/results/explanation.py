@@ -103,7 +103,7 @@ def _score(link: Link, measure: str) -> str:
     (nearest, score), (second, _) = link.candidates[:2]
     if nearest == link.entity:
         return f"{own}, margin {link.margin:.3f} over {second}"
-    return f"{own}; by itself nearest to {nearest} ({_number(score)}, margin {link.margin:.3f})"
+    return f"{own}; nearest entity {nearest} ({_number(score)}, margin {link.margin:.3f})"
 
 
 def _number(value: float | None) -> str:

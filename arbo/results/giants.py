@@ -51,7 +51,7 @@ class Giant:
 
     def __str__(self) -> str:
         head = (
-            f"one discovered cluster, {self.cluster}, holds {self.share:.0%} of all mentions: {self.mentions:,} under "
+            f"the discovered cluster {self.cluster} has {self.share:.0%} of all mentions: {self.mentions:,} under "
             f"{self.names:,} names; the edges that join its largest parts:"
         )
         below = math.floor(self.splits_below * 1000) / 1000
