@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from arbo.training.oslat.self_alignment import train_self_alignment as train_self_alignment
     from arbo.training.oslat.stages import train_oslat as train_oslat
 
-# What lives where; each module is imported when its name is first asked for, so that `import arbo` is fast.
+# The module of each name; it is imported when the name is first used, so that `import arbo` is fast.
 _HOME = {
     "ArboError": "errors",
     "Candidates": "retrieval.candidates",

@@ -1,4 +1,4 @@
-"""`python -m arbo` is `arbo`."""
+"""Run the command line with `python -m arbo`."""
 
 from arbo.cli import main
 

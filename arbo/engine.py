@@ -1,4 +1,4 @@
-"""The engine, `clustering`, as arbo uses it: safe from a module of that name that a user has, see `arbo.siblings`."""
+"""The names of `clustering` that arbo uses, safe from a user's own module `clustering`, see `arbo.siblings`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from clustering.progress import Progress as Progress, T as T, silent as silent
     from clustering.vectors import Vectors as Vectors
 
-# The module of each name; it is imported when the name is first asked for.
+# The module of each name; it is imported when the name is first used.
 _HOME = {
     "Bools": "arrays",
     "CANDIDATES": "comparison",

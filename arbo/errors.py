@@ -6,15 +6,15 @@ from typing import Self
 
 
 class ArboError(Exception):
-    """Base class: catch it to catch whatever arbo raises on purpose."""
+    """Base class of all exceptions that arbo raises on purpose."""
 
 
 class UsageError(ArboError):
-    """A call or an option that cannot be meant: an unknown format, a type that nothing has."""
+    """An invalid call or option, for example an unknown format."""
 
 
 class DataError(ArboError, ValueError):
-    """Bad input data; the message names the file, the line and the id, as far as they are known.
+    """Invalid input data; the message names the file, the line and the id, if they are known.
 
     >>> print(DataError("the span 5-3 is empty", file="docs.txt", line=12, id="8701013"))
     docs.txt, line 12, '8701013': the span 5-3 is empty
@@ -35,7 +35,7 @@ class DataError(ArboError, ValueError):
         self.id = id
 
     def at(self, file: str, line: int | None = None) -> Self:
-        """Return the same error with the place filled in where it was not known yet."""
+        """Return the same error, with file and line added if it has none."""
         return type(self)(
             self.problem, file=self.file or file, line=line if self.line is None else self.line, id=self.id
         )
@@ -48,7 +48,7 @@ class DataError(ArboError, ValueError):
 
 
 class MissingDependency(ArboError, ImportError):  # noqa: N818
-    """An optional package is missing; the message is the command that installs it.
+    """An optional package is missing; the message gives the command that installs it.
 
     >>> print(MissingDependency("a transformer encoder", extra="torch"))
     a transformer encoder needs packages that are not installed; run: pip install 'arbo[torch]'

@@ -1,4 +1,4 @@
-"""Files and folders of our own: written whole or not at all, known by their hashes and manifests."""
+"""Write files and folders completely or not at all, and check their manifests and hashes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 
 
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
-    """Let a function write a file beside its place, then move it there: complete or not at all.
+    """Write a file completely or not at all: `write` gets a temporary path, and the file is moved when it is done.
 
     Raises:
         UsageError: the file cannot be written, or the disk is full.
@@ -48,7 +48,7 @@ def write_lines(lines: Iterable[str], path: PathLike) -> None:
         encoded = (f"{line}\n".encode() for line in lines)
         with partial.open("wb") as stream:
             if os.fspath(path).endswith(".gz"):
-                # No name and no time in the header: equal content gives equal bytes.
+                # The header has no name and no time, so that equal content gives equal bytes.
                 with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as packed:
                     packed.writelines(encoded)
             else:
@@ -59,13 +59,13 @@ def write_lines(lines: Iterable[str], path: PathLike) -> None:
 
 def write_json(value: dict[str, Any], file: PathLike) -> None:
     """Write a JSON file; see `write_whole`."""
-    # One line a top-level key: what people edit stays in sight, what machines read stays small.
+    # One line for each top-level key: the settings stay readable, and long lists stay on one line.
     lines = (f"  {json.dumps(key)}: {json.dumps(item, ensure_ascii=False)}" for key, item in json_ready(value).items())
     write_whole(file, lambda partial: partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8"))
 
 
 def json_ready(value: Any) -> Any:
-    """Replace infinities and NaN by null: JSON has neither."""
+    """Replace infinities and NaN by null, since JSON has neither."""
     if isinstance(value, dict):
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -77,9 +77,10 @@ def json_ready(value: Any) -> Any:
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """Give a folder beside its place to write to, and move it there at the end: complete or not at all.
+    """Write a folder completely or not at all: yield a temporary folder, and move it to `target` at the end.
 
-    Whoever reads sees the whole folder, the earlier one or none; of two processes that write one folder the later wins.
+    A reader sees the complete new folder, the previous one, or none. If two processes write the same folder, the
+    later one wins.
     """
     partial = beside(target, "partial")
     partial.mkdir(parents=True)
@@ -91,7 +92,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def _move_into_place(partial: Path, target: Path) -> None:
-    """Move a folder to its place; where that fails the earlier one is there as before."""
+    """Move a folder to its place; if that fails, restore the previous one."""
     for file in partial.rglob("*"):
         if file.is_file():
             _flush(file)
@@ -109,7 +110,7 @@ def _move_into_place(partial: Path, target: Path) -> None:
 
 
 def _place(partial: Path, target: Path) -> None:
-    """Move a folder to its place; leave it where another process has put one meanwhile."""
+    """Move a folder to its place, unless another process has put one there meanwhile."""
     try:
         os.replace(partial, target)
     except OSError as error:
@@ -118,31 +119,31 @@ def _place(partial: Path, target: Path) -> None:
 
 
 def _flush(file: Path) -> None:
-    """Let the disk have what was written."""
+    """Flush a file to disk."""
     with open(file, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
         os.fsync(stream.fileno())
 
 
 def beside(target: Path, kind: str) -> Path:
-    """Return a hidden path of its own in the folder of `target`: moving from there is one step."""
+    """Return a new hidden path in the folder of `target`, from where a file can be moved in one step."""
     return target.with_name(f".arbo-{kind}-{uuid4().hex}")
 
 
 def check_writable(target: Path) -> None:
-    """Raise unless something may be created in the folder above, or in the first one that exists."""
+    """Raise UsageError unless the folder above `target`, or the nearest one that exists, is writable."""
     above = next(folder for folder in target.absolute().parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write {target}: {above} is not a folder that can be written to")
+        raise UsageError(f"cannot write {target}: {above} is not a writable folder")
 
 
 def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable[[Path], Iterable[str]]) -> None:
-    """Raise unless a folder may be written here: nothing there, an empty folder, or an earlier one of its kind.
+    """Raise UsageError unless `target` is missing, empty, or an earlier folder of the same kind.
 
     Args:
         target: the folder.
-        what: the kind, for errors.
-        manifest: the file that all folders of the kind have.
-        files_of: names the other files of such a folder; called where the manifest is there.
+        what: the kind of folder, for errors.
+        manifest: name of the file that all folders of this kind have.
+        files_of: returns the names of the other files of such a folder; called if it has a manifest.
 
     """
     check_writable(target)
@@ -153,38 +154,38 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
     except NotADirectoryError:
         content = [target.name]
     if content and manifest not in content:
-        raise UsageError(f"{target} exists and is not a {what}; name another folder, or remove it first")
+        raise UsageError(f"{target} exists and is not a {what}; choose another folder, or remove this one first")
     own = {manifest, *files_of(target)} if content else set()
     folders = {parent.as_posix() for name in own for parent in Path(name).parents}
     foreign = sorted(set(files_in(target)) - own) if content else []
     if foreign := foreign or sorted(set(content) - own - folders):
         raise UsageError(
-            f"{target} is a {what} that holds other files too ({', '.join(foreign[:3])}); "
-            "writing there would delete them: move them, or name another folder"
+            f"{target} is a {what}, but also has other files ({', '.join(foreign[:3])}), which would be deleted; "
+            "move them, or choose another folder"
         )
 
 
 def files_in(folder: Path) -> list[str]:
-    """Name all files in a folder and its subfolders, relative to it, sorted."""
+    """Return the sorted relative paths of all files in a folder and its subfolders."""
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(path.relative_to(folder).as_posix() for path in found)
 
 
 class Format(NamedTuple):
-    """What is known of a kind of file or folder: how its manifest names it, and what the manifest must hold."""
+    """A kind of file or folder: the name and version in its manifest, and the keys that the manifest needs."""
 
     name: str
     version: int
     keys: Mapping[str, type]
-    """Keys that a manifest needs, with the types of their values."""
+    """Required keys of a manifest, with the types of their values."""
     what: str
-    """What has the manifest, for errors."""
+    """Noun for errors, such as "a run folder"."""
     mend: str
-    """What to do where it is damaged, for errors."""
+    """How to repair a damaged file or folder, for errors."""
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
-    """Return what a manifest holds; raise DataError if it is of something else."""
+    """Return a manifest; raise DataError if it has another format."""
     if not isinstance(values, dict) or values.get("format") != format_.name:
         found = values.get("format") if isinstance(values, dict) else None
         raise DataError(
@@ -194,17 +195,17 @@ def check_format(values: object, format_: Format, file: PathLike) -> dict[str, A
 
 
 def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, Any]:
-    """Return what a manifest holds.
+    """Check a manifest and return it.
 
     Raises:
-        DataError: it is of something else, was written by a newer arbo, or lacks a key.
+        DataError: the manifest has another format, is from a newer arbo, or lacks a key.
 
     """
     values, path = check_format(given, format_, file), os.fspath(file)
     written_by = values.get("format_version")
     if isinstance(written_by, int) and written_by > format_.version:
         raise DataError(
-            f"this was written by a newer arbo (format {written_by}, this one reads up to "
+            f"a newer arbo wrote this (format {written_by}; the installed version reads formats up to "
             f"{format_.version}); run: pip install --upgrade arbo",
             file=path,
         )
@@ -212,20 +213,20 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
     if type(written_by) is not int or written_by != format_.version:
         wrong.insert(0, "format_version")
     if wrong:
-        raise DataError(f"the manifest is incomplete: {', '.join(wrong)}; {format_.mend}", file=path)
+        raise DataError(f"the manifest is incomplete or invalid: {', '.join(wrong)}; {format_.mend}", file=path)
     return values
 
 
 def check_hashes(folder: Path, hashes: Mapping[str, str], mend: str) -> None:
-    """Raise DataError unless the files of a folder, by name, are those that were written."""
+    """Raise DataError if a file of a folder is missing or has another hash than in `hashes`."""
     there = set(files_in(folder))
     for name, digest in hashes.items():
         file = folder / name
         try:
-            if name not in there:  # which also keeps names such as /dev/zero from being opened
+            if name not in there:  # this also keeps paths such as /dev/zero from being opened
                 raise DataError(f"the file is missing; {mend}", file=str(file))
             if sha256_of(file) != digest:
-                raise DataError(f"the file is not the one that was written; {mend}", file=str(file))
+                raise DataError(f"the file was changed after it was written; {mend}", file=str(file))
         except OSError as error:
             raise DataError(f"the file cannot be read ({error.strerror}); {mend}", file=str(file)) from None
 
@@ -237,7 +238,7 @@ def sha256_of(file: Path) -> str:
 
 
 def version_of(distribution: str) -> str | None:
-    """Return the installed version of a package, None where it is not installed."""
+    """Return the installed version of a package; None if it is not installed."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The recipe: encode, search, rerank, graph, partition, links."""
+"""The linker: encode, search, rerank, build the graph, partition it, and read off the links."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class Linker:
-    """Links the mentions of documents to a knowledge base, and clusters those that it does not hold.
+    """Links the mentions of documents to a knowledge base, and clusters mentions without an entity in it.
 
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` takes; None to discover entities without one.
-        encoder: how mentions and entities are compared; the default needs no weights.
-        config: how the graph is built and clustered.
+        encoder: embeds mentions and entities; the default, character n-grams, needs no weights.
+        config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
-        tuning: how `tune` chose the configuration.
-        reranker: reads each mention with its candidates, and makes their edges, see `arbo.retrieval.reranking`; None
-            leaves that to the encoder, as `discover` does.
+        tuning: the trials from which `tune` chose the configuration.
+        reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`; with None, and in
+            `discover`, the scores are those of the encoder.
 
     Raises:
-        UsageError: the configuration has settings for a reranker, and the linker has none.
+        UsageError: the configuration has settings for a reranker, but there is no reranker.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -65,13 +65,13 @@ class Linker:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
-            raise UsageError(f"{name} is for a reranker, and there is none: name one (--reranker), or leave it out")
+            raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
 
     def link(self, documents: Iterable[Any]) -> Result:
-        """Decide for every mention: an entity of the knowledge base, or NIL, clustered with similar mentions.
+        """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
 
         Args:
-            documents: documents, or whatever `Corpus.of` makes them of: dicts, a pandas frame, a Hugging Face dataset.
+            documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset.
 
         """
         if self.kb is None:
@@ -81,20 +81,20 @@ class Linker:
     def discover(self, documents: Iterable[Any]) -> Result:
         """Cluster the mentions without a knowledge base: every cluster is a discovered entity.
 
-        No reranker is asked: it compares what it reads with entities.
+        The reranker is not used, since it compares mentions with entities.
         """
         return self._decide(Corpus.of(documents), discover=True)
 
     def tune(self, documents: Iterable[Any], *, objective: Objective | None = None) -> Linker:
-        """Return a linker whose k, method and thresholds are the best on documents with gold annotations.
+        """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
-        With a knowledge base they are chosen for `link`; without one k and the mention threshold are, for `discover`,
-        and the rest stays. The figures of every choice that was tried, and the exact curves, are in `tuning`.
+        With a knowledge base the choice is for `link`; without one, only k and the mention threshold are chosen, for
+        `discover`. The attribute `tuning` of the new linker holds the scores of all trials, and the exact curves.
 
         Args:
             documents: see `link`.
-            objective: what is best. With a knowledge base ``accuracy_with_nil``, the share of right links and NIL
-                decisions (the default), or ``nil_f1``, F1 of the NIL decisions; without one ``ari``.
+            objective: the score to maximise. With a knowledge base ``accuracy_with_nil``, the share of correct links
+                and NIL decisions (the default), or ``nil_f1``, the F1 of NIL decisions; without one ``ari``.
 
         """
         from arbo.linking.tuning import choose, ks_of, objective_of
@@ -106,9 +106,10 @@ class Linker:
         return self.configured(config=tuning.applied(self.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
-        """Find the ``k`` nearest entities of each mention, for a second stage to put into its own order.
+        """Return the ``k`` nearest entities of each mention, for a second stage to rerank.
 
-        Those of the mention's domain, all where it holds fewer; with a reranker in its order.
+        Candidates belong to the domain of the mention; a smaller domain gives fewer than ``k``. If the linker has a
+        reranker, they are in its order.
 
         Raises:
             UsageError: the linker has no knowledge base.
@@ -124,7 +125,7 @@ class Linker:
         return Candidates(ids, scores, corpus.fingerprint, self.kb.fingerprint, found.settings)
 
     def estimate(self, documents: Iterable[Any], *, discover: bool | None = None) -> Estimate:
-        """Tell how much memory and time `link` will take, or `discover` (the default without a knowledge base).
+        """Estimate the memory and time of `link`, or of `discover` (the default without a knowledge base).
 
         Nothing is linked or kept; to time a transformer, a few of the texts are embedded. Memory is within 20 % on the
         jobs of BENCHMARKS.md; time is a guide, within a factor of about two where the machine has nothing else to do.
@@ -136,9 +137,9 @@ class Linker:
         return estimate(self.encoder, inputs, kb, self.config, self.reranker)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
-        """Encode the mentions, find their neighbours, among entities too unless to discover, and rerank these."""
+        """Encode the mentions, search their nearest mentions and (unless `discover`) entities, and rerank them."""
         if discover and self.config.rerank_mentions:
-            raise UsageError("discover asks no reranker, and thresholds for its edges would not fit: rerank_mentions")
+            raise UsageError("discover uses no reranker, so rerank_mentions would not fit its thresholds; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         if discover or not self.kb:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
@@ -165,7 +166,7 @@ class Linker:
         )
 
     def configured(self, **changes: Any) -> Self:
-        """Return the same linker with other fields; what was encoded of the knowledge base is kept."""
+        """Return a linker with other values for some fields; the encoded knowledge base is kept."""
         other = replace(self, **changes)
         if "_entities" in vars(self) and not {"kb", "encoder"} & set(changes):
             vars(other)["_entities"] = self._entities
@@ -173,7 +174,7 @@ class Linker:
 
     @cached_property
     def _entities(self) -> tuple[Encoder, EncodedEntities]:
-        """The encoder fitted on the knowledge base alone, so that no link depends on other documents."""
+        """The vectors of the entities; the encoder is fitted on these alone, so no link depends on other documents."""
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)
         vectors = encoder.encode_entities(self.kb, self.announce)

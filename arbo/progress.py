@@ -1,4 +1,4 @@
-"""Progress on stderr for what takes long: a bar on a terminal, now and then a line elsewhere; and seconds by stage."""
+"""Progress of long stages on stderr, as a bar or as lines, and the seconds that each stage takes."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from arbo.engine import Progress, T, silent
 
 Announce = Callable[[str], Progress]
-"""Given what is being done, returns what shows its progress."""
+"""Takes the name of a stage, and returns a function that shows its progress."""
 
 _PATIENCE = 2.0
 _BETWEEN_LINES = 30.0
 
 
 def quiet(what: str) -> Progress:
-    """Show nothing: the library's default."""
+    """Show no progress: the library's default."""
     return silent
 
 
 def bars(what: str) -> Progress:
-    """Show a bar with an estimate once two seconds have passed; a line each half minute if stderr is no terminal."""
+    """Show a bar with the remaining time after two seconds, or a line each half minute if stderr is not a terminal."""
     if not sys.stderr.isatty():
         return _lines(what)
 
@@ -55,7 +55,7 @@ def _lines(what: str) -> Progress:
 
 
 class Stopwatch:
-    """Adds up the wall-clock seconds spent in named stages.
+    """Sums the wall-clock seconds spent in named stages.
 
     >>> clock = Stopwatch()
     >>> with clock("search"):
@@ -69,7 +69,7 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time what happens inside."""
+        """Time the block, and add its seconds to the stage."""
         begun = time.perf_counter()
         try:
             yield

@@ -1,8 +1,8 @@
-"""The packages `clustering` and `eval`, whatever else has these names.
+"""Import arbo's packages `clustering` and `eval`, even if other modules have these names.
 
-A script may lie beside an `eval.py` of its own: Python then finds that file under the name, and arbo must neither take
-it for its own nor execute it. Where nothing stands in the way, each package is imported under its own name, so that
-there is one module for everybody; else the one that lies beside arbo is loaded under a private name.
+A user's script may have its own `eval.py` beside it: Python then finds that file under the name, and arbo must neither
+use nor execute it. Without such a conflict each package is imported under its own name, so that there is only one copy
+of it; with a conflict, the package beside arbo is loaded under a private name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any
 
 
 def attribute(facade: str, package: str, home: Mapping[str, str], name: str) -> Any:
-    """Return what a facade has under a name, and keep it there.
+    """Return an attribute of a facade module, and store it there.
 
     Args:
-        facade: the module that is asked.
+        facade: name of the facade module.
         package: `clustering` or `eval`.
         home: the module of each name inside the package; empty for the package itself.
-        name: what is asked for.
+        name: name of the attribute.
 
     """
     if name not in home:
@@ -36,7 +36,7 @@ def attribute(facade: str, package: str, home: Mapping[str, str], name: str) -> 
 
 @cache
 def _name_of(package: str) -> str:
-    """Return the name under which a package beside arbo is imported."""
+    """Return the name for importing a package beside arbo."""
     init = Path(__file__).resolve().parent.parent / package / "__init__.py"
     if package in sys.modules:
         found = getattr(sys.modules[package], "__file__", None)

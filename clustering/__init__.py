@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .methods import METHODS, Method
     from .partitions import Partition, partition
 
-# What lives where; each module is imported when its name is first asked for: most load numba, one scikit-learn. No
-# module bears the name of what it defines, which it would hide once it is imported.
+# The module of each name; it is imported when the name is first used, since most load numba, and one scikit-learn. No
+# module has the name of something that it defines, because importing it would hide that.
 _HOME = {
     "METHODS": "methods",
     "ArborescenceClustering": "estimator",

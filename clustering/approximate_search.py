@@ -1,11 +1,11 @@
-"""Approximate nearest neighbours of dense vectors: an index proposes rows, the fixed order of summation ranks them.
+"""Approximate nearest neighbours of dense vectors: an index proposes rows, and exact scores rank them.
 
-What is found thus has the numbers that the exact search gives it. A list that comes out too short is filled by
-looking at more rows, in the end at all. Threads cannot show: what would depend on them when an index is built is
-done by one, and a search of faiss treats each query by itself.
+Neighbours thus have the same dissimilarities as in the exact search. A list that is too short is filled from more
+rows, finally from all. Results do not depend on threads: one thread does the part of building an index that would, and
+faiss searches each query independently.
 
 The parameters are fixed, for a recall@8 of 0.97 or more on clustered vectors (`benchmarks/search.py`) and on names;
-what they give elsewhere is to be measured.
+measure the recall on other data.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,33 +26,33 @@ Find: TypeAlias = Callable[[Floats, int], Ids]
 """``find(vectors, n)``: up to ``n`` different rows for each vector, then -1."""
 
 _LEAST = 10_000
-"""Distinct vectors below which comparing all is as quick as building an index."""
+"""Number of distinct vectors below which exact search is as fast as building an index."""
 _SHARE = 64
-"""An index is for lists at most this part of the corpus."""
+"""An index is used for lists up to this share of the corpus."""
 _SPARE = 8
 _CHUNK = 4096
 _SEED = 0
 
 _LINKS = 32
-"""HNSW: neighbours of a vector in the graph. With 16, recall falls where vectors come in many small clusters."""
+"""HNSW: neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters."""
 _BUILD_WIDTH = 100
-"""HNSW: candidates while building. With fewer, links between small clusters are missing, and no search mends that."""
+"""HNSW: candidates while building. With fewer, links between small clusters are missing."""
 _SEARCH_WIDTH = 64
-"""HNSW: candidates while searching, and never fewer than are asked for."""
+"""HNSW: minimum candidates while searching."""
 
 _LISTS = 4
-"""IVF: as many lists as this times the root of the number of vectors. With half as many, queries cost twice as much."""
+"""IVF: number of lists, as factor of the root of the number of vectors. With half as many, queries cost twice."""
 _PROBES = 64
-"""IVF: lists looked through for a query: a twentieth of 100,000 vectors, a sixtieth of a million."""
+"""IVF: lists to search for a query: a twentieth of 100,000 vectors, a sixtieth of a million."""
 _TRAINING = 40
-"""IVF: vectors drawn for each list to train the centroids, about the least that faiss advises."""
+"""IVF: vectors to sample for each list to train the centroids, about the minimum that faiss recommends."""
 
 
 def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hnsw", "ivf"]) -> Search:
-    """Build the index for the ``k`` nearest things, k > 0; the exact search where none pays.
+    """Build the index for the ``k`` nearest things, k > 0, or the exact search if that is faster.
 
-    Inner products, each of two vectors: ``"hnsw"`` about O(log n) a vector to build and a query to search, ``"ivf"``
-    O(sqrt(n)), of which building does its share as matrix products.
+    Number of inner products, for each vector to build and each query to search: ``"hnsw"`` about O(log n), ``"ivf"``
+    O(sqrt(n)), where building uses matrix products.
     """
     matrix: Floats = corpus.matrix
     exact = dense_search(corpus, offset, k)
@@ -80,7 +80,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
         exact.fill(vectors[left], *lists)
         ids[left], dissimilarity[left] = lists
 
-    # As in the exact search: faiss has threads of its own, and chunks are smaller where k is very large.
+    # As in the exact search: faiss has its own threads, and chunks are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 64 * _CHUNK // n_first)), workers=1)
 
 
@@ -88,7 +88,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
 def _score_things(
     vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset: float, ids: Ids, dissimilarity_: Floats
 ) -> None:
-    """Score each listed thing by all its vectors, as the nearest may not have been found, and sort the lists again.
+    """Score each listed thing by all its vectors, since the search may miss the nearest, and sort the lists again.
 
     The vectors of thing ``t`` are the rows ``row[owned[t] : owned[t + 1]]``.
     """
@@ -103,7 +103,7 @@ def _score_things(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let faiss use one thread inside the block."""
+    """Limit faiss to one thread inside the block."""
     import faiss
 
     threads = faiss.omp_get_max_threads()

@@ -165,7 +165,7 @@ def _contract(entity_edges: EntityEdges, lists: _Lists) -> tuple[Ids, Ids, Ids]:
 def _lightest_from_outside(
     lists: _Lists, heaps: _Heaps, top: int, root: int, limit: float, sets: Ids, state: States
 ) -> int:
-    """Discard edges from inside the set ``root``, from unreachable mentions and no lighter than ``limit``."""
+    """Discard edges from inside the set ``root``, from unreachable mentions, and not lighter than ``limit``."""
     m = top
     while m != _NONE:
         e, end = heaps.current[m], lists.start[m + 1]
@@ -188,7 +188,7 @@ def _lightest_from_outside(
 
 @kernel
 def _expand(entity_edges: EntityEdges, lists: _Lists, up: Ids, leaf: Ids, place: Ids, forest: Forest) -> None:
-    """Undo the contraction from the last node to the first: what is entered from outside gives up its own edge."""
+    """Undo the contraction from the last node to the first: a node entered from outside gives up its own edge."""
     given_up = np.zeros(len(up), np.bool_)
     for c in range(len(up) - 1, -1, -1):
         if up[c] != _NONE and leaf[up[c]] == _NONE:

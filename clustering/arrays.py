@@ -13,7 +13,7 @@ Weights: TypeAlias = npt.NDArray[np.floating[Any]]
 """Dissimilarities, float32 or float64; smaller is closer."""
 
 Floats: TypeAlias = npt.NDArray[np.float32]
-"""Vectors and what is computed of them."""
+"""Vectors and their scores."""
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
@@ -29,7 +29,7 @@ class Edges(NamedTuple):
     weight: Weights
 
     def take(self, which: Ids | Bools | slice) -> "Edges":
-        """Return the edges at these places, or those marked."""
+        """Return the edges at these indices or in this mask."""
         return Edges(self.source[which], self.target[which], self.weight[which])
 
 
@@ -53,7 +53,7 @@ def ranges(begin: Ids, count: Ids) -> Ids:
 
 
 def pairs_of(owner: Ids, things: Ids) -> tuple[Ids, Ids]:
-    """Find where each of some things stands in ``owner``, which ascends: the places, and whose they are.
+    """Return the indices of each thing in the ascending ``owner``, and the thing of each index.
 
     >>> pairs_of(np.array([0, 0, 2, 2, 5]), np.array([2, 1, 0]))[0].tolist()
     [2, 3, 0, 1]

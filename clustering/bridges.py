@@ -11,32 +11,32 @@ from .union_find import find, join, singletons
 
 
 class Bridges(NamedTuple):
-    """The edges of trees, those that join the largest parts first."""
+    """The edges of trees, sorted by the size of the parts that they join, largest first."""
 
     edges: Edges
     parts: Ids
-    """(edges, 2) nodes that lighter edges hold together at the source, and at the target."""
+    """(edges, 2) number of nodes that lighter edges connect with the source, and with the target."""
     sides: Ids
-    """(edges, 2) nodes of the whole tree on the side of the source, and on that of the target."""
+    """(edges, 2) number of nodes of the tree on the side of the source, and on the side of the target."""
 
 
 def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
-    """Rank the edges of a forest by the smaller of the parts that they join, the heavier of equals first.
+    """Rank the edges of a forest by the smaller of the two parts that they join; the heavier edge wins ties.
 
-    A single wrong edge joins two clusters that are whole without it: both its parts are large. To rank by the smaller
-    *side* would not do: near such an edge every edge on the way to the middle of a part has large sides too, also the
-    lightest. The parts are what remains of the tree when this edge and the heavier ones are removed, as a lower
-    threshold does; the sides are what remains when this edge alone is.
+    A single wrong edge joins two complete clusters: both its parts are large. Ranking by the smaller *side* would not
+    find it: every edge between such an edge and the middle of a part has large sides too, even the lightest. Parts are
+    what remains of the tree without this edge and the heavier ones, as at a lower threshold; sides are what remains
+    without this edge only.
 
     Args:
-        edges: trees, such as the joining edges of a merge tree.
-        n_nodes: number of nodes, those without an edge included.
+        edges: edges of trees, such as the joining edges of a merge tree.
+        n_nodes: number of nodes, including those without an edge.
 
     Returns:
-        all edges; O(edges log edges) time, without recursion.
+        All edges; O(edges log edges) time, without recursion.
 
     Raises:
-        ValueError: the edges hold a cycle.
+        ValueError: the edges have a cycle.
 
     >>> edges = Edges(np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4]), np.array([0.1, 0.2, 0.9, 0.1]))
     >>> ranked = bridges(edges, n_nodes=5)
@@ -49,14 +49,14 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     parts, sides = _parts(ordered.source, ordered.target, size), _sides(ordered.source, ordered.target, size)
     if len(parts) < len(ordered.source):
         i = len(parts)
-        raise ValueError(f"the edges are no forest: {ordered.source[i]} and {ordered.target[i]} are joined already")
+        raise ValueError(f"the edges are not a forest: another path joins {ordered.source[i]} and {ordered.target[i]}")
     rank = np.lexsort((ordered.target, ordered.source, -ordered.weight, -parts.min(axis=1)))
     return Bridges(ordered.take(rank), parts[rank], sides[rank])
 
 
 @kernel
 def _parts(source: Ids, target: Ids, size: Ids) -> Ids:
-    """Count what each edge joins, from the first to the last; stops at an edge that closes a cycle."""
+    """Count the nodes that each edge joins, from the first to the last; stop at an edge that closes a cycle."""
     sets = singletons(len(size), size)
     count = size.copy()  # by root
     parts = np.empty((len(source), 2), size.dtype)
@@ -71,7 +71,7 @@ def _parts(source: Ids, target: Ids, size: Ids) -> Ids:
 
 @kernel
 def _sides(source: Ids, target: Ids, size: Ids) -> Ids:
-    """Count both sides of each edge, by taking off leaf after leaf.
+    """Count both sides of each edge, by removing leaf after leaf.
 
     Each node knows how many edges it has left, and the exclusive or of their places: with one left, that is the place
     of the edge to what remains.

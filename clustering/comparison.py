@@ -1,4 +1,4 @@
-"""Neighbours and dissimilarities of embeddings of either kind, vectors or token matrices.
+"""Nearest neighbours and dissimilarities of embeddings, either vectors or token matrices.
 
 Of `Vectors` they are those of `clustering.knn`, of `TokenMatrices` those of `clustering.late_interaction`: a first
 stage on pooled vectors proposes `CANDIDATES` things, which are then compared token by token.
@@ -14,7 +14,7 @@ from .search import SearchMethod
 from .vectors import Metric, Vectors
 
 Embeddings: TypeAlias = Vectors | TokenMatrices
-"""One or several vectors of each thing, or the vectors of all its tokens."""
+"""One or several vectors for each thing, or the vectors of all its tokens."""
 
 CANDIDATES = 256
 """Things that the first stage proposes for each query, more if more neighbours are wanted; so few are searched exactly.
@@ -22,12 +22,12 @@ What it misses of more, `is_exact` and `measured_recall` tell, and `benchmarks/l
 
 
 def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
-    """Find the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
+    """Return the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
 
     With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`.
 
     Raises:
-        ValueError: one of the two is vectors, the other token matrices; and what these searches raise.
+        ValueError: one argument is vectors and the other token matrices, and all errors of these searches.
 
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
@@ -38,9 +38,9 @@ def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[S
 
 
 def is_exact(corpus: Embeddings, search: SearchMethod) -> bool:
-    """Say whether `nearest` misses no neighbour: the search is exact, and no first stage proposes what is compared.
+    """Return whether `nearest` misses no neighbour: the search is exact, and there is no first stage.
 
-    Where it may miss some, report `measured_recall` with what it finds.
+    Otherwise report `measured_recall` with the result.
     """
     return search == "exact" and not (isinstance(corpus, TokenMatrices) and corpus.n > CANDIDATES)
 
@@ -53,7 +53,7 @@ def measured_recall(
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
 ) -> float:
-    """Share of the exact neighbours that `nearest` found; see `clustering.knn.measured_recall` and `late_recall`."""
+    """Return the share of exact neighbours that `nearest` found; see `knn.measured_recall` and `late_recall`."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_recall(found, queries, corpus, metric=metric, self_ids=self_ids)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
@@ -64,7 +64,7 @@ def measured_recall(
 def pair_dissimilarity(
     queries: Embeddings, corpus: Embeddings, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus, as `nearest` finds it; (pairs,)."""
+    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]``, equal to that of `nearest`; (pairs,)."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_dissimilarity(queries, corpus, query, thing, metric=metric)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
@@ -74,6 +74,6 @@ def pair_dissimilarity(
 
 def _unlike(queries: Embeddings, corpus: Embeddings) -> ValueError:
     return ValueError(
-        f"queries are {type(queries).__name__}, the corpus is {type(corpus).__name__}: "
-        "were they made by the same encoder?"
+        f"queries are {type(queries).__name__}, but the corpus is {type(corpus).__name__}; "
+        "use the same encoder for both"
     )

@@ -1,4 +1,4 @@
-"""Complete graphs given by vectors, for clusters too small to be searched: their spanning tree, and nearest others.
+"""Complete graphs of a few vectors: their spanning tree, and the nearest other vector of each.
 
 The tree is how positives are picked for training (ArboEL, section 3.2): mentions of one gold entity, all edges among
 them, and the entity as root. The weights are the same in both directions, so the arborescence is the minimum spanning
@@ -15,27 +15,27 @@ from .kernels import kernel
 from .vectors import Metric, unit
 
 _WHOLE = 4096
-"""Nodes up to which all products are made at once, in 8 * n^2 bytes; beyond, those of one node with the others."""
+"""Up to this many nodes all products are computed at once, in 8 * n^2 bytes; for more, those of one node at a time."""
 _BLOCK = 256
 
 
 def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> Forest:
-    """Hang nodes on a root so that every path from it goes over the lightest edges there are.
+    """Build the minimum spanning tree of nodes and a root.
 
-    The same forest as ``partition(graph, "minimax")`` on the complete graph of the entity and the mentions, and where
-    the weights are distinct, as ``"arborescence"``: equal weights in both directions leave nothing to choose.
+    It is the forest of ``partition(graph, "minimax")`` on the complete graph of the entity and the mentions. With
+    distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same weight.
 
     Args:
-        vectors: (n, dim) the nodes; in the tree they count from 0.
-        root: (n,) dissimilarity of each node to the root, e.g. to the entity, whose encoder may be another.
-        metric: ``"dot"``, the dissimilarity being minus the inner product, or ``"cosine"``, 1 - cosine.
+        vectors: (n, dim) the nodes, which the tree numbers from 0.
+        root: (n,) dissimilarity of each node to the root, for example to the entity of another encoder.
+        metric: ``"dot"`` (dissimilarity is minus the inner product) or ``"cosine"`` (1 - cosine).
 
     Returns:
-        A `Forest`: the parent of each node, -1 for the root, and the weight of the edge from there. Of equal edges the
-        one from the root comes first, then that of the smaller parent, then that of the smaller node.
+        A `Forest`: the parent of each node, -1 for the root, and the weight of the edge from there. Ties go to the edge
+        from the root, then to the smaller parent, then to the smaller node.
 
     Raises:
-        ValueError: the shapes do not fit, or a number is NaN or infinite.
+        ValueError: shapes differ, or a number is NaN or infinite.
 
     """
     rows = _checked(vectors, metric)
@@ -49,10 +49,10 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
 
 def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
-    """Find the nearest other node of each of two or more nodes, of equally near ones the first; (n,)."""
+    """Return the nearest other node of each of two or more nodes; the first in a tie; (n,)."""
     exact = _checked(vectors, metric).astype(np.float64)
     if len(exact) < 2:
-        raise ValueError(f"{len(exact)} node has no other")
+        raise ValueError(f"expected two or more nodes, not {len(exact)}")
     nearest = np.empty(len(exact), np.int64)
     for begin in range(0, len(exact), _BLOCK):
         products = exact[begin : begin + _BLOCK] @ exact.T
@@ -61,7 +61,7 @@ def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
 
 
 def _checked(vectors: Floats, metric: Metric) -> Floats:
-    """Return the vectors to multiply: in float64, where products of float32 are exact and their sums hardly differ."""
+    """Return the vectors in float64, where products of float32 are exact, and sums nearly so."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")
@@ -69,7 +69,7 @@ def _checked(vectors: Floats, metric: Metric) -> Floats:
 
 
 def _blocks(rows: Floats) -> Floats:
-    """Copy rows into (blocks, dim, rows of a block), zeros at the end: so a processor multiplies several at a time."""
+    """Copy rows into (blocks, dim, rows of a block), padded with zeros, so that a CPU multiplies several at a time."""
     n, dim = rows.shape
     blocks = np.zeros((-(-n // _BLOCK), dim, _BLOCK), np.float32)
     for block, begin in zip(blocks, range(0, n, _BLOCK), strict=True):
@@ -91,7 +91,7 @@ def _grow(products: Weights, root: Floats, offset: float) -> tuple[Ids, Floats]:
 
 @kernel
 def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Floats]:
-    """Do as `_grow` in O(n) memory; the vectors of the nodes that wait are kept in front."""
+    """Do as `_grow` in O(n) memory, with the vectors of the waiting nodes in front."""
     parent, weight, waiting = np.full(len(root), -1, np.int64), root.copy(), np.arange(len(root))
     width = blocks.shape[2]
     products = np.empty(len(blocks) * width)
@@ -114,7 +114,7 @@ def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Float
 
 @kernel
 def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
-    """Find the place of the node to attach next."""
+    """Return the index of the node to attach next."""
     place = 0
     for i in range(1, len(waiting)):
         a, b = waiting[i], waiting[place]
@@ -127,7 +127,7 @@ def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
 
 @kernel
 def _offer(u: int, products: Weights, waiting: Ids, parent: Ids, weight: Floats, offset: float) -> None:
-    """Let the nodes that wait hang on ``u`` where that is lighter."""
+    """Set the parent of the waiting nodes to ``u`` if that edge is lighter."""
     for i in range(len(waiting)):
         v = waiting[i]
         w = dissimilarity(products[i], offset)

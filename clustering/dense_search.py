@@ -1,8 +1,8 @@
-"""Exact nearest neighbours of dense vectors: a matrix product finds them, a fixed order of summation ranks them.
+"""Exact nearest neighbours of dense vectors: a matrix product proposes them, and exact scores rank them.
 
-The scores of a matrix product change with the shape of the batch and the number of threads. So it finds candidates
-with some to spare, which are scored again. Where a vector left out could still belong to the list,
-for all that rounding allows, every vector is scored again.
+The scores of a matrix product change with the shape of the batch and the number of threads. It therefore proposes
+more candidates than needed, which are scored again in a fixed order of summation. If another vector could belong to
+the list within the rounding error, every vector is scored again.
 """
 
 import os
@@ -28,11 +28,11 @@ Scan: TypeAlias = Callable[[Floats, int], tuple[Floats, Ids]]
 (vectors, n) each, the largest first. In float32, in whatever order it likes to sum."""
 
 Scanner: TypeAlias = Callable[[Floats], Scan]
-"""Takes the matrix: where a processor of its own does the products, the matrix goes there once."""
+"""Makes a scan from a matrix, which is copied once to the device that computes the products."""
 
 
 def faiss_scanner(matrix: Floats) -> Scan:
-    """Make the products with faiss."""
+    """Return a scan that computes products with faiss."""
     import faiss
 
     def scan(vectors: Floats, n: int) -> tuple[Floats, Ids]:
@@ -43,10 +43,10 @@ def faiss_scanner(matrix: Floats) -> Scan:
 
 
 def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_scanner) -> Search:
-    """Prepare the search for the ``k`` nearest things, k > 0.
+    """Prepare the exact search for the ``k`` nearest things, k > 0.
 
-    Costs one matrix product. A query with too many vectors that are nearly as near costs about five times its share of
-    it; memory is bounded either way.
+    The cost is one matrix product. A query with too many nearly equal neighbours costs about five times its share of
+    it; memory is bounded in both cases.
     """
     matrix: Floats = corpus.matrix
     start, by_row = corpus.start, corpus.by_row
@@ -73,14 +73,14 @@ def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_s
             with ThreadPoolExecutor(workers) as pool:
                 list(pool.map(settle, np.array_split(unsettled, min(workers, len(unsettled)))))
 
-    # Chunks do not run side by side, as a scan has threads of its own; they are smaller where k is very large.
+    # Chunks run one after the other, since a scan has its own threads; they are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 1024 * _CHUNK // fetched)), workers=1)
 
 
 def _rounding(vectors: Floats, longest: float) -> Weights:
-    """Bound the errors of float32 products with vectors up to a length, whatever their order of summation.
+    """Bound the errors of float32 products with vectors up to a length, for any order of summation.
 
-    Twice what Higham (2002, section 3.1) proves, and something for products too small for float32.
+    The bound is twice that of Higham (2002, section 3.1), with an allowance for products too small for float32.
     """
     float32, dim = np.finfo(np.float32), vectors.shape[1] + 2
     bound: Weights = dim * (float32.eps * lengths(vectors) * longest + float32.tiny)
@@ -100,7 +100,7 @@ def _score_all(
     dissimilarity_: Floats,
     count: Ids,
 ) -> None:
-    """Offer the owners of all rows of a block, given as columns: so a processor scores several at a time."""
+    """Offer the owners of all rows of a block, given as columns, so that a CPU scores several at a time."""
     score = np.empty(columns.shape[1], np.float64)
     for q in queries:
         score[:] = 0

@@ -8,15 +8,15 @@ from .vectors import Metric, dot
 
 
 def offset_of(metric: Metric) -> float:
-    """Return the number that the product is taken from: 1 for the cosine of unit vectors, 0 for the inner product."""
+    """Return the number from which the product is subtracted: 1 for cosines of unit vectors, 0 for inner products."""
     return 1.0 if metric == "cosine" else 0.0
 
 
 @kernel
 def dissimilarity(product: float, offset: float) -> np.float32:
-    """Return offset minus product; a cosine that differs from 1 by no more than the rounding of unit vectors is 1.
+    """Return offset minus product; a cosine that differs from 1 only by the rounding of unit vectors counts as 1.
 
-    Never rises with the product: so a bound of a product bounds the dissimilarity as it will be rounded.
+    The result never rises with the product, so that a bound of the product bounds the rounded dissimilarity.
     """
     w = offset - product
     return np.float32(0.0 if offset == 1.0 and abs(w) < 1e-6 else w)

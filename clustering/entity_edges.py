@@ -1,6 +1,6 @@
 """The lightest entity edge of each mention.
 
-From here on nodes are numbered so that mentions count from 0 and entities are negative: node id minus ``n_entities``.
+Nodes are renumbered as node id minus ``n_entities``: mentions count from 0, and entities are negative.
 """
 
 from typing import NamedTuple
@@ -16,15 +16,15 @@ class EntityEdges(NamedTuple):
     """The lightest entity edge of each mention."""
 
     entity: Ids
-    """(mentions,) entity, a negative number; 0 where the mention has no entity edge."""
+    """(mentions,) entity, a negative number; 0 without an entity edge."""
     weight: Weights
-    """(mentions,) dissimilarity, infinite where there is none."""
+    """(mentions,) dissimilarity; infinity without an entity edge."""
 
 
 def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> EntityEdges:
-    """Find the lightest entity edge of each mention among those not heavier than ``limit``.
+    """Return the lightest entity edge of each mention, not heavier than ``limit``.
 
-    If not ``directed``, an edge from a mention to an entity counts as well.
+    If not ``directed``, edges from mentions to entities count too.
     """
     found = no_entity_edges(graph)
     _find(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, *found)
@@ -32,7 +32,7 @@ def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> Enti
 
 
 def no_entity_edges(graph: Graph) -> EntityEdges:
-    """Return no entity edge for any mention."""
+    """Return entity edges of mentions without any."""
     return EntityEdges(
         np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
     )

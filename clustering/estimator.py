@@ -27,37 +27,37 @@ _CHECKS: dict[str, Any] = {
 
 
 class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Cluster samples around known entities, and those that no entity reaches among themselves.
+    """Cluster samples around known entities, and cluster unreached samples with each other.
 
     Each sample is connected with its nearest entity and its nearest other samples; the graph is cut so that no cluster
-    holds two entities. Without entities, clusters are what is connected: single linkage of the graph of nearest
-    neighbours, cut at the threshold, whatever the method. **Without a threshold nothing is too far away**: given an
-    entity, every sample is linked to one, and without entities everything connected is one cluster.
+    has two entities. Without entities, clusters are the connected components: single linkage of the graph of nearest
+    neighbours, cut at the threshold, for every method. **Without a threshold no distance is too large**: with
+    entities, every sample is linked to one; without entities, each connected component is one cluster.
 
     Parameters
     ----------
     n_neighbors : int, default=8
-        How many other samples each sample is connected with; more than there are is allowed. 0 links each sample to its
-        nearest entity.
+        Number of other samples that each sample is connected with; may exceed the number of samples. With 0, each
+        sample is linked to its nearest entity.
     threshold : float, (float, float) or None, default=None
-        Largest dissimilarity of what is connected, or those of (entity and sample, sample and sample). None: no limit.
+        Largest dissimilarity of edges, or a pair for (entity, sample) and (sample, sample) edges. None means no limit.
     method : {"arborescence", "minimax", "undirected", "independent"}, default="arborescence"
         See `clustering.partition`.
     metric : {"cosine", "dot"}, default="cosine"
-        Dissimilarity ``1 - cosine``, which is 1 where a vector is zero, or minus the inner product.
+        Dissimilarity ``1 - cosine`` (1 for a zero vector), or minus the inner product.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
         Cluster of each sample, 0 .. n_clusters - 1 in order of first appearance.
     entity_ : ndarray of shape (n_samples,)
-        Row of the entity in the sample's cluster, -1 where there is none.
+        Row of the entity in the sample's cluster, -1 without an entity.
     partition_ : clustering.Partition
         Paths and bottlenecks. Node ``e`` is entity ``e``, node ``partition_.n_entities + i`` is sample ``i``.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where `X` has names that are all strings.
+        Names of the features, if `X` has names that are all strings.
 
     Notes
     -----
@@ -107,7 +107,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         y : None
             Ignored.
         entities : {array-like, sparse matrix} of shape (n_entities, n_features), default=None
-            The entities, dense where `X` is dense and sparse where it is sparse; there may be none.
+            The entities, dense or sparse like `X`; may have no rows.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Forests: the node that each mention hangs on."""
+"""Forests: the parent of each mention."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,9 @@ class Forest(NamedTuple):
     """Parents of mentions; mentions count from 0, entities are negative."""
 
     parent: Ids
-    """(mentions,) the node it hangs on; itself where no entity reaches it."""
+    """(mentions,) the parent of the mention; the mention itself if no entity reaches it."""
     weight: Weights
-    """(mentions,) weight of the edge from there, NaN where no entity reaches it."""
+    """(mentions,) weight of the edge from the parent; NaN if no entity reaches the mention."""
 
     @property
     def is_reached(self) -> Bools:
@@ -23,12 +23,12 @@ class Forest(NamedTuple):
 
 
 def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
-    """Return a forest without edges; ``ids`` and ``weights`` lend their dtypes."""
+    """Return a forest without edges, with the dtypes of ``ids`` and ``weights``."""
     return Forest(np.arange(n_mentions, dtype=ids.dtype), np.full(n_mentions, np.nan, weights.dtype))
 
 
 def hang_on_entities(entity_edges: EntityEdges) -> Forest:
-    """Hang every mention on its nearest entity, if it has one."""
+    """Make the nearest entity of each mention its parent, if it has one."""
     forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
     is_linked = entity_edges.entity < 0
     return Forest(

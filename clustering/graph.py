@@ -14,8 +14,8 @@ from .arrays import Ids, Threshold, Weights, id_dtype
 class Graph:
     """Nodes ``0 .. n_entities-1`` are entities, ``n_entities .. n_nodes-1`` mentions.
 
-    An edge ``source -> target`` says that the target can be reached from the source at dissimilarity ``weight``.
-    Make one with `from_edges` or `from_neighbors`, which validate; the arrays are read-only.
+    An edge ``source -> target`` means that the target can be reached from the source at dissimilarity ``weight``.
+    Make a graph with `from_edges` or `from_neighbors`, which validate; the arrays are read-only.
     """
 
     source: Ids
@@ -31,7 +31,7 @@ class Graph:
 
     @property
     def n_edges(self) -> int:
-        """Number of edges as given, duplicates and edges into entities included."""
+        """Number of edges, including duplicates and edges into entities."""
         return len(self.source)
 
     def __repr__(self) -> str:
@@ -50,14 +50,14 @@ class Graph:
         n_entities: int,
         n_nodes: int,
     ) -> Self:
-        """Make a graph of edges in any order.
+        """Make a graph from edges in any order.
 
-        Arrays that already have the right dtype (int32 ids, float32 or float64 weights) are not copied. Duplicates
-        (the lightest counts), self-loops (ignored) and edges into entities (ignored by the directed methods) are
-        welcome; a weight of zero is an edge like any other.
+        Arrays with the right dtype (int32 ids, float32 or float64 weights) are not copied. Duplicates (the lightest
+        counts), self-loops (ignored) and edges into entities (ignored by the directed methods) are allowed; a weight
+        of zero has no special meaning.
 
         Raises:
-            ValueError: arrays of different lengths, ids outside ``0 .. n_nodes-1``, weights that are not finite.
+            ValueError: the arrays differ in length, ids are outside ``0 .. n_nodes-1``, or weights are not finite.
 
         """
         try:
@@ -82,7 +82,7 @@ class Graph:
         *,
         n_entities: int = 0,
     ) -> Self:
-        """Make the inference graph of ArboEL (appendix A.2, equation 7) from neighbour lists.
+        """Make the graph of ArboEL (appendix A.2, equation 7) from lists of neighbours.
 
         ``mentions`` and ``entities`` are ``(ids, dissimilarities)`` of shape (mentions, k): row ``m`` lists the
         nearest other mentions (numbered from 0) or entities of mention ``m``. An id of -1 is an empty place. Each
@@ -115,7 +115,7 @@ class Graph:
 
 
 def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
-    """Return the largest weights kept of entity edges and of mention edges, rounded as the weights are.
+    """Return the largest weights of entity edges and mention edges to keep, rounded like the weights.
 
     The rounding keeps an edge exactly at the threshold: ``float32(0.1) <= 0.1`` must hold.
     """
@@ -140,7 +140,7 @@ def _node_ids(name: str, values: npt.ArrayLike, n_nodes: int) -> Ids:
     if smallest < 0 or largest >= n_nodes:
         row = int(np.argmax((given < 0) | (given >= n_nodes)))
         raise ValueError(f"{name}[{row}]={given[row]} is outside the nodes 0 .. {n_nodes - 1}")
-    # Twice as many, because the contraction tree has up to two nodes a mention.
+    # Twice as many, because the contraction tree has up to two nodes for each mention.
     return _read_only(given.astype(id_dtype(2 * n_nodes), copy=False))
 
 

@@ -1,7 +1,7 @@
-"""Exact nearest neighbours, dense or sparse: the same on every machine, whatever the batches and threads.
+"""Exact nearest neighbours of dense or sparse vectors: the same on every machine, for any batches and threads.
 
-A thing with several vectors is as near as its nearest vector. Ties are broken by the smaller id. Approximate search
-is there for those who ask for it by name; `measured_recall` says what it misses.
+A thing with several vectors is as near as its nearest vector. Ties are broken by the smaller id. Approximate search is
+optional; `measured_recall` measures what it misses.
 """
 
 from collections.abc import Callable
@@ -35,12 +35,12 @@ class Neighbors(NamedTuple):
     """The nearest things of each query, nearest first."""
 
     ids: Ids
-    """(queries, k); -1 where there are fewer than k."""
+    """(queries, k), filled up with -1."""
     dissimilarity: Weights
-    """(queries, k) float32; infinite where there are fewer than k."""
+    """(queries, k) float32, filled up with infinity."""
 
     def first(self, k: int) -> "Neighbors":
-        """Return the ``k`` nearest alone."""
+        """Return only the ``k`` nearest."""
         return Neighbors(self.ids[:, :k], self.dissimilarity[:, :k])
 
 
@@ -55,32 +55,32 @@ def nearest(
     self_ids: Ids | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
-    """Find the ``k`` nearest things of the corpus for each query.
+    """Return the ``k`` nearest things of the corpus for each query.
 
-    Queries that share a vector are answered once. Dense vectors give what the same vectors in sparse form give. Memory
-    beyond the result: a copy of the corpus for cosine, and a few scores.
+    Queries with the same vector are searched once. Dense vectors and the same vectors in sparse form give equal
+    results. Memory beyond the result: a copy of the corpus for cosine, and a few scores.
 
-    Approximate search may miss neighbours: report `measured_recall` with what it finds. Its lists are as long as the
-    exact ones, with the same dissimilarities, and depend neither on threads nor on the batch, but on the machine and
-    the version of faiss. Below 10,000 distinct vectors, or where k is not small beside their number, no index pays, and
-    the search is exact. Memory: one more copy of the corpus and, for ``"hnsw"``, some 270 bytes a vector.
+    Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as the
+    exact ones, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and the
+    version of faiss. Below 10,000 distinct vectors, or if k is not small in comparison, an index is not faster, and the
+    search is exact. Memory: one more copy of the corpus and, for ``"hnsw"``, some 270 bytes for each vector.
 
     Args:
         queries: things with one vector each.
-        corpus: things with one or several vectors each; a thing without any is nobody's neighbour.
-        k: how many; more than there are is allowed.
-        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 where a vector is zero) or ``"dot"`` (minus the inner
+        corpus: things with one or several vectors each; a thing without a vector is never a neighbour.
+        k: number of neighbours; may exceed the size of the corpus.
+        metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 for a zero vector) or ``"dot"`` (minus the inner
             product).
         search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick to
             search; or ``"ivf"``, lists around centroids, the other way round.
-        scanner: what makes the matrix products of an exact search of dense vectors; it changes no result.
-        self_ids: (queries,) the id of each query in the corpus, -1 for one that is not in it: a thing is not its own
-            neighbour. Left out where queries and corpus are different things.
+        scanner: computes the matrix products of an exact search of dense vectors, without effect on the result.
+        self_ids: (queries,) the id of each query in the corpus, or -1: a thing is not its own neighbour. None if
+            queries and corpus are different things.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
-        ValueError: vectors of different dimensions or kinds, queries with no or several vectors, inner products beyond
-            float32, or an approximate search of sparse vectors.
+        ValueError: vectors differ in dimension or kind, a query has no or several vectors, inner products exceed
+            float32, or the search of sparse vectors is approximate.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -115,16 +115,15 @@ def measured_recall(
     sample: int = 1000,
     seed: int = 0,
 ) -> float:
-    """Return the share of the exact neighbours that a search found in a sample of queries; 1 if there are none.
+    """Return the share of exact neighbours that a search found for a sample of queries; 1 without neighbours.
 
-    recall@k, k being the length of the lists. What is as near as the farthest exact neighbour counts as found: of
-    equally near things any will do. Costs an exact search for the sample.
+    This is recall@k, where k is the length of the lists. A thing as near as the farthest exact neighbour counts as
+    found, since ties are interchangeable. The cost is an exact search for the sample.
 
-    The arguments are those of `nearest`, and what it found; ``sample`` queries are drawn without replacement, all if
-    there are no more.
+    The arguments are those of `nearest`, and its result; ``sample`` queries are drawn without replacement, at most all.
     """
     if len(found.ids) != queries.n:
-        raise ValueError(f"lists of {len(found.ids)} queries, but {queries.n} queries")
+        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
 
     def exact(drawn: Ids, own: Ids | None) -> Neighbors:
         return nearest(queries.taken(drawn), corpus, found.ids.shape[1], metric=metric, self_ids=own)
@@ -139,7 +138,7 @@ def sampled_recall(
     seed: int,
     exact: Callable[[Ids, Ids | None], Neighbors],
 ) -> float:
-    """Measure the recall of a search; ``exact(drawn, own)`` searches some queries, with their own ids, exactly."""
+    """Measure the recall of a search; ``exact(drawn, own)`` searches a sample of queries, with their ids, exactly."""
     n = len(found.ids)
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
@@ -147,7 +146,7 @@ def sampled_recall(
 
 
 def share_found(found: Floats, exact: Floats) -> float:
-    """Return the share of the exact neighbours that are found, both given by dissimilarity; see `measured_recall`."""
+    """Return the share of exact neighbours that are found, both given as dissimilarities; see `measured_recall`."""
     there = np.isfinite(exact)
     farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
     n_there = int(there.sum())
@@ -159,7 +158,7 @@ def pair_dissimilarity(
 ) -> Floats:
     """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
-    Equal to what `nearest` finds; infinite for a thing without vectors.
+    It is equal to that of `nearest`, and infinity for a thing without vectors.
     """
     _check(queries, corpus, metric)
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
@@ -180,7 +179,7 @@ def pair_dissimilarity(
 
 
 def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tuple[Ids, Ids]:
-    """Return two lists of ids, or raise ValueError."""
+    """Check two lists of ids, and return them as arrays."""
     query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
     if query.shape != thing.shape or query.ndim != 1:
         raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of one length")
@@ -188,14 +187,14 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
         if len(index) and index.dtype.kind not in "iu":
             raise ValueError(f"{name} must be integers, not {index.dtype}")
         if len(index) and not 0 <= index.min() <= index.max() < n:
-            raise ValueError(f"{name} must lie in 0 .. {n - 1}, found {index.min()} .. {index.max()}")
+            raise ValueError(f"{name} must lie in 0 .. {n - 1}, not {index.min()} .. {index.max()}")
     return query, thing
 
 
 def lists_of(
     row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Ids, Floats], None]
 ) -> Neighbors:
-    """Give each query the list of its row; queries that share a row are answered once.
+    """Return the list of each query; queries with the same row are searched once.
 
     ``fill(rows, ids, dissimilarity)`` fills the lists of distinct rows, which are empty, and not as long as ``k`` where
     there are fewer things. With ``self_ids`` they have one place more, for the query itself, which is taken out.
@@ -215,7 +214,7 @@ def lists_of(
 
 
 def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
-    """Drop each query's own id wherever it stands in its list, else the last place."""
+    """Remove each query's own id from its list, or the last place if it is not in the list."""
     own = (ids == self_ids[:, None]) & (ids >= 0)
     own[~own.any(axis=1), -1] = True
     shape = len(ids), ids.shape[1] - 1
@@ -223,7 +222,7 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
 
 
 def in_threads(fill: Callable[[int], None], begins: range, workers: int, progress: Progress = silent) -> None:
-    """Call ``fill`` with each number in threads; when interrupted, end now and not when all is filled."""
+    """Call ``fill`` with each number in threads; an interruption stops at once."""
     with ThreadPoolExecutor(workers) as pool:
         try:
             for _ in progress(pool.map(fill, begins), len(begins)):
@@ -242,7 +241,7 @@ def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, sca
 
 
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
-    """Raise ValueError for a negative ``k``, or ids of another number of queries."""
+    """Raise ValueError for a negative ``k``, or for a wrong number of ids."""
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
     if self_ids is not None and np.shape(self_ids) != (n_queries,):
@@ -250,11 +249,11 @@ def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
 
 
 def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, each: str) -> None:
-    """Raise ValueError where dimensions differ, or a query does not have exactly one vector or text (``each``)."""
+    """Raise ValueError if dimensions differ, or a query does not have exactly one vector or text (``each``)."""
     if matrix.shape[1] != corpus.shape[1]:
         raise ValueError(
-            f"queries have {matrix.shape[1]} dimensions, the corpus has {corpus.shape[1]}: "
-            "were they made by the same encoder?"
+            f"queries have {matrix.shape[1]} dimensions, but the corpus has {corpus.shape[1]}; "
+            "use the same encoder for both"
         )
     if not np.array_equal(owner, np.arange(n_queries)):
         raise ValueError(f"each of the {n_queries} queries must have exactly one {each}")
@@ -265,9 +264,9 @@ def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMeth
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
         raise ValueError("queries and corpus must both be dense or both be sparse")
     if search != "exact" and sp.issparse(corpus.matrix):
-        raise ValueError(f"search={search!r} needs dense vectors; of sparse vectors there is exact search alone")
+        raise ValueError(f"search={search!r} needs dense vectors; use search='exact' for sparse vectors")
     check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "vector")
     if metric == "dot":
         largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
         if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(f"inner products may reach {largest:.2g}, beyond float32: scale the vectors down")
+            raise ValueError(f"inner products may reach {largest:.2g}, beyond float32; scale the vectors down")

@@ -1,16 +1,16 @@
-"""Late interaction: things compared token by token, each token of the query with its best match.
+"""Late interaction: compare things token by token, each token of the query with its best match.
 
 The score is the sum of maxima, SOM (Zhang and Stratos 2021; equation 6 of Cai et al. 2023; the MaxSim of ColBERT,
 Khattab and Zaharia 2020)::
 
     f(q, t) = sum over the tokens a of q of max over the tokens b of t of <a, b>
 
-The tokens of the query are summed over, in entity linking those of the mention: ``f`` is not symmetric. It grows with
-their number, and so ranks the things of one query. Between queries of different lengths the mean is what compares:
-dissimilarities are taken from ``f / n``, ``n`` being the number of the query's tokens.
+The sum is over the tokens of the query, in entity linking those of the mention: ``f`` is not symmetric. It grows with
+their number, so that it only ranks the things of one query. To compare queries of different lengths, dissimilarities
+use the mean ``f / n``, where ``n`` is the number of the query's tokens.
 
-Scores are made in one order of summation: the same on every machine, whatever the batches and threads. A search scores
-all things, or the candidates that pooled vectors propose; `late_recall` says what the latter misses.
+Scores use one order of summation: they are the same on every machine, for any batches and threads. A search scores all
+things, or candidates that pooled vectors propose; `late_recall` measures what the latter misses.
 """
 
 import os
@@ -30,20 +30,19 @@ from .search import SearchMethod, check_choices
 from .vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
 
 _PAIRS = 1 << 16
-"""Pairs of a query and a thing that are held at once."""
+"""Number of pairs of a query and a thing in memory at once."""
 SAMPLE = 100
-"""Queries that `late_recall` is measured on."""
+"""Number of queries on which `late_recall` is measured."""
 _SHARE = 256
-"""Pairs that a thread takes at a time."""
+"""Number of pairs that a thread takes at a time."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenMatrices:
-    """``n`` things, their texts, and the token vectors of these; things that share a text share its tokens.
+    """``n`` things, their texts, and the token vectors of the texts; things with the same text share its tokens.
 
-    Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, none being allowed. Pair ``i`` says that text
-    ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or of arrays
-    that are as they should be.
+    Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, perhaps none. Pair ``i`` means that text ``row[i]``
+    belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from valid arrays.
     """
 
     matrix: Floats
@@ -66,8 +65,8 @@ class TokenMatrices:
         ``n`` is the number of things (default: up to the last owner); some may have no text.
 
         Raises:
-            ValueError: not two-dimensional, not numbers, an ``indptr`` that does not lead from 0 to the number of
-                tokens, owners out of range, or NaN, infinity or a number beyond float32 in some tokens.
+            ValueError: the array is not two-dimensional or not numeric, ``indptr`` does not lead from 0 to the number
+                of tokens, owners are out of range, or tokens have NaN, infinity or a number beyond float32.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
@@ -81,14 +80,14 @@ class TokenMatrices:
         falls = np.flatnonzero(np.diff(starts) < 0)
         if len(falls) > 0:
             at = int(falls[0])
-            raise ValueError(f"indptr must not fall, but does from {starts[at]} to {starts[at + 1]} at place {at + 1}")
+            raise ValueError(f"indptr must not fall, but falls from {starts[at]} to {starts[at + 1]} at index {at + 1}")
         if starts[0] != 0 or starts[-1] != len(tokens):
             raise ValueError(f"indptr must lead from 0 to the {len(tokens)} tokens, not {starts[0]} to {starts[-1]}")
         order, owners, n_things = by_owner(len(starts) - 1, "texts", owner, n)
         return cls(tokens, starts, order.astype(np.int32), owners, n_things)
 
     def taken(self, things: Ids) -> Self:
-        """Return these things alone, numbered anew in their order, with the texts that they use."""
+        """Return only these things, renumbered in their order, with their texts."""
         if np.array_equal(things, np.arange(self.n)):
             return self
         pair, owner = pairs_of(self.owner, things)
@@ -98,11 +97,11 @@ class TokenMatrices:
         return type(self)(matrix, np.concatenate([[0], np.cumsum(count)]), row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
-        """Scale every token vector to length 1; zeros stay."""
+        """Scale every token vector to length 1; zero vectors are kept."""
         return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
 
     def pooled(self) -> Vectors:
-        """Return the mean of the token vectors of each text; zeros where there are none.
+        """Return the mean of the token vectors of each text; zeros without tokens.
 
         The inner product of two means is the mean inner product of their tokens, the paper's score *Pooling Mean*
         (equation 5).
@@ -112,16 +111,17 @@ class TokenMatrices:
 
 
 def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
-    """Return the score of query ``query[i]`` and thing ``thing[i]``, higher being nearer; (pairs,) float32.
+    """Return the score of query ``query[i]`` and thing ``thing[i]``; higher is nearer; (pairs,) float32.
 
-    A text without tokens is like one token of zeros, so that its scores are 0. A thing with several texts has the score
-    of the best, one without any minus infinity.
+    A text without tokens has the score 0, like one token of zeros. A thing with several texts has the score of the
+    best; a thing without texts has minus infinity.
 
-    Sums are made in float64, in the order of dimensions, then of the query's tokens. Memory beyond the result: the
-    tokens of one query a thread. Fastest where the pairs of a query stand together.
+    Sums are in float64, in the order of dimensions, then of the query's tokens. Memory beyond the result: the tokens of
+    one query for each thread. It is fastest if the pairs of a query are adjacent.
 
     Raises:
-        ValueError: other dimensions, queries with no or several texts, pairs out of range, or scores beyond float32.
+        ValueError: dimensions differ, a query has no or several texts, pairs are out of range, or scores exceed
+            float32.
 
     """
     _check(queries, corpus, "dot")
@@ -133,11 +133,12 @@ def late_dissimilarity(
 ) -> Floats:
     """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
 
-    1 (for cosine, all tokens being `normalized`) or 0 (for the inner product) minus the mean over the query's tokens of
-    what `sum_of_max` sums up, and of a query without tokens minus nothing; infinite for a thing without texts.
+    It is 1 (for cosine, with all tokens `normalized`) or 0 (for the inner product) minus the mean over the query's
+    tokens of the maxima in `sum_of_max`; the mean is 0 for a query without tokens. It is infinity for a thing without
+    texts.
 
     Raises:
-        ValueError: as for `sum_of_max`, or an unknown metric.
+        ValueError: the errors of `sum_of_max`, or an unknown metric.
 
     >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
@@ -163,18 +164,18 @@ def late_nearest(
     self_ids: Ids | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
-    """Find the ``k`` things of the corpus that are nearest to each query by `late_dissimilarity`.
+    """Return the ``k`` things of the corpus that are nearest to each query by `late_dissimilarity`.
 
-    Queries that share a text are answered once. Ties are broken by the smaller id.
-    Memory: (queries, n_candidates) neighbours and the pooled vectors, or without a first stage some 100,000 pairs, or
-    one query with the whole corpus; and for cosine a copy of all tokens.
+    Queries with the same text are searched once. Ties are broken by the smaller id.
+    Memory: (queries, n_candidates) neighbours and the pooled vectors; without a first stage some 100,000 pairs, or one
+    query with the whole corpus; for cosine also a copy of all tokens.
 
     Args:
         queries: things with one text each.
-        corpus: things with one or several texts each; a thing without any is nobody's neighbour.
-        k: how many; more than there are is allowed.
-        n_candidates: how many things the first stage proposes, the nearest ones by `TokenMatrices.pooled`, with
-            ``self_ids`` one more; None, or no fewer than there are, to score all things, which is exact.
+        corpus: things with one or several texts each; a thing without a text is never a neighbour.
+        k: number of neighbours; may exceed the size of the corpus.
+        n_candidates: number of things that the first stage proposes, the nearest by `TokenMatrices.pooled`; one more
+            with ``self_ids``. None, or at least the size of the corpus, scores all things, which is exact.
         metric: see `late_dissimilarity`; also of the first stage.
         search: of the first stage.
         scanner: of the first stage.
@@ -182,7 +183,7 @@ def late_nearest(
         progress: see `Progress`; the items are chunks of queries, in the second stage.
 
     Raises:
-        ValueError: as for `sum_of_max`, fewer candidates than neighbours, and what the first stage raises.
+        ValueError: the errors of `sum_of_max` and of the first stage, or fewer candidates than neighbours.
 
     >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -192,7 +193,7 @@ def late_nearest(
     _check(queries, corpus, metric, search)
     check_wanted(k, self_ids, queries.n)
     if n_candidates is not None and n_candidates < k:
-        raise ValueError(f"n_candidates={n_candidates} are too few for the k={k} nearest; ask for k or more")
+        raise ValueError(f"n_candidates={n_candidates} must be at least k={k}")
     queries, corpus = _comparable(queries, corpus, metric)
 
     def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
@@ -221,10 +222,10 @@ def late_recall(
     self_ids: Ids | None = None,
     sample: int = SAMPLE,
 ) -> float:
-    """Return the share of the exact neighbours that two stages found in a sample of queries; 1 if there are none.
+    """Return the share of exact neighbours that two stages found for a sample of queries; 1 without neighbours.
 
-    As `clustering.knn.measured_recall`; costs the scores of the sample with all things. The arguments are those of
-    `late_nearest`, and what it found.
+    See `clustering.knn.measured_recall`. The cost is scoring the sample with all things. The arguments are those of
+    `late_nearest`, and its result.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
@@ -238,13 +239,13 @@ def late_recall(
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
-    """Return the things that are asked for, and the place of each request among them."""
+    """Return the distinct requested things, and the index of each request among them."""
     used, place = np.unique(asked, return_inverse=True)
     return things.taken(used), place
 
 
 def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -> tuple[TokenMatrices, TokenMatrices]:
-    """Return tokens whose inner products are their similarities."""
+    """Return the tokens, scaled so that inner products are similarities."""
     if metric == "dot":
         return queries, corpus
     scaled = corpus.normalized()
@@ -254,7 +255,7 @@ def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -
 def _best(
     queries: TokenMatrices, corpus: TokenMatrices, begin: int, candidates: Ids, k: int, metric: Metric
 ) -> Neighbors:
-    """Take the best ``k`` of the candidates of some queries, -1 being none; (queries, k or as many as there are)."""
+    """Return the best ``k`` candidates of some queries, where -1 is no candidate; (queries, at most k)."""
     is_there = candidates >= 0
     dissimilarity = np.full(candidates.shape, np.inf, np.float32)
     query = begin + np.nonzero(is_there)[0]
@@ -265,7 +266,7 @@ def _best(
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
-    """Compare pairs of `_comparable` things, see `late_dissimilarity`."""
+    """Return the dissimilarity of pairs of `_comparable` things, see `late_dissimilarity`."""
     n_tokens = np.diff(queries.indptr)[queries.row[query]]
     return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 
@@ -306,7 +307,7 @@ def _score_pairs(
     end: Ids,
     score: Floats,
 ) -> None:
-    """Score the text of a query with those of a thing, ``row[first[p] : end[p]]``, for each pair ``p``."""
+    """Score the text of a query with the texts of a thing, ``row[first[p] : end[p]]``, for each pair ``p``."""
     last, columns = -1, _columns(query_matrix[:0])
     for p in range(len(score)):
         if query_text[p] != last:
@@ -320,7 +321,7 @@ def _score_pairs(
 
 @kernel
 def _columns(tokens: Floats) -> Weights:
-    """Turn token vectors into columns: so a processor multiplies several at a time."""
+    """Turn token vectors into columns, so that a CPU multiplies several at a time."""
     columns = np.empty((tokens.shape[1], tokens.shape[0]), np.float64)
     for i in range(tokens.shape[0]):
         for j in range(tokens.shape[1]):
@@ -369,5 +370,5 @@ def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search
         largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
         if largest > np.finfo(np.float32).max / 2:
             raise ValueError(
-                f"scores of queries and corpus may reach {largest:.2g}, beyond float32: scale the tokens down"
+                f"scores of queries and corpus may reach {largest:.2g}, beyond float32; scale the tokens down"
             )

@@ -23,7 +23,7 @@ from .union_find import find, join, singletons
 
 
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
-    """Join mentions over the lightest edges first, never two components that both hold an entity (Angell et al. 2021).
+    """Join mentions over the lightest edges first, but never two components with an entity (Angell et al. 2021).
 
     Args:
         entity_edges: the lightest entity edge of each mention.
@@ -43,7 +43,7 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class MergeTree:
-    """Single linkage of mentions at every threshold: merge ``i`` makes node ``n_leaves + i`` of two smaller ones.
+    """Single linkage of mentions at every threshold: merge ``i`` makes node ``n_leaves + i`` from two earlier nodes.
 
     Leaves are the mentions, counted from 0. The numbering is that of `scipy.cluster.hierarchy.linkage`, but mentions
     that no edge connects are never merged, so that there may be fewer than ``n_leaves - 1`` merges.
@@ -51,7 +51,7 @@ class MergeTree:
 
     n_leaves: int
     left: Ids
-    """(merges,) node that holds the smaller leaf."""
+    """(merges,) node with the smaller leaf."""
     right: Ids
     """(merges,) the other node."""
     height: Weights
@@ -62,9 +62,9 @@ class MergeTree:
     """(merges,) its larger end."""
 
     def cut(self, threshold: float = np.inf) -> Ids:
-        """Label each leaf by the smallest leaf of its cluster, joining over edges not heavier than ``threshold``.
+        """Label each leaf by the smallest leaf of its cluster, joined over edges not heavier than ``threshold``.
 
-        O(leaves) time, whatever the number of edges was.
+        O(leaves) time, independent of the number of edges.
 
         >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], [0.1, 0.5, 0.2], n_entities=0, n_nodes=4)
         >>> tree = merge_tree(graph)
@@ -72,7 +72,7 @@ class MergeTree:
         ([0, 0, 2, 2], [0, 0, 0, 0])
         """
         if np.isnan(threshold):
-            raise ValueError(f"threshold={threshold} cuts nowhere; use infinity to join all that is connected")
+            raise ValueError(f"threshold={threshold} is not a number; use infinity to join all connected leaves")
         with np.errstate(over="ignore"):
             limit = self.height.dtype.type(threshold)
         merges = int(np.searchsorted(self.height, limit, side="right"))
@@ -80,7 +80,7 @@ class MergeTree:
 
 
 def merge_tree(graph: Graph) -> MergeTree:
-    """Build the merge tree of the mention edges of a graph, directions and entities ignored."""
+    """Build the merge tree of the mention edges of a graph, without regard to directions and entities."""
     none = no_entity_edges(graph)
     joining, _, _ = _joining_edges(none, surviving_edges(graph, none, np.inf, directed=False))
     joining = joining.take(by_weight(joining))
@@ -89,7 +89,7 @@ def merge_tree(graph: Graph) -> MergeTree:
 
 
 def _joining_edges(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Bools, Bools]:
-    """Find the edges of the forest, which mentions it links to an entity, and which of these over an entity edge."""
+    """Return the edges of the forest, the mentions with an entity, and those of them with an entity edge."""
     own = Edges(edges.source.copy(), edges.target.copy(), edges.weight.copy())  # what is dropped is overwritten
     source, target, weight, is_linked, hangs = _boruvka(entity_edges, own)
     return Edges(source, target, weight), is_linked, hangs
@@ -102,7 +102,7 @@ def _boruvka(entity_edges: EntityEdges, edges: Edges) -> tuple[Ids, Ids, Weights
     n_joining = 0
     hangs = np.zeros(n, np.bool_)
     sets = singletons(n, edges.source)
-    # Kept for the root of each set: whether it holds an entity, the mention that its lightest entity edge enters, and
+    # Kept for the root of each set: whether it has an entity, the mention that its lightest entity edge enters, and
     # its lightest edge.
     linked = np.zeros(n, np.bool_)
     entry = np.arange(n).astype(edges.source.dtype)
@@ -139,9 +139,9 @@ def _boruvka(entity_edges: EntityEdges, edges: Edges) -> tuple[Ids, Ids, Weights
 def _lightest_edges(
     entity_edges: EntityEdges, edges: Edges, n_edges: int, sets: Ids, linked: Bools, entry: Ids, lightest: Ids
 ) -> int:
-    """Drop the edges that no longer matter, in place, and find the lightest that leaves each component.
+    """Drop the edges that no longer matter, in place, and find the lightest edge out of each component.
 
-    Components that hold an entity take no part, nor do those that no edge leaves: -1. Returns how many edges are left.
+    Components with an entity, or without an outgoing edge, get -1. Returns the number of remaining edges.
     """
     lightest[:] = -1
     left = 0
@@ -165,7 +165,7 @@ def _lightest_edges(
 
 @kernel
 def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
-    """Turn the edges of the linked trees away from their entities, by taking off leaf after leaf.
+    """Direct the edges of the linked trees away from their entities, by removing leaf after leaf.
 
     Each mention knows how many edges it has left, and the exclusive or of their places: with one left, that is the
     place of the edge to its parent. Who hangs on the entity itself has a parent already and is never taken off.

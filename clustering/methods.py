@@ -1,14 +1,14 @@
-"""The names of the ways to cluster, to search and to compare: nothing heavy is loaded for them."""
+"""The names of methods of clustering, search and comparison, without heavy imports."""
 
 from typing import Literal, get_args
 
 Method = Literal["arborescence", "minimax", "undirected", "independent"]
-"""How a graph is clustered, see `clustering.partition`."""
+"""Methods of clustering a graph, see `clustering.partition`."""
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
 SearchMethod = Literal["exact", "hnsw", "ivf"]
-"""Compare everything; or let an index of faiss propose what to compare: a graph, or lists around centroids."""
+"""Methods of search: exact, or approximate by an index of faiss, a graph or lists around centroids."""
 
 SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)
 

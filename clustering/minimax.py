@@ -18,7 +18,7 @@ from .ordering import by_weight
 
 
 def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
-    """Find the parents on minimax paths.
+    """Return the forest of minimax paths.
 
     Args:
         n_mentions: number of mentions.
@@ -36,7 +36,7 @@ def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
 
 @kernel
 def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
-    """Return the rank of the edge that reaches each mention, -1 for none; edge ``r`` leads from tail to head."""
+    """Return the rank of the edge that reaches each mention, or -1; edge ``r`` leads from tail to head."""
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
     reached_by = np.full(n_mentions, -1, ordered.dtype)
     reached = np.zeros(n_mentions, np.bool_)  # the same in a quarter of the cache
@@ -63,7 +63,7 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
 
 @kernel
 def _push(heap: Ids, size: int, rank: int) -> int:
-    """Put ``rank`` into a binary heap of ranks, the smallest at its head; return the new size."""
+    """Push ``rank`` to a binary heap of ranks, the smallest first; return the new size."""
     place = size
     while place > 0 and heap[(place - 1) // 2] > rank:
         heap[place] = heap[(place - 1) // 2]
@@ -74,7 +74,7 @@ def _push(heap: Ids, size: int, rank: int) -> int:
 
 @kernel
 def _pop(heap: Ids, size: int) -> tuple[int, int]:
-    """Take out the smallest rank; return it and the new size."""
+    """Pop the smallest rank; return it and the new size."""
     smallest, last = heap[0], heap[size - 1]
     place, child = 0, 1
     while child < size - 1:

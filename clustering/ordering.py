@@ -1,4 +1,4 @@
-"""Edges in the one order that decides everything: by weight, then source, then target."""
+"""The order of edges in all methods: by weight, then source, then target."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ _SHORT, _LONG = 16, 1 << 16
 
 
 def by_weight(edges: Edges) -> Ids:
-    """Return the places of the edges, sorted by (weight, source, target).
+    """Return the indices of the edges, sorted by (weight, source, target).
 
     One integer an edge holds the bits of its weight, rounded to float32, above its place. Integers sort several times
     faster than places by floats; runs of equal rounded weights are then put in exact order.
     """
     if len(edges.weight) >= 2**32:
-        raise ValueError(f"{len(edges.weight):,} edges to sort; fewer than 2^32 can be held at once")
+        raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^32 - 1")
     keys = np.empty(len(edges.weight), np.int64)
     _keys(edges, keys)
     keys.sort()
@@ -40,7 +40,7 @@ def _keys(edges: Edges, keys: Ids) -> None:
 
 @kernel
 def _places(edges: Edges, keys: Ids, places: Ids) -> list[tuple[int, int]]:
-    """Read the places off the sorted keys and order the runs of equal weights, but for the long ones returned."""
+    """Return the indices in the sorted keys, with short runs of equal weights ordered, and the long runs."""
     long_runs = [(0, 0) for _ in range(0)]
     begin = 0
     for i in range(len(keys)):
@@ -56,7 +56,7 @@ def _places(edges: Edges, keys: Ids, places: Ids) -> list[tuple[int, int]]:
 
 @kernel
 def sort_places(edges: Edges, places: Ids) -> None:
-    """Sort places of edges by (weight, source, target), without recursion or extra memory."""
+    """Sort indices of edges by (weight, source, target), without recursion or extra memory."""
     if len(places) > _SHORT:
         _heap_sort(edges, places)
         return
@@ -93,7 +93,7 @@ def _sift_down(edges: Edges, places: Ids, root: int, end: int) -> None:
 
 @kernel
 def before(edges: Edges, a: int, b: int) -> bool:
-    """Say whether the edge at place ``a`` comes before the one at ``b``."""
+    """Return whether the edge at index ``a`` comes before the one at ``b``."""
     if edges.weight[a] != edges.weight[b]:
         return bool(edges.weight[a] < edges.weight[b])
     if edges.source[a] != edges.source[b]:

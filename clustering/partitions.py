@@ -30,17 +30,17 @@ class Partition:
     """
 
     labels: Ids
-    """(nodes,) smallest node id of the node's cluster."""
+    """(nodes,) smallest node id in the node's cluster."""
     entity: Ids
-    """(mentions,) entity of the mention's cluster, -1 for NIL; mention node ``n_entities + i`` stands at ``i``."""
+    """(mentions,) entity of the mention's cluster, -1 for NIL; mention node ``n_entities + i`` has index ``i``."""
     parent: Ids
-    """(nodes,) node it hangs on in the forest, -1 for entities and NIL mentions."""
+    """(nodes,) parent in the forest, -1 for entities and NIL mentions."""
     weight: Weights
-    """(nodes,) weight of the edge from the parent, NaN where there is none."""
+    """(nodes,) weight of the edge from the parent, NaN without a parent."""
     bottleneck: Weights
-    """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf where no entity reaches."""
+    """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf for NIL."""
     nil_edges: Edges
-    """The edges that NIL mentions keep among themselves, in node ids."""
+    """The remaining edges between NIL mentions, in node ids."""
 
     @property
     def n_entities(self) -> int:
@@ -48,10 +48,10 @@ class Partition:
         return len(self.labels) - len(self.entity)
 
     def path(self, mention: int) -> list[int]:
-        """Return the nodes from the entity to the mention, the reason for the link; of a NIL mention itself alone.
+        """Return the nodes from the entity to the mention; for a NIL mention, only the mention.
 
         Args:
-            mention: a node id, ``n_entities + i`` for the mention at ``i``.
+            mention: a node id, ``n_entities + i`` for mention ``i``.
 
         """
         if not 0 <= mention < len(self.parent):
@@ -62,9 +62,9 @@ class Partition:
         return nodes[::-1]
 
     def edges(self) -> Edges:
-        """Return the edges that remain: each linked mention's edge from its parent, and those among NIL mentions.
+        """Return the remaining edges: each linked mention's edge from its parent, and those between NIL mentions.
 
-        Of duplicate edges among NIL mentions the lightest is given.
+        Of duplicate edges between NIL mentions, the lightest is returned.
         """
         linked = np.flatnonzero(self.parent >= 0)
         order = np.lexsort((self.nil_edges.weight, self.nil_edges.target, self.nil_edges.source))
@@ -78,7 +78,7 @@ class Partition:
         )
 
     def weakest_joins(self) -> Edges:
-        """Return, for each NIL cluster of two mentions or more, the edge that joined its last two parts.
+        """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
 
         It is the heaviest edge of the cluster's minimum spanning tree: without it the cluster falls apart.
         Ordered by the cluster's label.
@@ -102,15 +102,15 @@ class Partition:
 
 
 def partition(graph: Graph, method: Method = "arborescence", threshold: Threshold = None) -> Partition:
-    """Cluster mentions and entities so that no cluster holds two entities.
+    """Cluster mentions and entities so that no cluster has two entities.
 
     Args:
         graph: edges as dissimilarities; smaller is closer.
         method: ``"arborescence"``, the procedure of the ArboEL paper (section 2.3), which follows each mention's
             lightest edge; ``"minimax"``, its equation 1, an entity with the smallest bottleneck; ``"undirected"``,
             single linkage that never joins two entities (Angell et al. 2021); ``"independent"``, the nearest entity.
-        threshold: edges heavier than this are removed first (one exactly at it stays); a pair
-            ``(entity, mention)`` gives each kind of edge its own.
+        threshold: remove edges heavier than this first (an edge exactly at it stays); a pair
+            ``(entity, mention)`` sets a threshold for each kind of edge.
 
     Ties are broken by (weight, source id, target id), never by the order of the edges.
     O(edges log edges) time, nearly linear in practice.
@@ -155,7 +155,7 @@ def _among_nil(forest: Forest, edges: Edges) -> Edges:
 
 
 def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
-    """Spell out the partition from the forest and the edges among NIL mentions, in node ids."""
+    """Make the partition from the forest and the edges between NIL mentions, in node ids."""
     n_entities = graph.n_entities
     parent = np.full(graph.n_nodes, -1, graph.source.dtype)
     weight = np.full(graph.n_nodes, np.nan, graph.weight.dtype)
@@ -171,7 +171,7 @@ def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
 
 @kernel
 def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]:
-    """Return the root of each node and the heaviest edge on the way; each node is climbed over once."""
+    """Return the root of each node and the heaviest edge on the way; each node is visited once."""
     n = len(parent)
     root = np.full(n, -1, parent.dtype)
     bottleneck = np.full(n, -np.inf, weight.dtype)
@@ -197,7 +197,7 @@ def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]
 
 @kernel
 def _label_components(source: Ids, target: Ids, labels: Ids) -> None:
-    """Give every node on these edges the smallest node id of its connected component."""
+    """Label every node of these edges by the smallest node id of its connected component."""
     if len(source) == 0:
         return
     sets = singletons(len(labels), labels)

@@ -1,4 +1,4 @@
-"""Progress of long work, as whoever asks for it wants it shown; nothing heavy is loaded for it."""
+"""The interface for progress of long stages, without heavy imports."""
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
@@ -7,12 +7,12 @@ T = TypeVar("T")
 
 
 class Progress(Protocol):
-    """Passes items on and shows how many of ``total`` are done."""
+    """Yields items unchanged, and shows how many of ``total`` are done."""
 
     def __call__(self, items: Iterable[T], total: int) -> Iterable[T]:
         """Wrap ``items``."""
 
 
 def silent(items: Iterable[T], total: int) -> Iterable[T]:
-    """Show nothing."""
+    """Show no progress."""
     return items

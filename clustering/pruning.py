@@ -1,4 +1,4 @@
-"""Exact local pruning: what each mention's own list already decides.
+"""Exact local pruning: drop edges that each mention's own list excludes.
 
 Two facts make the engine fast. A mention's lightest entity edge dominates its other entity edges under every method.
 And an edge between mentions that is heavier than the lightest entity edge of its target (for ``undirected``: of both
@@ -60,7 +60,7 @@ def _select(
 
 
 def _in_blocks(n_mentions: int, edges: Edges) -> Edges:
-    """Bring edges of near targets together, so that later passes find what they look up in the cache."""
+    """Group edges with near targets, so that later passes use the cache."""
     blocked = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
     _scatter(n_mentions, edges, blocked)
     return blocked

@@ -1,4 +1,4 @@
-"""Parts that all searches share: dense and sparse, exact and approximate."""
+"""Parts of all searches, dense and sparse, exact and approximate."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -14,7 +14,7 @@ from .vectors import METRICS, Metric, Vectors, dot, unit
 
 
 def check_choices(metric: str, search: str) -> None:
-    """Raise ValueError for an unknown metric or search."""
+    """Raise ValueError for an unknown metric or search method."""
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not one of {', '.join(METRICS)}")
     if search not in SEARCH_METHODS:
@@ -27,33 +27,33 @@ def empty_lists(n: int, k: int) -> tuple[Ids, Floats]:
 
 
 class Search(NamedTuple):
-    """A way to fill the shortlists of a chunk of queries."""
+    """A function that fills the shortlists of a chunk of queries, and the sizes of chunks."""
 
     fill: Callable[[Any, Ids, Floats], None]
     """``fill(vectors, ids, dissimilarity)``; the lists are (queries, k), empty: -1 and infinity."""
     chunk: int
-    """How many queries at a time."""
+    """Number of queries in a chunk."""
     workers: int
-    """How many chunks at a time."""
+    """Number of chunks at the same time."""
 
 
 class Rows(NamedTuple):
-    """The vectors of a corpus, ready to be compared, and whose they are."""
+    """The vectors of a corpus, prepared for comparison, and their owners."""
 
     matrix: Any
-    """(rows, dim) distinct vectors that some thing has; of length 1 for cosine."""
+    """(rows, dim) distinct vectors; of length 1 for cosine."""
     row: Ids
-    """Pair ``i`` says that ``row[i]`` belongs to ``owner[i]``; in the order of owners."""
+    """Pair ``i`` means that ``row[i]`` belongs to ``owner[i]``; in the order of owners."""
     owner: Ids
     start: Ids
     """``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order."""
     by_row: Ids
     several: bool
-    """Whether some thing has several vectors."""
+    """Whether any thing has several vectors."""
 
     @classmethod
     def of(cls, corpus: Vectors, metric: Metric) -> Self:
-        """Take the vectors in use; the whole matrix is copied only to scale it."""
+        """Prepare the vectors in use; the matrix is copied only to scale it."""
         used, row = np.unique(corpus.row, return_inverse=True)
         matrix = corpus.matrix if len(used) == corpus.matrix.shape[0] else corpus.matrix[used]
         start = np.zeros(len(used) + 1, np.int64)
@@ -81,7 +81,7 @@ def score_found(
     dissimilarity_: Floats,
     count: Ids,
 ) -> None:
-    """Offer the owners of the rows found for each query, different rows or -1; ``count`` is of the places taken."""
+    """Offer the owners of the rows of each query, distinct rows or -1; ``count`` is the number of taken places."""
     for q in range(len(vectors)):
         places, values, taken = ids[q], dissimilarity_[q], count[q]
         for row in found[q]:

@@ -1,7 +1,7 @@
 """A shortlist: the nearest things offered so far, each once, sorted by (dissimilarity, id).
 
-Two arrays of one length and a count of the places taken. What it holds does not depend on the order of the
-offers. Places not yet taken hold -1 and infinity.
+It is two arrays of the same length and a count of the taken places. Its content does not depend on the order of the
+offers. Empty places have -1 and infinity.
 """
 
 import numpy as np
@@ -12,14 +12,14 @@ from .kernels import kernel
 
 @kernel
 def refuses(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32) -> bool:
-    """Say whether the list is full of nearer things; if so, larger ids as near are refused too."""
+    """Return whether the list is full of nearer things, or of equally near things with smaller ids."""
     last = len(ids) - 1
     return count > last and (dissimilarity[last] < value or (dissimilarity[last] == value and ids[last] <= thing))
 
 
 @kernel
 def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32, several: bool) -> int:
-    """Offer a thing and return the new count; ``several`` says that a thing may be offered more than once."""
+    """Offer a thing and return the new count; with ``several`` a thing may be offered more than once."""
     if refuses(ids, dissimilarity, count, thing, value):
         return count
     place = min(count, len(ids) - 1)
@@ -51,7 +51,7 @@ def offer_all(
     value: np.float32,
     several: bool,
 ) -> int:
-    """Offer ``things[begin:end]``, in order and at one dissimilarity; looks at no more than can be taken."""
+    """Offer ``things[begin:end]`` in order, at the same dissimilarity, until no more can be taken."""
     for i in range(begin, end):
         if refuses(ids, dissimilarity, count, things[i], value):
             break

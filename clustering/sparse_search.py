@@ -14,7 +14,7 @@ from .shortlist import offer, offer_all, refuses
 
 
 def sparse_search(corpus: Rows, offset: float) -> Search:
-    """Prepare the search; each worker keeps one score a row in memory."""
+    """Prepare the search; each worker keeps one score for each row in memory."""
     postings = csr(sp.csr_array(corpus.matrix.T))
 
     def fill(vectors: sp.csr_array, ids: Ids, dissimilarity: Floats) -> None:
@@ -35,7 +35,7 @@ def sparse_search(corpus: Rows, offset: float) -> Search:
 
 
 def csr(matrix: Any) -> tuple[Ids, Ids, Floats]:
-    """Return row starts, sorted column indices and values; the matrix stays as it is."""
+    """Return row offsets, sorted column indices and values, without changing the matrix."""
     if not matrix.has_sorted_indices:
         matrix = matrix.sorted_indices()
     return matrix.indptr.astype(np.int64, copy=False), matrix.indices, matrix.data
@@ -58,7 +58,7 @@ def _search(
     ids: Ids,
     dissimilarity_: Floats,
 ) -> None:
-    """Add up scores in the order of the features; then offer what shares none with the query."""
+    """Sum scores in the order of the features; then offer the rows without common features."""
     nothing = dissimilarity(0.0, offset)
     score = np.zeros(len(start) - 1, np.float64)
     for q in range(len(indptr) - 1):

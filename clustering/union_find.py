@@ -1,6 +1,6 @@
-"""Disjoint sets as one integer array plus free functions for numba kernels.
+"""Disjoint sets as an integer array, with functions for numba kernels.
 
-``sets[i]`` is the parent of ``i``, or minus the size of its set where ``i`` is a root.
+``sets[i]`` is the parent of ``i``, or minus the size of its set if ``i`` is a root.
 """
 
 import numpy as np
@@ -11,13 +11,13 @@ from .kernels import kernel
 
 @kernel
 def singletons(n: int, ids: Ids) -> Ids:
-    """Return ``n`` sets of one element each; ``ids`` (any array) lends its dtype."""
+    """Return ``n`` sets of one element each, with the dtype of ``ids``."""
     return np.full(n, -1, ids.dtype)
 
 
 @kernel
 def find(sets: Ids, i: int) -> int:
-    """Root of the set that holds ``i``; halves the path on its way."""
+    """Return the root of the set of ``i``, with path halving."""
     while sets[i] >= 0:
         parent = sets[i]
         if sets[parent] >= 0:
@@ -28,7 +28,7 @@ def find(sets: Ids, i: int) -> int:
 
 @kernel
 def join(sets: Ids, a: int, b: int) -> int:
-    """Join the sets of two different roots, the smaller below the larger; return the new root."""
+    """Join the sets of two different roots, the smaller below the larger, and return the new root."""
     if sets[a] > sets[b]:
         a, b = b, a
     sets[a] += sets[b]

@@ -1,4 +1,4 @@
-"""The vectors of things: mentions with one vector each, entities with one or several (one a name)."""
+"""The vectors of things: one for each mention, one or several (one for each name) for each entity."""
 
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
@@ -16,9 +16,9 @@ Matrix: TypeAlias = Floats | sp.csr_array
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Vectors:
-    """``n`` things and their vectors; things that share a vector share its row.
+    """``n`` things and their vectors; things with the same vector share its row.
 
-    Pair ``i`` says that the vector in row ``row[i]`` of the matrix belongs to thing ``owner[i]``. Pairs are
+    Pair ``i`` means that the vector in row ``row[i]`` of the matrix belongs to thing ``owner[i]``. Pairs are
     in the order of their owners. Make one with `of`, or from a matrix of distinct vectors.
     """
 
@@ -35,12 +35,12 @@ class Vectors:
     def of(cls, matrix: Any, owner: npt.ArrayLike | None = None, *, n: int | None = None) -> Self:
         """Copy a (rows, dim) array or sparse matrix; row ``i`` belongs to ``owner[i]`` (default: ``i``).
 
-        Equal rows of a dense array are stored once, and so searched once. ``n`` is the number of things
-        (default: up to the last owner); some may have no vector.
+        Equal rows of a dense array are stored and searched once. ``n`` is the number of things (default: up to the
+        last owner); some may have no vector.
 
         Raises:
-            ValueError: not two-dimensional, not numbers, owners out of range, or NaN, infinity or a number
-                beyond float32 in some rows, which are named.
+            ValueError: the array is not two-dimensional or not numeric, owners are out of range, or rows (which are
+                named) have NaN, infinity or a number beyond float32.
 
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
@@ -48,13 +48,13 @@ class Vectors:
         return cls(rows, place[order].astype(np.int32), owners, n_things)
 
     def slice(self, begin: int, end: int) -> Self:
-        """Things ``begin .. end - 1`` alone, counted from 0; the matrix is shared."""
+        """Return only the things ``begin .. end - 1``, renumbered from 0; the matrix is shared."""
         begin, end, _ = slice(begin, end).indices(self.n)
         low, high = np.searchsorted(self.owner, [begin, max(begin, end)])
         return type(self)(self.matrix, self.row[low:high], self.owner[low:high] - begin, max(0, end - begin))
 
     def taken(self, things: Ids) -> Self:
-        """Return these things alone, numbered anew in their order, with the vectors that they use."""
+        """Return only these things, renumbered in their order, with their vectors."""
         if np.array_equal(things, np.arange(self.n)):
             return self
         pair, owner = pairs_of(self.owner, things)
@@ -62,7 +62,7 @@ class Vectors:
         return type(self)(self.matrix[used], row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
-        """Scale every vector to length 1; a vector of zeros stays, so that its cosine with any other is 0."""
+        """Scale every vector to length 1; a zero vector is kept, so that its cosine with any other is 0."""
         return type(self)(unit(self.matrix), self.row, self.owner, self.n)
 
 
@@ -75,13 +75,13 @@ def by_owner(n_rows: int, what: str, owner: npt.ArrayLike | None, n: int | None)
         raise ValueError(f"owners must be integers, not {owners.dtype}")
     n_things = n if n is not None else int(owners.max(initial=-1)) + 1
     if len(owners) and not 0 <= owners.min() <= owners.max() < n_things:
-        raise ValueError(f"owners must lie in 0 .. {n_things - 1}, found {owners.min()} .. {owners.max()}")
+        raise ValueError(f"owners must lie in 0 .. {n_things - 1}, not {owners.min()} .. {owners.max()}")
     order = np.argsort(owners, kind="stable")
     return order, owners[order].astype(np.int32), n_things
 
 
 def unit(matrix: Matrix) -> Matrix:
-    """Scale every row to length 1, each in one order of summation; rows of zeros stay."""
+    """Scale every row to length 1, in a fixed order of summation; zero rows are kept."""
     if isinstance(matrix, np.ndarray):
         scaled = np.empty_like(matrix)
         _scale(matrix, lengths(matrix), scaled)
@@ -92,7 +92,7 @@ def unit(matrix: Matrix) -> Matrix:
 
 
 def lengths(matrix: Matrix) -> Weights:
-    """Length of each row; (rows,) float64."""
+    """Return the length of each row; (rows,) float64."""
     if isinstance(matrix, np.ndarray):
         return _lengths(matrix)
     return _sparse_lengths(matrix.indptr, matrix.data)
@@ -100,7 +100,7 @@ def lengths(matrix: Matrix) -> Weights:
 
 @kernel
 def dot(a: Floats, b: Floats) -> float:
-    """Sum up the inner product in float64, in the order of the dimensions.
+    """Compute the inner product in float64, summed in the order of the dimensions.
 
     Products of two float32 are exact in float64: a machine that fuses them with the sum gets the same.
     """
@@ -136,7 +136,7 @@ def _scale(matrix: Floats, length: Weights, scaled: Floats) -> None:
 
 
 def _dense(matrix: Any) -> tuple[Floats, Ids]:
-    """Return distinct rows in order of first appearance, and the place of each given row among them."""
+    """Return distinct rows in order of first appearance, and the index of each given row among them."""
     dense = float_rows(matrix)
     first, place = _distinct(dense.view(np.uint32))
     return dense if len(first) == len(dense) else dense[first], place
@@ -175,7 +175,7 @@ def _refuse(rows: Ids) -> None:
 
 @kernel
 def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
-    """Say which rows hold NaN or infinity."""
+    """Return which rows have NaN or infinity."""
     bad = np.zeros(len(matrix), np.bool_)
     for i in range(len(matrix)):
         for value in matrix[i]:
@@ -185,7 +185,7 @@ def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
 
 @kernel
 def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
-    """Find the first row of each content, and which of these each row equals, by an open hash table."""
+    """Return the first row of each content, and the index of each row among them, by an open hash table."""
     n, dim = bits.shape
     size = 16
     while size < 2 * n:

@@ -1,4 +1,4 @@
-"""The best one-to-one alignment of the clusters of two sides (a maximum weight matching)."""
+"""The best one-to-one alignment of two sets of clusters (a maximum weight matching)."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from .labels import IntArray
 
 
 class _Edges(NamedTuple):
-    """Overlapping pairs of clusters: which they are of those given, and what each is worth."""
+    """Overlapping pairs of clusters: their indices in the input, and their weights."""
 
     number: IntArray
     row: IntArray
@@ -21,7 +21,7 @@ class _Edges(NamedTuple):
 
 
 class _Alignment:
-    """Edges chosen so far, and the clusters that they take."""
+    """The chosen edges, and the clusters that they use."""
 
     def __init__(self, n_rows: int, n_columns: int) -> None:
         self.chosen = [np.zeros(0, np.int64)]
@@ -34,12 +34,12 @@ class _Alignment:
         self._column_is_taken[edges.column] = True
 
     def open(self, edges: _Edges) -> _Edges:
-        """Edges that meet no chosen one."""
+        """Return the edges that share no cluster with a chosen edge."""
         return edges.at(np.flatnonzero(~(self._row_is_taken[edges.row] | self._column_is_taken[edges.column])))
 
 
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
-    """Choose edges, no two of which share a row or a column, of the largest total weight.
+    """Choose edges with the largest total weight, no two of which share a row or a column.
 
     Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly all of a natural
     clustering:
@@ -80,13 +80,13 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
 
 
 def _dominant(edges: _Edges) -> _Edges:
-    """Edges no lighter than both best rivals together; one of those that share an end."""
+    """Return the edges at least as heavy as both best rivals together; one of those that share an end."""
     rivals = _best_rival(edges.row, edges.weight) + _best_rival(edges.column, edges.weight)
     return _apart(edges, np.flatnonzero(edges.weight >= rivals))
 
 
 def _best_rival(end: IntArray, weight: FloatArray) -> FloatArray:
-    """For each edge, the heaviest other edge with the same end, or 0."""
+    """Return the weight of the heaviest other edge with the same end, or 0, for each edge."""
     best = _heaviest(end, weight)
     rival = best[end]
     champions = np.flatnonzero(weight == rival)
@@ -98,7 +98,7 @@ def _best_rival(end: IntArray, weight: FloatArray) -> FloatArray:
 
 
 def _without_leaves(edges: _Edges) -> tuple[_Edges, _Edges]:
-    """Return the best edge of each cluster to one that has no other, and what others gain beyond these."""
+    """Return the best edge of each cluster to a cluster with no other edge, and the gain of other edges beyond it."""
     row_is_leaf = np.bincount(edges.row)[edges.row] == 1
     column_is_leaf = np.bincount(edges.column)[edges.column] == 1
     column_has = _heaviest(edges.column, np.where(row_is_leaf, edges.weight, 0))[edges.column]
@@ -115,7 +115,7 @@ def _heaviest(end: IntArray, weight: FloatArray) -> FloatArray:
 
 
 def _apart(edges: _Edges, places: IntArray) -> _Edges:
-    """Of the edges at these places, one of those that share a row, and then of those that share a column."""
+    """Keep one of the edges that share a row, and then one of those that share a column."""
     places = places[_one_per_end(edges.row[places])]
     return edges.at(places[_one_per_end(edges.column[places])])
 
@@ -141,7 +141,7 @@ def _assign(edges: _Edges) -> IntArray:
 
 
 def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, patience: int) -> IntArray | None:
-    """Return the column of each row in a best alignment, where it has one; None if that takes too long.
+    """Return the column of each row in a best alignment, if it has one; None if that takes too long.
 
     Let every cluster, of rows and of columns, have one that it overlaps as its successor, or itself. The heaviest
     permutations of the clusters are two best alignments, there and back. Since a permutation leaves no cluster out, a

@@ -1,4 +1,4 @@
-"""Arrays as they come in at the public door: checked, with the numbers in the error."""
+"""Check the arrays of public functions, with their numbers in the errors."""
 
 from collections.abc import Mapping, Set
 from typing import TypeAlias
@@ -13,7 +13,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64, refusing another number of axes, ragged rows, other kinds, and values below `low`.
+    """Return `values` as int64; refuse other kinds, another number of axes, ragged rows, and values below `low`.
 
     >>> integer_array([3, -2], name="predicted", low=-1)
     Traceback (most recent call last):
@@ -40,7 +40,7 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
 
 
 def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None) -> BoolArray:
-    """Return `values` as booleans, one per mention, refusing anything that only looks like them.
+    """Return `values` as booleans, one for each mention; refuse other types.
 
     >>> boolean_array([0.0, 1.0], name="seen")
     Traceback (most recent call last):

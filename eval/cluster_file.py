@@ -25,11 +25,11 @@ _KEYS = ("document", "mentions")
 
 
 def read_clusters(path: PathLike) -> ClusteredDocuments:
-    """Read a file of JSON lines, one cluster a line; of a mention that is repeated in a document the first counts.
+    """Read a file of JSON lines, one cluster a line; the first of repeated mentions in a document counts.
 
     Raises:
-        FileFormatError: a line is not such an object, or the file is not text. The message names line and column, that
-            where the object begins if it is JSON but says something else.
+        FileFormatError: a line is not such an object, or the file is not text. The message names line and column; for
+            JSON of another form, the column where the object begins.
         OSError: the file cannot be read.
 
     """

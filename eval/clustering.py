@@ -1,4 +1,4 @@
-"""Agreement of two clusterings of the same items: pairs of items, and information.
+"""Agreement of two clusterings of the same items, by pairs of items and by information.
 
 Throughout, ``K_i`` are the true clusters, ``R_j`` the predicted ones, and a pair is an unordered pair of two items.
 Every function takes one label per item and side and agrees with scikit-learn; the labels themselves mean nothing, and
@@ -15,7 +15,7 @@ from .ratio import f1, ratio
 
 
 class PairwiseScores(TypedDict):
-    """Precision, recall and F1 of the pairs that are together."""
+    """Precision, recall and F1 of pairs in the same cluster."""
 
     precision: float
     recall: float
@@ -23,7 +23,7 @@ class PairwiseScores(TypedDict):
 
 
 class ClusteringScores(TypedDict):
-    """What `clustering_scores` returns."""
+    """The result of `clustering_scores`."""
 
     ari: float
     rand: float
@@ -40,7 +40,7 @@ class ClusteringScores(TypedDict):
 
 
 def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
-    """Return every agreement of two clusterings of the same items, from one contingency.
+    """Compute all scores of two clusterings of the same items, from one contingency table.
 
     The function of each one's name defines it and names its source. O(n log n), except for `ami`, which takes a step
     for every two distinct cluster sizes.
@@ -82,20 +82,20 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
 
 
 class PairCounts(NamedTuple):
-    """Unordered pairs by whether either side has them together; exact integers of any size."""
+    """Counts of unordered pairs, together or apart on either side; exact integers of any size."""
 
     tp: int
     """together on both sides"""
     fp: int
-    """together in the prediction alone"""
+    """together only in the prediction"""
     fn: int
-    """together in the truth alone"""
+    """together only in the truth"""
     tn: int
     """apart on both sides"""
 
 
 def pair_counts(labels_true: Labels, labels_pred: Labels) -> PairCounts:
-    """Count the pairs of items by whether they are together in the truth and in the prediction.
+    """Count the pairs of items that are together in the truth and in the prediction.
 
     Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
 
@@ -197,14 +197,14 @@ def _information(table: Contingency) -> _Information:
     true, pred = entropy(table.row_size), entropy(table.column_size)
     if not (true and pred):  # a single cluster knows nothing of the other side, and is known from it
         return _Information(true, pred, float(not true), float(not pred))
-    # Rounding can leave a conditional entropy a hair above the entropy it is part of.
+    # Rounding can make a conditional entropy slightly larger than the entropy.
     homogeneity = max(0.0, 1 - conditional_entropy(table) / true)
     completeness = max(0.0, 1 - conditional_entropy(table.transposed) / pred)
     return _Information(true, pred, homogeneity, completeness)
 
 
 def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return how far each predicted cluster holds items of one true cluster: ``1 - H(K|R) / H(K)``.
+    """Return to what degree each predicted cluster has items of one true cluster: ``1 - H(K|R) / H(K)``.
 
     1 where the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
     https://aclanthology.org/D07-1043.
@@ -216,7 +216,7 @@ def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def completeness(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return how far each true cluster lies inside one predicted cluster: ``1 - H(R|K) / H(R)``.
+    """Return to what degree each true cluster is inside one predicted cluster: ``1 - H(R|K) / H(R)``.
 
     It is the homogeneity of the exchanged sides, and has the same source.
 
@@ -243,7 +243,7 @@ Average = Literal["arithmetic", "geometric", "min", "max"]
 def normalized_mutual_information(
     labels_true: Labels, labels_pred: Labels, *, average: Average = "arithmetic"
 ) -> float:
-    """Return ``I(K; R) / average(H(K), H(R))``, the information shared, as a part of that of the sides.
+    """Return ``I(K; R) / average(H(K), H(R))``, the shared information relative to that of both sides.
 
     1 for two single clusters, 0 where only one side is a single cluster. Source: Vinh, Epps, Bailey 2010, Information
     theoretic measures for clusterings comparison, JMLR 11.

@@ -1,4 +1,4 @@
-"""Coreference chains in the layout of CoNLL-2011 and CoNLL-2012, read as the reference scorer reads them.
+"""Read coreference chains in the format of CoNLL-2011 and CoNLL-2012, like the reference scorer.
 
 ::
 
@@ -32,7 +32,7 @@ _BLANKED = {f" {mark}" for mark in _NO_CHAIN}
 
 
 class BracketError(ValueError):
-    """Brackets that cannot be meant; `at` is where in the column, from 0."""
+    """Invalid brackets; `at` is the position in the column, from 0."""
 
     def __init__(self, problem: str, at: int) -> None:
         super().__init__(problem)
@@ -40,17 +40,17 @@ class BracketError(ValueError):
 
 
 class Bracket(NamedTuple):
-    """A bracket of a word: of a chain, opening or closing a mention, or both."""
+    """A bracket of a word, which opens or closes a mention of a chain, or both."""
 
     chain: str
     opens: bool
     closes: bool
     at: int
-    """where it stands in the column, from 0"""
+    """position in the column, from 0"""
 
 
 def brackets(column: str) -> list[Bracket]:
-    """Split a column into its brackets, as they are written.
+    """Split a column into its brackets, in the order of the text.
 
     >>> [tuple(bracket) for bracket in brackets("(1|2)(3)")]
     [('1', True, False, 0), ('2', False, True, 3), ('3', True, True, 5)]
@@ -67,7 +67,7 @@ def brackets(column: str) -> list[Bracket]:
 
 
 class Chains:
-    """The mentions of one document by chain, gathered word by word.
+    """The mentions of a document by chain, collected word by word.
 
     >>> chains = Chains()
     >>> for word, column in enumerate(["(1", "(2)|(1", "-", "1)1)"]):
@@ -103,7 +103,7 @@ class Chains:
 
     @property
     def unclosed(self) -> list[tuple[int, str]]:
-        """Word and chain of the mentions that have begun and not ended, by word."""
+        """Word and chain of the mentions that have not ended, by word."""
         return sorted((word, chain) for chain, words in self._begun.items() for word in words)
 
 
@@ -112,7 +112,7 @@ def _order(bracket: Bracket) -> tuple[bool, bool]:
 
 
 def columns_of(line: str) -> list[str]:
-    r"""Split the line of a word: by tabs, or by blanks where it has none; blanks and tabs at its end are nothing.
+    r"""Split the line of a word by tabs, or by blanks if it has no tabs; ignore blanks and tabs at its end.
 
     >>> columns_of("a/b\t0\tNew York\t(1 \t"), columns_of("a/b 0  York  1)")
     (['a/b', '0', 'New York', '(1'], ['a/b', '0', 'York', '1)'])
@@ -154,20 +154,20 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     n_comments = 0
     for name, begin, end in _parts(lines, path):
         if name in documents:
-            problem = f"document {name!r} is already there, from line {first_line[name]} on; rename one"
+            problem = f"two documents have the name {name!r}, the first in line {first_line[name]}; rename one"
             raise FileFormatError(problem, path=path, line=begin + 1, column=1)
         first_line[name] = begin + 1
         chains, n_words[name] = _chains(lines, begin + 1, end, path)
         documents[name] = [*chains.mentions.values()]
         n_comments += sum(map(is_comment, lines[begin + 1 : end]))
     if not documents:
-        raise FileFormatError(f"no document in it; {_HOW_TO_BEGIN}", path=path)
+        raise FileFormatError(f"no documents; {_HOW_TO_BEGIN}", path=path)
     notes = {"comments passed over": n_comments} if n_comments else {}
     return ClusteredDocuments.first_of_each(documents, notes, n_words)
 
 
 class _Part(NamedTuple):
-    """Where a document stands: the positions of its first and last line."""
+    """The positions of the first and last line of a document."""
 
     name: str
     begin: int
@@ -178,7 +178,7 @@ _HOW_TO_BEGIN = "a document begins with `#begin document (name); part 000`"
 
 
 def _parts(lines: list[str], path: PathLike) -> Iterator[_Part]:
-    """Yield the documents in their order, and see that no word stands between them."""
+    """Yield the documents in order, and check that no word is between them."""
     name: str | None = None
     begin = outside = 0
     for at, line in enumerate(lines):
@@ -186,13 +186,13 @@ def _parts(lines: list[str], path: PathLike) -> Iterator[_Part]:
             continue
         if header := _BEGIN.fullmatch(line):
             if name is not None:
-                problem = f"a document begins inside of that of line {begin + 1}, whose `#end document` is missing"
+                problem = f"a document begins inside the document of line {begin + 1}, whose `#end document` is missing"
                 raise FileFormatError(problem, path=path, line=at + 1, column=1)
             _check_no_word(lines, outside, at, path)
             name, begin = header[1], at
         elif _END.match(line):
             if name is None:
-                raise FileFormatError("`#end document` where none has begun", path=path, line=at + 1, column=1)
+                raise FileFormatError("`#end document` without `#begin document`", path=path, line=at + 1, column=1)
             yield _Part(name, begin, at)
             name, outside = None, at + 1
     if name is not None:
@@ -214,7 +214,7 @@ def _is_word(line: str) -> bool:
 
 
 def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Chains, int]:
-    """Read the words of one document, and count them."""
+    """Read and count the words of a document."""
     chains = Chains()
     word = 0
     for at in range(begin, end):
@@ -239,7 +239,7 @@ def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Cha
 
 
 def _misplaced(problem: str, path: PathLike, lines: list[str], at: int, in_column: int) -> FileFormatError:
-    """Make the error of a place in the last column of a line."""
+    """Make the error for a position in the last column of a line."""
     line = lines[at].rstrip(" \t")
     column = len(line) - len(columns_of(line)[-1]) + in_column + 1
     return FileFormatError(problem, path=path, line=at + 1, column=column)

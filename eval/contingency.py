@@ -1,4 +1,4 @@
-"""The contingency of two clusterings: which of their clusters share how many mentions.
+"""The contingency table of two clusterings: how many mentions their clusters share.
 
 Every clustering and coreference metric is a function of this one sparse table.
 """
@@ -14,10 +14,10 @@ from .mentions import Clusters, match_mentions
 
 @dataclass(frozen=True, eq=False)
 class Contingency:
-    """The cells ``|K_i & R_j| > 0`` of two clusterings ``K`` (rows) and ``R`` (columns), and the sizes.
+    """The cells ``|K_i & R_j| > 0`` of two clusterings ``K`` (rows) and ``R`` (columns), and their sizes.
 
-    A size counts every mention of its cluster, also those that the other side lacks, so a row's cells
-    add up to at most its size. Memory is that of the cells, never clusters x clusters.
+    A size counts every mention of its cluster, also those that the other side lacks, so that the sum of a row's cells
+    is at most its size. Only nonzero cells are stored, never clusters x clusters.
     """
 
     row: IntArray
@@ -25,7 +25,7 @@ class Contingency:
     column: IntArray
     """(cells,) cluster of ``R``"""
     count: IntArray
-    """(cells,) how many mentions the two share; no cell is stored twice or is zero, and their order means nothing"""
+    """(cells,) number of shared mentions; no cell is repeated or zero, and their order has no meaning"""
     row_size: IntArray
     """(clusters of ``K``,) mentions in each, at least 1"""
     column_size: IntArray
@@ -81,7 +81,7 @@ class Contingency:
 
     @property
     def n_shared(self) -> int:
-        """Mentions that both sides hold."""
+        """Number of mentions on both sides."""
         return int(self.count.sum())
 
 
@@ -98,7 +98,7 @@ def _count_cells(row: IntArray, column: IntArray, n_columns: int) -> tuple[IntAr
 
 
 def n_pairs(sizes: IntArray) -> int:
-    """Return how many unordered pairs lie inside clusters of these sizes, exactly.
+    """Return the exact number of unordered pairs inside clusters of these sizes.
 
     >>> n_pairs(np.array([3, 1, 2]))
     4

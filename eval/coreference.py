@@ -27,7 +27,7 @@ Metric: TypeAlias = Literal["muc", "b3", "ceafm", "ceafe", "lea", "blanc"]
 
 
 class Score(TypedDict):
-    """One metric: its ratios, and the counts that they were made from."""
+    """The ratios of a metric, and their counts."""
 
     recall: float
     precision: float
@@ -36,7 +36,7 @@ class Score(TypedDict):
 
 
 class CoreferenceScores(TypedDict):
-    """What `coreference_scores` returns; `conll` is the mean F1 of MUC, B-cubed and CEAF-e."""
+    """The result of `coreference_scores`; `conll` is the mean F1 of MUC, B-cubed and CEAF-e."""
 
     muc: Score
     b3: Score
@@ -154,7 +154,7 @@ def recall_precision_f1(counts: Counts) -> Score:
 
 
 def muc(key: Clusters, response: Clusters) -> Score:
-    """Return MUC: how many of the links that hold a cluster together are found.
+    """Return MUC: the share of the links in clusters that the other side also has.
 
     Recall ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)``, where ``p(K_i)`` counts the parts into which the response
     cuts ``K_i``, a mention that it lacks being a part of its own. Singletons have no links: they alone score 0, also
@@ -175,7 +175,7 @@ def _muc(table: Contingency) -> Counts:
 
 
 def b_cubed(key: Clusters, response: Clusters) -> Score:
-    """Return B-cubed: for each mention, how much of its cluster is with it on the other side.
+    """Return B-cubed: the mean share of a mention's cluster that is with it on the other side.
 
     Recall: the mean, over the mentions m of the key, of ``|K(m) & R(m)| / |K(m)|``, where ``X(m)`` is the cluster of m;
     a mention that the response lacks has 0. Summed over cells, the numerator is ``sum_ij |K_i & R_j|^2 / |K_i|``.
@@ -197,7 +197,7 @@ def _b_cubed(table: Contingency) -> Counts:
 
 
 def ceaf_m(key: Clusters, response: Clusters) -> Score:
-    """Return CEAF-m: the mentions shared under the best one-to-one alignment of the clusters.
+    """Return CEAF-m: the mentions in common under the best one-to-one alignment of the clusters.
 
     Recall ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters to response
     clusters.
@@ -237,7 +237,7 @@ def _ceaf_e(table: Contingency) -> Counts:
 
 
 def lea(key: Clusters, response: Clusters) -> Score:
-    """Return LEA: how much of each cluster's links is resolved, weighted by its size.
+    """Return LEA: the share of each cluster's links that is resolved, weighted by its size.
 
     Recall ``sum_i |K_i| s(K_i) / sum_i |K_i|``, where ``s(K) = sum_j link(K & R_j) / link(K)`` and
     ``link(X) = |X| (|X| - 1) / 2``. A singleton links to itself: s is 1 if the other side has the same singleton, else

@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class CutCounts(NamedTuple):
-    """What every score is made from, at every cut: before the first step, and after each."""
+    """The counts of all scores at every cut: before the first step, and after each step."""
 
     shared: IntArray
     """Pairs together in the truth and in the cut."""
@@ -63,7 +63,7 @@ def _kernel(function: Function) -> Function:
 def _line(
     label: IntArray, left: IntArray, right: IntArray, step: IntArray, n_steps: int, n_known: int
 ) -> tuple[IntArray, IntArray]:
-    """Lay the leaves with a class on a line on which each cluster is a range.
+    """Order the leaves with a class so that each cluster is a range.
 
     Returns the leaves in that order, and at place ``p`` the step that joins ``p - 1`` and ``p``; ``n_steps`` for never,
     as at place 0.
@@ -95,7 +95,7 @@ def _line(
 
 @_kernel
 def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntArray) -> tuple[IntArray, IntArray]:
-    """Order the places by class, and find the step at which each member of a class meets the one before.
+    """Order the leaves by class, and find the step at which each member of a class meets the one before.
 
     It is the latest step between their places. A place is hidden by a later one with a later step; who follows that
     from place to place comes to the latest step so far, and leaves a shorter way behind.
@@ -124,7 +124,7 @@ def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntA
 
 @_kernel
 def _by_step(step: IntArray, n_steps: int) -> tuple[IntArray, IntArray]:
-    """List the places of each step, ascending: those of step ``s`` from ``begin[s]`` to ``begin[s + 1]``."""
+    """Group positions by step, ascending: those of step ``s`` are at ``begin[s]`` to ``begin[s + 1]``."""
     begin = np.zeros(n_steps + 2, np.int64)
     for s in step:
         begin[s + 1] += 1
@@ -146,7 +146,7 @@ def _walk(
     label: IntArray,
     class_size: IntArray,
 ) -> tuple[IntArray, IntArray, IntArray, IntArray, npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
-    """Take the steps one by one.
+    """Count at each step, one after the other.
 
     ``member`` and ``label`` give the place and the class of each rank in the order by class; meeting ``rank`` is that
     of the members ``rank - 1`` and ``rank``.
@@ -208,7 +208,7 @@ def _walk(
 
 @_kernel
 def _follow(above: IntArray, i: int) -> int:
-    """Go from ``i`` to where nothing is above; halves the way."""
+    """Return the root of ``i``, with path halving."""
     while above[i] >= 0:
         if above[above[i]] >= 0:
             above[i] = above[above[i]]
@@ -218,7 +218,7 @@ def _follow(above: IntArray, i: int) -> int:
 
 @_kernel
 def _plus(total: tuple[float, float], term: float) -> tuple[float, float]:
-    """Add to a sum and its error (Neumaier 1974): what is added and taken out again leaves no trace."""
+    """Add to a sum with error compensation (Neumaier 1974): adding and subtracting a number restores the sum."""
     value = total[0] + term
     if abs(total[0]) >= abs(term):
         return value, total[1] + ((total[0] - value) + term)

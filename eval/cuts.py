@@ -1,4 +1,4 @@
-"""All cuts of a merge tree at once: agreement with the truth at every threshold, and dendrogram purity."""
+"""Scores of all cuts of a merge tree at once, and dendrogram purity."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Curves(NamedTuple):
 
 
 class BestCut(NamedTuple):
-    """Where a curve is highest."""
+    """The maximum of a curve."""
 
     threshold: float
     """Smallest threshold that gives this cut, -inf for the cut that joins nothing."""
@@ -37,16 +37,16 @@ class BestCut(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Cuts:
-    """Scores of the clusterings that a merge tree holds, one cut for each distinct height and one below them all.
+    """Scores of all clusterings of a merge tree: a cut for each distinct height, and one below all of them.
 
     The values are those that `clustering_scores` and `coreference_scores` give for the leaves with a class, to 1e-12.
     """
 
     threshold: FloatArray
-    """(cuts,) ascending: -inf, where every leaf is alone, then the distinct heights. A cut joins all merges up to its
-    threshold, so it holds from there up to the next."""
+    """(cuts,) ascending: -inf, where every leaf is alone, then the distinct heights. A cut applies all merges up to its
+    threshold, and is valid up to the next."""
     clusters: IntArray
-    """(cuts,) clusters that hold a leaf with a class."""
+    """(cuts,) number of clusters with a leaf that has a class."""
     ari: FloatArray
     """(cuts,) adjusted Rand index."""
     pairwise: Curves
@@ -56,7 +56,7 @@ class Cuts:
     """See `dendrogram_purity`."""
 
     def best(self, metric: CutMetric) -> BestCut:
-        """Return the cut with the best ARI or F1; of equals the one with the smallest threshold.
+        """Return the cut with the best ARI or F1; the one with the smallest threshold in a tie.
 
         >>> cuts = all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6])
         >>> cuts.best("b3")
@@ -78,7 +78,7 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     """Score every cut of a merge tree in one pass.
 
     O(n log n) time, nearly linear in practice, and O(n) memory. Counts are exact below 3e9 leaves. The first call
-    compiles, or reads what was compiled.
+    compiles the function, or loads it from the cache.
 
     Args:
         labels_true: (leaves,) the class of each leaf as an integer. A leaf of class -1 is part of the tree, but of no
@@ -125,7 +125,7 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
 def dendrogram_purity(
     labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike
 ) -> float:
-    """Return how pure the smallest cluster is, on average, that holds a pair of one class.
+    """Return the mean purity of the smallest cluster with both leaves, over all pairs of leaves of one class.
 
     The mean over all pairs of leaves of one class ``K`` of ``|A & K| / |A|``, where ``A`` is the first cluster of the
     tree that holds both. Merges of equal height are one node with several children, so that their order means nothing.
@@ -143,7 +143,7 @@ def dendrogram_purity(
 
 
 class _Tree(NamedTuple):
-    """A merge tree that was checked."""
+    """A checked merge tree."""
 
     label: IntArray
     """(leaves,) class 0 .. n_classes - 1, or -1."""
@@ -160,18 +160,18 @@ class _Tree(NamedTuple):
 
     @property
     def n_known(self) -> int:
-        """Leaves with a class."""
+        """Number of leaves with a class."""
         return int(self.class_size.sum())
 
     @property
     def pairs(self) -> int:
-        """Pairs of leaves of one class."""
+        """Number of pairs of leaves of the same class."""
         return int((self.class_size * (self.class_size - 1) // 2).sum())
 
 
 def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike) -> _Tree:
     given = integer_array(labels, name="labels_true", low=-1)
-    # Copies, contiguous and writable: for any other kind of array numba would compile everything again.
+    # Contiguous, writable copies: numba would compile everything again for another kind of array.
     nodes = [integer_array(_whole(side), name=name).copy() for side, name in ((left, "left"), (right, "right"))]
     heights = np.asarray(height, np.float64)
     if not len(nodes[0]) == len(nodes[1]) == heights.size or heights.ndim != 1:
@@ -200,7 +200,7 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
 
 
 def _whole(nodes: npt.ArrayLike) -> npt.ArrayLike:
-    """Return floats as integers where all are whole numbers, and anything else as it is."""
+    """Return floats as integers if all are whole numbers, and anything else unchanged."""
     array = np.asarray(nodes)
     is_whole = array.dtype.kind == "f" and ((np.abs(array) < 2**53) & (array == np.floor(array))).all()
     return array.astype(np.int64) if is_whole else nodes
@@ -214,7 +214,7 @@ def _count(tree: _Tree) -> CutCounts:
 
 
 def _adjusted_rand(shared: FloatArray, found: FloatArray, true: float, all_: float) -> FloatArray:
-    """See `eval.adjusted_rand_index`; in floats the error is below 1e-15, because no term exceeds half the divisor."""
+    """Compute `eval.adjusted_rand_index` in floats; the error is below 1e-15: no term exceeds half the divisor."""
     fp, fn = found - shared, true - shared
     tn = all_ - shared - fp - fn
     divisor = (shared + fn) * (fn + tn) + (shared + fp) * (fp + tn)

@@ -1,4 +1,4 @@
-"""The clusters of many documents: two files paired by document, counted document by document."""
+"""The clusters of many documents, paired and counted by document."""
 
 import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ from .mentions import Clusters
 
 Mentions: TypeAlias = list[Hashable]
 Notes: TypeAlias = dict[str, int]
-# Passes the names of the documents on, given how many there are.
+# Yields the names of the documents unchanged, given their number.
 Progress: TypeAlias = Callable[[Iterable[str], int], Iterable[str]]
 
 REPEATED = "repeated mentions left out; of each the first counts"
@@ -20,14 +20,14 @@ REPEATED = "repeated mentions left out; of each the first counts"
 
 @dataclass(frozen=True)
 class ClusteredDocuments:
-    """What a file says: the clusters of each document by its name, each mention once."""
+    """The content of a file: the clusters of each document by its name, each mention once."""
 
     documents: dict[str, list[Mentions]]
     """in the order of the file; a document without clusters has an empty list"""
     notes: Notes
-    """what was odd, and how often: say it to whoever gave the file"""
+    """irregularities and their counts, to be reported to the user"""
     n_words: dict[str, int] = field(default_factory=dict)
-    """the number of words of each document, where the file has the words"""
+    """the number of words of each document, if the file has the words"""
 
     @classmethod
     def first_of_each(
@@ -36,10 +36,9 @@ class ClusteredDocuments:
         notes: Notes | None = None,
         n_words: Mapping[str, int] | None = None,
     ) -> Self:
-        """Keep the first of repeated mentions, and count the others in the notes.
+        """Keep the first of repeated mentions, and count the others in `notes`.
 
-        First is what stands in the first cluster that holds the mention. A cluster of which nothing is left is left
-        out.
+        The first is the one in the first cluster with the mention. A cluster that becomes empty is left out.
 
         >>> ClusteredDocuments.first_of_each({"d": [["a", "b", "a"], ["b"], ["c", "a"]]})
         ClusteredDocuments(documents={'d': [['a', 'b'], ['c']]}, notes={'repeated mentions left out; of each \
@@ -60,10 +59,10 @@ the first counts': 3}, n_words={})
 
 
 class DocumentCounts(NamedTuple):
-    """What is counted in one document, or in many together."""
+    """The counts of one document, or of several together."""
 
     mentions: Counts
-    """mention detection: right, in the key, right, in the response"""
+    """mention detection: correct, in the key, correct, in the response"""
     coreference: CoreferenceCounts
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,18 +72,18 @@ class DocumentCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class PairedCounts:
-    """What `coreference_by_document` returns."""
+    """The result of `coreference_by_document`."""
 
     documents: dict[str, DocumentCounts]
     """every document of the key, in its order"""
     missing: tuple[str, ...]
-    """those of them that the response lacks: an empty response"""
+    """documents of the key that the response lacks, counted as empty responses"""
     ignored: tuple[str, ...]
     """documents that only the response has"""
 
     @property
     def total(self) -> DocumentCounts:
-        """The counts of all documents together."""
+        """The sum of the counts of all documents."""
         documents = [_count([], []), *self.documents.values()]
         mentions = [sum(counts) for counts in zip(*(document.mentions for document in documents), strict=True)]
         return DocumentCounts(mentions, reduce(operator.add, (document.coreference for document in documents)))
@@ -93,15 +92,15 @@ class PairedCounts:
 def coreference_by_document(
     key: Mapping[str, Clusters], response: Mapping[str, Clusters], *, progress: Progress = lambda names, _: names
 ) -> PairedCounts:
-    """Return the counts of every document of the key; a mention counts inside its document alone.
+    """Return the counts of every document of the key; mentions are compared only within a document.
 
-    The documents of the key are scored, as by the CoNLL reference scorer: one that the response lacks counts as an
-    empty response, one that only the response has does not count.
+    As in the CoNLL reference scorer, the documents of the key are scored: a document that the response lacks counts as
+    an empty response, a document that only the response has is ignored.
 
     Args:
         key: the clusters of each document, e.g. the `documents` of `read_conll` or `read_clusters`.
         response: the same of the response.
-        progress: is given the names of the documents and their number, and passes them on one by one.
+        progress: gets the names of the documents and their number, and yields them one by one.
 
     Raises:
         ValueError: a mention is twice on one side of a document.

@@ -1,4 +1,4 @@
-"""Sums of fractions, exact until they are rounded once."""
+"""Exact sums of fractions, rounded once."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .labels import IntArray
 
 
 def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
-    """Return ``sum(numerators / denominators)``, correctly rounded whatever the order.
+    """Return ``sum(numerators / denominators)``, correctly rounded for any order.
 
     Equal denominators are added as integers first. Denominators are sizes of clusters: n mentions have at most sqrt(2
     n) different ones, so little is left to add as fractions. Three thirds make 1:

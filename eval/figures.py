@@ -1,7 +1,7 @@
-"""Figures: scores of a system that know how uncertain they are.
+"""Figures: scores of a system with their uncertainty.
 
-A figure is scored by a function that answers NaN where there is nothing to divide by. Its value is 0 then, as
-everywhere in this package, but `is_defined` tells it from a score of 0.
+The score of a figure is a function that returns NaN for 0/0. The value of the figure is then 0, as everywhere in this
+package, but `is_defined` distinguishes it from a score of 0.
 """
 
 import math
@@ -33,46 +33,46 @@ ClusterScore: TypeAlias = Callable[[Contingency], float]
 
 
 class Method(NamedTuple):
-    """How a figure's uncertainty is found, in words."""
+    """The description of how a figure's uncertainty is computed."""
 
     interval: str
     test: str
 
 
 class Figure(ABC):
-    """One score of one system, larger where better, that knows its uncertainty."""
+    """A score of a system (higher is better) with its uncertainty."""
 
     @cached_property
     @abstractmethod
     def _score(self) -> float:
-        """NaN where there is nothing to divide by."""
+        """Return the score; NaN for 0/0."""
 
     @property
     @abstractmethod
     def n_documents(self) -> int:
-        """The documents that it is over."""
+        """Number of documents."""
 
     @property
     def value(self) -> float:
-        """The score of all documents together; 0 where it is not defined."""
+        """The score of all documents together; 0 if it is not defined."""
         return self._score if self.is_defined else 0.0
 
     @property
     def is_defined(self) -> bool:
-        """Whether there was anything to divide by."""
+        """Whether the score is defined, and not 0/0."""
         return not math.isnan(self._score)
 
     @abstractmethod
     def interval(self, how: Resampling) -> Interval | None:
-        """Return where the score is expected to lie; None with fewer than 2 documents, or where it is not defined."""
+        """Return the confidence interval; None with fewer than 2 documents, or for an undefined score."""
 
     @abstractmethod
     def against(self, other: Self, how: Resampling) -> Comparison | None:
-        """Compare with another system on the same documents; None with fewer than 2."""
+        """Compare with another system on the same documents; None with fewer than 2 documents."""
 
     @abstractmethod
     def method(self, how: Resampling) -> Method:
-        """Say how interval and comparison are found."""
+        """Describe how interval and comparison are computed."""
 
 
 # Scores whose counts add over documents ------------------------------------------------------------------
@@ -82,17 +82,16 @@ class Figure(ABC):
 class Summed(Figure):
     """A score of counts that add over documents: accuracy, recall, F1, CoNLL F1.
 
-    The interval is that of the percentile bootstrap over documents, the comparison approximate randomisation; see
-    `eval.uncertainty`. Both take documents for independent draws. With a handful of documents the interval is too
-    narrow, as there is little to draw from.
+    The interval is a percentile bootstrap over documents, the comparison is approximate randomisation; see
+    `eval.uncertainty`. Both assume that documents are independent draws. With few documents the interval is too narrow.
 
     Args:
-        counts: (documents, columns) what is counted in each document.
-        ratio: the score of added counts, from shape (..., columns) to (...); NaN where it is not defined.
+        counts: (documents, columns) the counts of each document.
+        ratio: the score of summed counts, from shape (..., columns) to (...); NaN if it is not defined.
 
     Raises:
-        ValueError: the counts have another number of axes, one is not finite, or a `proportion` has a part that exceeds
-            the whole.
+        ValueError: the counts have another number of axes, a count is not finite, or a numerator of `proportion`
+            exceeds its denominator.
 
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
@@ -109,7 +108,7 @@ class Summed(Figure):
             raise ValueError(f"counts has shape {counts.shape}, not (documents, columns)")
         if not np.isfinite(counts).all():
             i, j = np.argwhere(~np.isfinite(counts))[0]
-            raise ValueError(f"counts holds {counts[i, j]} in column {j} of document {i}; counts are finite")
+            raise ValueError(f"counts has {counts[i, j]} in column {j} of document {i}; counts must be finite")
         if self.ratio is proportion:
             _check_parts(counts)
         object.__setattr__(self, "counts", counts)
@@ -120,13 +119,13 @@ class Summed(Figure):
 
     @property
     def n_documents(self) -> int:
-        """The documents that it is over."""
+        """Number of documents."""
         return len(self.counts)
 
     def interval(self, how: Resampling) -> Interval | None:
-        """Return the percentile bootstrap interval; None as for any figure, and where no sample is defined.
+        """Return the percentile bootstrap interval; None with fewer than 2 documents, or if no sample is defined.
 
-        Samples that are not defined are left out: 0/0 says nothing of how the score varies.
+        Undefined samples, 0/0, are left out.
         """
         if len(self.counts) < 2 or not self.is_defined:
             return None
@@ -135,9 +134,9 @@ class Summed(Figure):
         return _percentiles(scores[is_defined], how.level) if is_defined.any() else None
 
     def against(self, other: Self, how: Resampling) -> Comparison | None:
-        """Compare with another system on the same documents in the same order; None with fewer than 2.
+        """Compare with another system on the same documents in the same order; None with fewer than 2 documents.
 
-        ValueError where the other system has another number of documents or columns.
+        Raise ValueError if the other system has another number of documents or columns.
 
         >>> right, wrong = Summed(np.array([[1, 1]] * 6), proportion), Summed(np.array([[0, 1]] * 6), proportion)
         >>> right.against(wrong, Resampling())
@@ -153,7 +152,7 @@ class Summed(Figure):
         return approximate_randomisation(self.counts, other.counts, self._ratio, how)
 
     def method(self, how: Resampling) -> Method:
-        """Say how interval and comparison are found."""
+        """Describe how interval and comparison are computed."""
         n = len(self.counts)
         is_exact = has_all_exchanges(n, how)
         exchanges = f"all 2^{n} exchanges" if is_exact else f"{how.n_permutations:,} random exchanges"
@@ -186,28 +185,26 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 
 @dataclass(frozen=True, eq=False)
 class OfClusters(Figure):
-    """A score of clusters that reach across documents, so that no counts of documents add.
+    """A score of clusters across documents, for which counts of documents do not add.
 
-    A bootstrap sample would hold some documents twice, and the copies of a mention would corefer with themselves: where
-    clusters are small, that raises every score. So documents are drawn without replacement, half of them at a time: the
-    interval is the value plus the quantiles of the deviations of the half-samples' scores from their mean, at most 1;
-    the comparison takes the same halves for both systems, and its p-value is the share of deviations of their
-    difference, ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, those below by no more than 1e-12 taken
-    for equal.
+    A bootstrap sample would have some documents twice, and the copies of a mention would corefer with themselves: with
+    small clusters that raises every score. Therefore halves of the documents are drawn without replacement. The
+    interval is the value plus the quantiles of the deviations of the half-samples' scores from their mean, at most 1.
+    The comparison uses the same halves for both systems; its p-value is the share of deviations of their difference,
+    ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance of 1e-12.
 
     This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
-    half holds a quarter of the pairs of mentions across documents, so that its scores may lie elsewhere: therefore
-    deviations from their own mean. Simulated intervals at 95 % held the expected score in 88 % to 95 % of the
-    collections of 20 to 100 documents; where documents are a handful, or one entity fills most of them, trust them
-    less.
+    half has a quarter of the pairs of mentions across documents, so that its scores may differ: therefore deviations
+    are taken from their own mean. Simulated intervals at 95 % held the expected score in 88 % to 95 % of the
+    collections of 20 to 100 documents; with few documents, or if one entity fills most of them, they are less reliable.
 
-    A half-sample costs as much as the score of half the mentions.
+    A half-sample costs as much as scoring half the mentions.
 
     Args:
         labels_true: (mentions,) the true cluster of each mention.
         labels_pred: (mentions,) the predicted one.
-        document: (mentions,) its document.
-        score: the score of two clusterings, at most 1; NaN where it is not defined.
+        document: (mentions,) the document of each mention.
+        score: the score of two clusterings, at most 1; NaN if it is not defined.
 
     Raises:
         ValueError: the lengths differ, or a label is missing (NaN or None).
@@ -235,11 +232,11 @@ class OfClusters(Figure):
 
     @property
     def n_documents(self) -> int:
-        """The documents that hold a mention."""
+        """Number of documents with a mention."""
         return int(self.document.max(initial=-1)) + 1
 
     def interval(self, how: Resampling) -> Interval | None:
-        """Return the interval from half-samples; None as for any figure."""
+        """Return the interval from half-samples; None with fewer than 2 documents, or for an undefined score."""
         if self.n_documents < 2 or not self.is_defined:
             return None
         deviations = half_sample_deviations(self._half_scores(how), self.n_documents)
@@ -250,7 +247,7 @@ class OfClusters(Figure):
         """Compare with another clustering of the same mentions in the same order; None with fewer than 2 documents.
 
         Raises:
-            ValueError: the mentions of the other system, their documents or their true clusters are others.
+            ValueError: the mentions, their documents or their true clusters differ between the systems.
 
         """
         for name in ("labels_true", "document"):
@@ -265,7 +262,7 @@ class OfClusters(Figure):
         return Comparison(difference, (1 + as_extreme) / (1 + how.n_half_samples))
 
     def method(self, how: Resampling) -> Method:
-        """Say how interval and comparison are found."""
+        """Describe how interval and comparison are computed."""
         n = self.n_documents
         halves = f"{how.n_half_samples:,} random halves of {n:,} document{'s' * (n != 1)}"
         return Method(halves, halves)
@@ -279,7 +276,7 @@ class OfClusters(Figure):
 
 
 def _is_same_partition(one: IntArray, other: IntArray) -> bool:
-    """Whether two labellings put the same items together, whatever the labels."""
+    """Return whether two labellings define the same clusters."""
     if len(one) != len(other):
         return False
     table = Contingency.from_labels(one, other)

@@ -1,4 +1,4 @@
-"""Files that are complete or absent."""
+"""Write files completely or not at all."""
 
 import os
 from collections.abc import Collection
@@ -8,19 +8,19 @@ from uuid import uuid4
 
 
 def suffix_of(path: str | os.PathLike[str], known: Collection[str]) -> str:
-    """Return the suffix of a path in small letters; ValueError for an unknown one.
+    """Return the suffix of a path in lower case; raise ValueError for an unknown suffix.
 
     >>> suffix_of("table.MD", [".md", ".tex"])
     '.md'
     """
     suffix = Path(path).suffix.lower()
     if suffix not in known:
-        raise ValueError(f"path={os.fspath(path)!r} ends in none of {', '.join(known)}")
+        raise ValueError(f"path={os.fspath(path)!r} must end in one of {', '.join(known)}")
     return suffix
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file beside its place and move it there in one step; what was there before is replaced.
+    """Write a file completely or not at all; an existing file is replaced.
 
     Raises:
         OSError: the file cannot be written; the error names it.

@@ -1,4 +1,4 @@
-"""What the mentions were annotated with: ragged rows of acceptable entities."""
+"""Gold annotations of mentions: ragged rows of acceptable entities."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,13 +10,13 @@ from .arrays import BoolArray, boolean_array, integer_array
 from .labels import IntArray
 
 OUTSIDE = -1
-"""A gold id that the knowledge base does not hold."""
+"""A gold id that the knowledge base does not have."""
 _CELLS = 1 << 20  # candidates compared at once, to bound the memory
 
 
 @dataclass(frozen=True, eq=False)
 class Gold:
-    """The gold ids of each mention, any of which is right.
+    """The gold ids of each mention, any of which is correct.
 
     Mention ``i`` has the ids ``indices[indptr[i] : indptr[i + 1]]``: entities of the knowledge base
     (KB), or `OUTSIDE` for an id that is not in it. Four cases follow:
@@ -25,7 +25,7 @@ class Gold:
     some id is in the KB          it has a concept, and can be linked
     all ids are outside           it has a concept, and is NIL
     no id, but annotated          it has no concept, and is NIL
-    no id, and not annotated      it says nothing, and is left out everywhere
+    no id, and not annotated      it is unknown, and is left out everywhere
     ============================  ==============================================
     """
 
@@ -40,11 +40,11 @@ class Gold:
     def from_arrays(
         cls, indptr: npt.ArrayLike, indices: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
     ) -> Self:
-        """Check the arrays; without `annotated`, a mention is annotated if it has an id.
+        """Check and convert the arrays; without `annotated`, a mention is annotated if it has an id.
 
         Raises:
-            ValueError: the rows do not fit the indices, or a mention has ids and yet is not annotated.
-            TypeError: indices that are not integers, flags that are not booleans.
+            ValueError: the rows do not fit the indices, or a mention has ids but is not annotated.
+            TypeError: indices are not integers, or flags are not booleans.
 
         """
         if _has_rows(indices):
@@ -71,7 +71,7 @@ class Gold:
 
     @property
     def mention(self) -> IntArray:
-        """(gold ids,) the mention that each gold id belongs to."""
+        """(gold ids,) the mention of each gold id."""
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
 
     @property
@@ -87,14 +87,14 @@ class Gold:
         return inside
 
     def accepts(self, entity: IntArray) -> BoolArray:
-        """(mentions,) whether the entity given for each mention is one of its gold ids."""
+        """Return whether the entity of each mention is one of its gold ids; (mentions,)."""
         mention = self.mention
         right = np.zeros(len(self), np.bool_)
         right[mention[(entity[mention] == self.indices) & (self.indices != OUTSIDE)]] = True
         return right
 
     def first_accepted(self, candidates: IntArray) -> IntArray:
-        """(mentions,) position of the first of a mention's candidates that is a gold id; the width if none is.
+        """Return the position of the first candidate that is a gold id, or the width; (mentions,).
 
         The candidates have the shape (mentions, width). O(gold ids x width) time.
         """

@@ -6,7 +6,7 @@ from .arrays import FloatArray
 from .contingency import Contingency
 from .labels import IntArray
 
-# What the expected information leaves out of each hypergeometric tail, as a probability: exp(-32) is 1e-14.
+# Probability of each hypergeometric tail that the expected information leaves out: exp(-32) is 1e-14.
 _LOG_TAIL = 32.0
 
 
@@ -21,7 +21,7 @@ def entropy(sizes: IntArray) -> float:
 
 
 def conditional_entropy(table: Contingency) -> float:
-    """Return ``H(K|R)``, the uncertainty about the row of an item whose column is known.
+    """Return ``H(K|R)``, the uncertainty about the row of an item with known column.
 
     ``H(K|R) = - sum_ij |K_i & R_j|/n log(|K_i & R_j| / |R_j|)``: exactly 0 when every column lies inside one row.
 
@@ -33,7 +33,7 @@ def conditional_entropy(table: Contingency) -> float:
 
 
 def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> float:
-    """Return the mutual information expected of two random clusterings with these sizes.
+    """Return the expected mutual information of two random clusterings with these sizes.
 
     All ways to put the items into clusters of the given sizes are equally likely, so that a cell is hypergeometric:
     ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts the ``b_j - 1`` draws, of
@@ -67,7 +67,7 @@ def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> fl
 
 
 def _expected_log(n: int, size: int, other: IntArray, log_factorial: FloatArray) -> FloatArray:
-    """``E[log(n (1 + X) / (size other))]`` for each size on the other side."""
+    """Return ``E[log(n (1 + X) / (size other))]`` for each size on the other side."""
     total, marked, drawn = n - 1, size - 1, other - 1
     mean = marked * drawn / max(total, 1)
     variance = mean * (1 - np.maximum(marked, drawn) / max(total, 1))  # binomial, never below X's own

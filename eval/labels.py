@@ -20,7 +20,7 @@ class Encoded(NamedTuple):
 
 
 def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
-    """Return the distinct labels numbered without gaps; equal labels get equal numbers.
+    """Assign numbers without gaps to labels; equal labels get equal numbers.
 
     Args:
         labels: one label per item: a one-dimensional array, or an ordered iterable of hashable values. Integers are the

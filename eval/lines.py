@@ -1,4 +1,4 @@
-"""Lines of a report: coreference, clusters that reach across documents, and any counts of one's own."""
+"""Lines of a report: coreference, clusters across documents, and other counts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from .uncertainty import Ratio
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a report: a score, and what it is made from."""
+    """A line of a report: a score, and the ratios and counts behind it."""
 
     name: str
     """MUC, accuracy, ARI"""
@@ -32,12 +32,12 @@ class Line:
 
     @classmethod
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
-        """Make a line of recall, precision and F1.
+        """Make a line with recall, precision and F1.
 
         Args:
-            name: of the line.
+            name: name of the line.
             counts: (documents, 4) numerator and denominator of recall, then of precision.
-            over: what was counted.
+            over: description of the counted items.
 
         Raises:
             ValueError: the counts have another shape, one is not finite, or a numerator exceeds its denominator.
@@ -105,7 +105,7 @@ def conll_f1(counts: FloatArray) -> FloatArray:
 
 
 def _blanc(ratio: Ratio) -> Ratio:
-    """Take the mean of a ratio over the kinds of link, coreferent or not, that the key has."""
+    """Return the mean of a ratio over the kinds of link in the key, coreferent or not."""
 
     def mean(counts: FloatArray) -> FloatArray:
         links = counts.reshape(*counts.shape[:-1], 2, 4)
@@ -124,14 +124,14 @@ def _precision(counts: FloatArray) -> FloatArray:
 
 
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) -> list[Line]:
-    """Make the lines of ARI, B-cubed and CoNLL F1 of clusters that reach across documents.
+    """Make the lines of ARI, B-cubed and CoNLL F1 of clusters across documents.
 
-    Of each, one pass over half the mentions for every half-sample: leave intervals out of a million mentions.
+    Each interval needs a pass over half the mentions for every half-sample: leave intervals out for a million mentions.
 
     Args:
         labels_true: (mentions,) the true cluster of each mention.
         labels_pred: (mentions,) the predicted one.
-        document: (mentions,) its document.
+        document: (mentions,) the document of each mention.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines}

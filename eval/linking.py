@@ -1,4 +1,4 @@
-"""Entity linking: what became of each mention, and from it accuracy and the recall of the candidates."""
+"""Entity linking: the outcome of each mention, accuracy, and recall of the candidates."""
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from .linking_counts import LinkingCounts, MacroScores
 
 @dataclass(frozen=True, eq=False)
 class LinkingOutcomes:
-    """What became of each mention; all counts and ratios of linking are sums of this.
+    """The outcome of each mention, from which all counts and ratios of linking are computed.
 
     Each of the four flags implies the ones before.
     """
@@ -38,7 +38,7 @@ class LinkingOutcomes:
         return len(self.concept)
 
     def count(self, chosen: npt.ArrayLike | None = None, *, k: Sequence[int] = ()) -> LinkingCounts:
-        """Count the mentions with a concept, or those of them that a boolean each chooses.
+        """Count the mentions with a concept, or those of them that a boolean array selects.
 
         >>> linking_outcomes([0, 1, 2], [7, 4], [7, 5]).count([False, True]).accuracy
         0.0
@@ -48,14 +48,14 @@ class LinkingOutcomes:
         return counts
 
     def count_groups(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> dict[Any, LinkingCounts]:
-        """Count the mentions with a concept by the label of each mention, None being no group.
+        """Count the mentions with a concept by group; the label None means no group.
 
-        Every label has its counts, also where none of its mentions has a concept, in the order of the mentions. `name`
-        is what an error calls the labels. O(mentions) a count, however many groups there are.
+        Every label has counts, even if none of its mentions has a concept, in the order of the mentions. Errors call
+        the labels `name`. O(mentions) time for each count, for any number of groups.
 
         Raises:
-            ValueError: another number of labels than of mentions, a NaN among them, a k without that many candidates.
-            TypeError: labels without an order or that cannot be hashed, a k that is not an integer.
+            ValueError: the number of labels is wrong, a label is NaN, or k exceeds the number of candidates.
+            TypeError: labels have no order or cannot be hashed, or k is not an integer.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
@@ -76,7 +76,7 @@ class LinkingOutcomes:
         }
 
     def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:
-        """Return the means over the groups that `count_groups` counts."""
+        """Return the means over the groups of `count_groups`."""
         groups = self.count_groups(labels, k=k, name=name)
         with_concept = [counts for counts in groups.values() if counts.mentions]
         normalized = [counts.accuracy_normalized or 0.0 for counts in with_concept if counts.retrieved]
@@ -89,7 +89,7 @@ class LinkingOutcomes:
         )
 
     def _count(self, group: IntArray, n_groups: int, k: Sequence[int]) -> list[LinkingCounts]:
-        """Count each group; a mention of group -1 counts nowhere."""
+        """Count each group; a mention of group -1 is left out."""
         ks = self._checked(k)
         flags = [self.concept, self.in_kb, self.correct]
         if self.rank is not None:
@@ -117,7 +117,7 @@ class LinkingOutcomes:
 
 @dataclass(frozen=True)
 class LinkingScores:
-    """What `linking_scores` returns: all mentions, their groups, and how many were left out."""
+    """The result of `linking_scores`: scores of all mentions and of groups, and the numbers of ignored mentions."""
 
     overall: LinkingCounts
     seen: LinkingCounts | None
@@ -139,7 +139,7 @@ class LinkingScores:
         seen: npt.ArrayLike | None = None,
         groups: Mapping[str, Labels] | None = None,
     ) -> Self:
-        """Count outcomes; the parameters are those of `linking_scores`."""
+        """Compute the scores of outcomes; the parameters are those of `linking_scores`."""
         was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(outcomes))
         if groups is not None and not isinstance(groups, Mapping):
             kind = type(groups).__name__
@@ -156,26 +156,26 @@ class LinkingScores:
 
     @property
     def accuracy(self) -> float:
-        """Share of the mentions with a gold concept that are linked to a gold id."""
+        """Share of mentions linked to a gold id, of the mentions with a gold concept."""
         return self.overall.accuracy
 
     @property
     def accuracy_in_kb(self) -> float:
-        """Share of the mentions with a gold id inside the KB that are linked to a gold id."""
+        """Share of mentions linked to a gold id, of the mentions with a gold id inside the KB."""
         return self.overall.accuracy_in_kb
 
     @property
     def accuracy_normalized(self) -> float | None:
-        """Share of the mentions with a gold id among the candidates that are linked to a gold id."""
+        """Share of mentions linked to a gold id, of the mentions with a gold id among their candidates."""
         return self.overall.accuracy_normalized
 
     @property
     def recall(self) -> dict[int, float]:
-        """By k: share of the mentions with a gold concept that have a gold id among k candidates."""
+        """Share of mentions with a gold id among k candidates, of the mentions with a gold concept, by k."""
         return self.overall.recall
 
     def as_dict(self) -> dict[str, Any]:
-        """Overall figures at the top, the groups under `seen`, `unseen` and `macro`, ready for JSON."""
+        """Return the overall figures, and the groups under `seen`, `unseen` and `macro`, ready for JSON."""
         return {
             **self.overall.as_dict(),
             "no_concept": self.no_concept,
@@ -204,13 +204,12 @@ def linking_scores(
     seen: npt.ArrayLike | None = None,
     groups: Mapping[str, Labels] | None = None,
 ) -> LinkingScores:
-    """Return how many mentions are linked to one of their gold ids, and how many could have been.
+    """Compute the accuracy of links to gold ids, and the recall of candidates.
 
-    Accuracy is ``|{m in C : predicted(m) in gold(m)}| / |C|`` with ``C`` the mentions that have a gold concept. A gold
-    id outside the knowledge base (KB) cannot be predicted and so counts as wrong; the accuracy over the mentions with a
-    gold id inside the KB stands beside it, and the normalised one, over those with a gold id among their candidates:
-    what ranking makes of what was retrieved. Recall@k puts "one of the first k candidates" in the place of "predicted",
-    over ``C``.
+    Accuracy is ``|{m in C : predicted(m) in gold(m)}| / |C|``, where ``C`` are the mentions with a gold concept. A gold
+    id outside the knowledge base (KB) cannot be predicted, and counts as wrong. Two further accuracies are over the
+    mentions with a gold id inside the KB, and (normalised) over those with a gold id among their candidates, which
+    measures ranking alone. Recall@k replaces "predicted" by "one of the first k candidates", over ``C``.
 
     Sources: Logeswaran et al. 2019, Zero-shot entity linking by reading entity descriptions,
     https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable zero-shot
@@ -226,22 +225,22 @@ def linking_scores(
         candidates: as for `linking_outcomes`.
         k: the k of recall@k in any order, each from 1 to the width of the candidates.
         seen: (mentions,) booleans: whether the gold concept occurs in the training data. Figures are then given for
-            either group too.
-        groups: labels of the mentions by the name of a grouping, such as ``{"type": types, "domain": domains}``: the
-            means over its groups are then given under this name. A mention whose label is None is in none.
+            both groups too.
+        groups: labels of the mentions by the name of a grouping, such as ``{"type": types, "domain": domains}``, whose
+            means over groups are added under this name. A mention with the label None belongs to no group.
 
     Raises:
-        ValueError: lengths that differ, rows that do not fit, a k without that many candidates, a NaN among labels.
-        TypeError: entities or k that are not integers, flags that are not booleans, groups that are not a mapping,
-            labels that cannot be hashed.
+        ValueError: lengths differ, rows do not fit, k exceeds the number of candidates, or a label is NaN.
+        TypeError: entities or k are not integers, flags are not booleans, groups are not a mapping, or labels cannot be
+            hashed.
 
     Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
 
     >>> scores = linking_scores([0, 1, 3, 4, 4], [7, 4, 5, -1], [7, 3, 2, 1], k=[2],
     ...                         candidates=[[7, 1], [3, 5], [2, -1], [1, 0]], groups={"type": [*"aabb"]})
     >>> print(scores)
-    all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), normalized 0.5000 (1/2), recall@2 0.6667
-    mean by type: accuracy 0.2500, normalized 0.5000, recall@2 0.5000 (2 groups)
+    all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), normalised 0.5000 (1/2), recall@2 0.6667
+    mean by type: accuracy 0.2500, normalised 0.5000, recall@2 0.5000 (2 groups)
     left out: 0 NIL without an id, 1 not annotated
 
     """
@@ -257,19 +256,19 @@ def linking_outcomes(
     annotated: npt.ArrayLike | None = None,
     candidates: npt.ArrayLike | None = None,
 ) -> LinkingOutcomes:
-    """Return for each mention whether it is linked to one of its gold ids, and where its candidates have one.
+    """Return whether each mention is linked to one of its gold ids, and the first of its candidates that is one.
 
     Args:
         gold_indptr: (mentions + 1,) mention i accepts ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``.
         gold_indices: (gold ids,) entities, -1 standing for an id outside the KB.
         predicted: (mentions,) entity, or -1 for NIL.
-        annotated: (mentions,) booleans. A mention with an empty row is NIL without an id if annotated, else unknown;
-            neither has a concept. Default: unknown.
+        annotated: (mentions,) booleans. A mention with an empty row is NIL without an id if annotated, otherwise
+            unknown; neither has a concept. Default: unknown.
         candidates: (mentions, width) entities, best first, padded with -1.
 
     Raises:
-        ValueError: lengths that differ, rows that do not fit.
-        TypeError: entities that are not integers, flags that are not booleans.
+        ValueError: lengths differ, or rows do not fit.
+        TypeError: entities are not integers, or flags are not booleans.
 
     >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])
     >>> outcomes.correct, outcomes.rank
@@ -293,7 +292,7 @@ _NO_GROUP = object()
 
 
 def _mark_none(labels: Labels, name: str) -> npt.NDArray[Any] | list[Any]:
-    """Put `_NO_GROUP` in the place of None, which `encode_labels` refuses."""
+    """Replace None, which `encode_labels` refuses, by `_NO_GROUP`."""
     if isinstance(labels, str | bytes | Set | Mapping | None):
         raise TypeError(f"{name} is a {type(labels).__name__}, not an array or a list of labels")
     if hasattr(labels, "__array__"):

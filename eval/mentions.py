@@ -1,4 +1,4 @@
-"""Clusters given as lists of mention ids, checked to be a partition."""
+"""Check that lists of mention ids are a partition, and match them."""
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from itertools import chain, compress, repeat
@@ -16,7 +16,7 @@ _NO_STRING = object()
 
 
 class Matched(NamedTuple):
-    """The clusters of the mentions that both sides hold, and the sizes of all clusters.
+    """The clusters of the mentions on both sides, and the sizes of all clusters.
 
     `row` and `column` have one entry for each shared mention: its cluster in the key and in the response.
     """
@@ -28,7 +28,7 @@ class Matched(NamedTuple):
 
 
 def match_mentions(key: Clusters, response: Clusters) -> Matched:
-    """Find each mention on the other side, refusing one that a side holds twice.
+    """Find each mention on the other side; refuse repeated mentions.
 
     An empty cluster holds no mention and is left out.
 
@@ -58,7 +58,7 @@ def match_mentions(key: Clusters, response: Clusters) -> Matched:
 
 
 def _positions(members: list[Collection[Hashable]], side: str) -> dict[Hashable, int]:
-    """Return the number of each mention, in the order of the clusters."""
+    """Assign numbers to mentions in the order of the clusters."""
     mentions = chain((_NO_STRING,), chain.from_iterable(members))
     try:
         # NaN, which equals nothing, is left out: then there are too few, as if a mention were there twice.
@@ -71,7 +71,7 @@ def _positions(members: list[Collection[Hashable]], side: str) -> dict[Hashable,
 
 
 def _found(members: list[Collection[Hashable]], position: dict[Hashable, int], side: str) -> IntArray:
-    """Return the position of each mention of all clusters, -1 where it has none."""
+    """Return the position of each mention of all clusters; -1 for a missing one."""
     n_mentions = _n_mentions(members)
     try:
         found = np.fromiter(map(position.get, chain.from_iterable(members), repeat(-1)), np.int64, n_mentions)
@@ -121,7 +121,7 @@ def _sizes(members: list[Collection[Hashable]]) -> IntArray:
 
 
 def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
-    """Say what is wrong with clusters that are not a partition."""
+    """Return the error of clusters that are not a partition."""
     for i, cluster in enumerate(members):
         for mention in cluster:
             try:

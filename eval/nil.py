@@ -1,4 +1,4 @@
-"""NIL: finding the mentions whose concept the knowledge base does not hold."""
+"""NIL: scores of recognising mentions whose concept is not in the knowledge base."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
@@ -15,27 +15,27 @@ from .threshold_curve import ThresholdCurve, score_array
 
 @dataclass(frozen=True)
 class NilScores:
-    """What `nil_scores` returns: counts of mentions, and the ratios of them."""
+    """The result of `nil_scores`: counts of mentions, and their ratios."""
 
     mentions: int
-    """mentions that are annotated"""
+    """annotated mentions"""
     gold: int
-    """those of them that are NIL in truth"""
+    """mentions that are annotated as NIL"""
     predicted: int
-    """those that are predicted to be NIL"""
+    """mentions that are predicted to be NIL"""
     correct: int
-    """those that are both"""
+    """mentions that are both annotated and predicted as NIL"""
     not_annotated: int = 0
     """left out"""
 
     @property
     def precision(self) -> float:
-        """Share of the mentions predicted NIL that are NIL."""
+        """Share of NIL mentions among the mentions predicted to be NIL."""
         return ratio(self.correct, self.predicted)
 
     @property
     def recall(self) -> float:
-        """Share of the NIL mentions that are predicted NIL."""
+        """Share of NIL mentions that are predicted to be NIL."""
         return ratio(self.correct, self.gold)
 
     @property
@@ -44,7 +44,7 @@ class NilScores:
         return f1(self.recall, self.precision)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return counts and ratios under their names, ready for JSON."""
+        """Return counts and ratios by name, ready for JSON."""
         return asdict(self) | {"precision": self.precision, "recall": self.recall, "f1": self.f1}
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class NilScores:
 def nil_scores(
     gold_nil: npt.ArrayLike, predicted_nil: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
 ) -> NilScores:
-    """Return precision, recall and F1 of the mentions predicted to be NIL.
+    """Compute precision, recall and F1 of the mentions predicted to be NIL.
 
     With ``G`` the NIL mentions and ``P`` those predicted NIL: precision ``|G & P| / |P|``, recall ``|G & P| / |G|``, F1
     their harmonic mean; 0/0 is 0.
@@ -92,11 +92,11 @@ def nil_scores(
 
 
 NilCurve: TypeAlias = ThresholdCurve
-"""What `nil_curve` returns: the NIL mentions are the positive ones, and the thresholds ascend."""
+"""The result of `nil_curve`: NIL mentions are positive, and the thresholds ascend."""
 
 
 def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None) -> NilCurve:
-    """Return precision, recall and F1 of NIL at every threshold: a mention is called NIL if its score is below.
+    """Compute precision, recall and F1 at every threshold, where mentions with a lower score are called NIL.
 
     With ``G`` the NIL mentions and ``P(t) = {m : score(m) < t}``, the ratios at ``t`` are those of `nil_scores` for
     ``P(t)``. The area under precision over recall, with its source, is `ThresholdCurve.average_precision`; the
@@ -126,7 +126,7 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     odd = np.isnan(values) | (values == np.inf)
     if odd.any():
         where = int(np.argmax(odd))
-        raise ValueError(f"score holds {values[where]} at position {where}; write -inf where no entity was found")
+        raise ValueError(f"score has {values[where]} at position {where}; use -inf for a mention without entities")
     return ThresholdCurve.below(gold, values, _annotated(annotated, len(gold)))
 
 
@@ -139,7 +139,7 @@ def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
 def gold_is_nil(
     gold_indptr: npt.ArrayLike, gold_indices: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
 ) -> BoolArray:
-    """Return which mentions are NIL in truth: annotated, and with no gold id inside the knowledge base.
+    """Return which mentions are annotated, but have no gold id inside the knowledge base.
 
     The parameters are those of `linking_scores`.
 
@@ -153,7 +153,7 @@ def gold_is_nil(
 
 
 def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> LinkingOutcomes:
-    """Return the outcomes over all classes: the entities, and NIL as one more.
+    """Return the outcomes over all classes: the entities, and NIL as one more class.
 
     Each annotated mention then has a concept, NIL if no gold id is inside the knowledge base. A mention called NIL has
     NIL for its link and its only candidate, any other keeps its own. With ``A`` the annotated mentions, ``G`` the NIL

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Legend: TypeAlias = "list[tuple[Line2D, str]]"
 
 FORMATS: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Creator": None, "Date": None}}
-"""What a plot can be saved as, by the suffix of the file, and what it says of itself: no date and no version."""
-# The colours of Okabe and Ito, which the colour-blind tell apart, without yellow, which is faint on white.
+"""Formats of plots by suffix, with metadata without date and version."""
+# The colours of Okabe and Ito, which suit colour-blind readers, without yellow, which is faint on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":")
 _STYLE: dict[str, Any] = {
@@ -44,7 +44,7 @@ _STYLE: dict[str, Any] = {
 
 
 class RecallPrecision(Protocol):
-    """The points of a curve: `Curves`, `ThresholdCurve`."""
+    """The points of a curve, such as `Curves` or `ThresholdCurve`."""
 
     @property
     def recall(self) -> FloatArray:
@@ -56,13 +56,13 @@ class RecallPrecision(Protocol):
 
 
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
-    """Draw precision over recall, on a ground of equal F1, and mark where each curve has its best F1.
+    """Plot precision against recall, with lines of equal F1, and mark the best F1 of each curve.
 
     Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye.
 
     Args:
         curves: recall and precision by name, at each threshold, in the order of the thresholds.
-        path: what to write; `.png` or `.svg`.
+        path: the file to write; `.png` or `.svg`.
 
     Raises:
         ValueError: there is no curve, its recall and precision do not fit, or the path has another suffix.
@@ -107,15 +107,15 @@ def plot_thresholds(
     xlabel: str = "threshold",
     ylabel: str = "score",
 ) -> None:
-    """Draw scores over a threshold, as steps: each holds from its threshold up to the next.
+    """Plot scores against a threshold as steps: each score is valid from its threshold up to the next.
 
     Args:
         threshold: (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
         curves: the score at each threshold, by name.
-        path: what to write; `.png` or `.svg`.
+        path: the file to write; `.png` or `.svg`.
         chosen: a threshold to mark.
-        xlabel: what the thresholds are.
-        ylabel: what the curves are.
+        xlabel: label of the thresholds.
+        ylabel: label of the scores.
 
     Raises:
         ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path
@@ -152,7 +152,7 @@ def plot_thresholds(
 
 
 def _range(threshold: FloatArray) -> tuple[float, float]:
-    """Return the smallest and the largest finite threshold; made to differ."""
+    """Return the smallest and the largest finite threshold, widened if they are equal."""
     finite = threshold[np.isfinite(threshold)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
     return (low, high) if low < high else (low - 0.5, high + 0.5)
@@ -173,12 +173,12 @@ def _paired(x: npt.ArrayLike, y: npt.ArrayLike, name: str) -> tuple[FloatArray, 
 
 
 def _look(i: int) -> dict[str, Any]:
-    """Colour and dashes of the i-th line: neither alone tells it from the others."""
+    """Return colour and dashes of the i-th line."""
     return {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _DASHES[i % len(_DASHES)]}
 
 
 def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
-    """Let something draw, set the legend beside it, and write the file."""
+    """Draw, add the legend beside the plot, and write the file."""
     suffix = suffix_of(path, FORMATS)
     try:
         from matplotlib import style

@@ -7,7 +7,7 @@ from .arrays import FloatArray
 
 
 def ratio(numerator: float, denominator: float) -> float:
-    """Return ``numerator / denominator``, and 0 where nothing was counted.
+    """Return ``numerator / denominator``, and 0 for 0/0.
 
     Integers are divided exactly and rounded once, however large.
 
@@ -18,7 +18,7 @@ def ratio(numerator: float, denominator: float) -> float:
 
 
 def f1(recall: float, precision: float) -> float:
-    """Return the harmonic mean of recall and precision, 0 where both are 0.
+    """Return the harmonic mean of recall and precision; 0 if both are 0.
 
     >>> f1(1.0, 0.5), f1(0.0, 0.0)
     (0.6666666666666666, 0.0)
@@ -27,7 +27,7 @@ def f1(recall: float, precision: float) -> float:
 
 
 def proportion(counts: FloatArray) -> FloatArray:
-    """Return the first column as a share of the second: accuracy, recall, precision.
+    """Return the first column divided by the second: accuracy, recall, precision.
 
     >>> proportion(np.array([[3, 4], [0, 0]]))
     array([0.75,  nan])
@@ -36,7 +36,7 @@ def proportion(counts: FloatArray) -> FloatArray:
 
 
 def f_measure(counts: FloatArray) -> FloatArray:
-    """Return F1 from numerator and denominator of recall, then of precision; NaN where both are 0/0.
+    """Return F1 from numerator and denominator of recall, then of precision; NaN if both are 0/0.
 
     It is the harmonic mean of recall and precision: van Rijsbergen 1979, Information retrieval, chapter 7.
 
@@ -50,12 +50,12 @@ def f_measure(counts: FloatArray) -> FloatArray:
 
 
 def divide(numerator: npt.NDArray[np.number], denominator: npt.ArrayLike) -> FloatArray:
-    """Return the quotients, NaN where the denominator is 0."""
+    """Return the quotients; NaN for a denominator of 0."""
     whole = np.broadcast_to(np.asarray(denominator, np.float64), np.shape(numerator))
     quotient: FloatArray = np.divide(numerator, whole, out=np.full(whole.shape, np.nan), where=whole != 0)
     return quotient
 
 
 def nan_to_zero(scores: FloatArray) -> FloatArray:
-    """Return the scores with 0 for NaN."""
+    """Replace NaN by 0."""
     return np.where(np.isnan(scores), 0.0, scores)

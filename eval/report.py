@@ -1,4 +1,4 @@
-"""Reports: the lines of one system, or of several side by side, for people and for machines."""
+"""Reports: the lines of one system, or of several side by side, as text, Markdown, LaTeX and JSON."""
 
 import json
 import math
@@ -17,14 +17,14 @@ _USUAL = Resampling()
 
 
 class Value(NamedTuple):
-    """A score, and whether there was anything to divide by."""
+    """A score, and whether it is defined."""
 
     value: float
     is_defined: bool
 
     @classmethod
     def of(cls, figure: Figure) -> Self:
-        """Compute the score."""
+        """Compute the value of a figure."""
         return cls(figure.value, figure.is_defined)
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line of a system, computed."""
+    """A computed line of a system."""
 
     score: Value
     recall: Value | None
@@ -42,13 +42,13 @@ class Entry:
     n_documents: int
     interval: Interval | None
     comparison: Comparison | None
-    """against the first system"""
+    """comparison with the first system"""
     method: Method | None
-    """how interval and comparison are found, if they are"""
+    """description of how interval and comparison are computed"""
 
     @property
     def stars(self) -> str:
-        """One star for p < 0.05 against the first system, two for p < 0.01."""
+        """Stars: one for p < 0.05 against the first system, two for p < 0.01."""
         return "" if self.comparison is None else "*" * sum(self.comparison.p_value < limit for limit in (0.05, 0.01))
 
     def as_dict(self) -> dict[str, Any]:
@@ -70,12 +70,12 @@ class Entry:
 class Report:
     """The lines of one system with their intervals, or of several with tests against the first.
 
-    Made by `Report.of`, which computes everything; printing and saving only write it out.
+    Make a report with `Report.of`, which computes everything; printing and saving compute nothing.
     """
 
     title: str
     systems: Mapping[str, Mapping[str, Entry]]
-    """By system, then by line."""
+    """The computed lines by system, then by name."""
     how: Resampling | None
 
     @classmethod
@@ -85,12 +85,12 @@ class Report:
         Args:
             systems: the lines of each system by its name. Each later system is compared with the first, line by line of
                 the same name, over the same documents in the same order.
-            title: what the report is about.
-            how: how uncertainty is found; None for no intervals and no tests.
+            title: title of the report.
+            how: settings of intervals and tests; None for neither.
 
         Raises:
-            ValueError: there is no system, a system has two lines of one name, or two figures cannot be compared.
-            TypeError: the systems have no names, or one that is not a string.
+            ValueError: there is no system, a system has two lines of the same name, or two figures cannot be compared.
+            TypeError: the systems have no names, or a name is not a string.
 
         >>> lines = [Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3], [2, 2, 2, 2]], over="4 of 6")]
         >>> print(Report.of({"ours": lines}, title="Marsh plants"))
@@ -129,7 +129,7 @@ class Report:
 
     @property
     def table(self) -> Table:
-        """The figures as strings, marked and explained: what a terminal, Markdown and LaTeX show.
+        """The figures as a table of strings with marks and remarks, for text, Markdown and LaTeX.
 
         >>> report = Report.of({"ours": [Line.of_counts("NIL", [[1, 2, 1, 1]])]}, how=None)
         >>> report.table.header, report.table.rows
@@ -160,9 +160,9 @@ class Report:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report as the suffix says, `.json`, `.md`, `.tex` or `.txt`; complete or not at all.
+        """Write the report in the format of the suffix, `.json`, `.md`, `.tex` or `.txt`, completely or not at all.
 
-        ValueError for another suffix, OSError where the file cannot be written.
+        Raise ValueError for another suffix, and OSError if the file cannot be written.
         """
         write_whole(path, f"{FORMATS[suffix_of(path, FORMATS)](self)}\n".encode())
 
@@ -173,7 +173,7 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     ".tex": Report.to_latex,
     ".txt": Report.__str__,
 }
-"""What a report can be saved as, by the suffix of the file."""
+"""The formats of reports by suffix."""
 
 
 def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:
@@ -182,7 +182,7 @@ def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:
     by_name: dict[str, Line] = {}
     for line in lines:
         if line.name in by_name:
-            raise ValueError(f"system {system!r} has two lines {line.name!r}; give each its own name")
+            raise ValueError(f"system {system!r} has two lines {line.name!r}; choose different names")
         by_name[line.name] = line
     return by_name
 
@@ -206,7 +206,7 @@ def _finite(value: float) -> float | None:
 
 
 def _one_system(report: Report) -> Table:
-    """Recall, precision, score, interval and what they are over; a column without any value is left out."""
+    """Make the table of one system: recall, precision, score, interval and counts, without empty columns."""
     ((system, entries),) = report.systems.items()
     columns = {
         "recall": [_text(entry.recall) for entry in entries.values()],
@@ -227,7 +227,7 @@ def _one_system(report: Report) -> Table:
 
 
 def _several_systems(report: Report) -> Table:
-    """Scores side by side, the best of a line marked, stars where a system differs from the first."""
+    """Make the table of several systems, with marks for the best score of a line and stars for significance."""
     lines = dict.fromkeys(name for entries in report.systems.values() for name in entries)
     return Table(
         title=report.title,
@@ -268,7 +268,7 @@ def _test_remarks(report: Report) -> list[str]:
 
 
 def _by_method(what: str, found: Mapping[str, str], how: Resampling) -> list[str]:
-    """Say how something was found: for most lines first, then for those where it was found another way."""
+    """Describe how values were computed: first for most lines, then for the lines with another method."""
     lines: dict[str, list[str]] = {}
     for name, method in found.items():
         lines.setdefault(method, []).append(name)

@@ -1,4 +1,4 @@
-"""Extracted spans, contiguous or not: agreement by token and by whole mention."""
+"""Agreement of extracted spans, contiguous or not, by token and by whole mention."""
 
 import operator
 from collections.abc import Collection, Iterable, Mapping
@@ -16,24 +16,24 @@ from .ratio import f1, ratio
 Spans: TypeAlias = Iterable[Collection[Collection[Collection[int]]]]
 
 _BITS = 32
-"""Tokens have numbers below 2^32, so that a place on the line below is one integer."""
+"""Tokens have numbers below 2^32, so that item and token together are one integer."""
 
 
 class SpanCounts(NamedTuple):
-    """What is counted of an item, or of many: the counts of items add."""
+    """The counts of an item, or the sums over several items."""
 
     gold_tokens: int
     """tokens that a gold mention covers"""
     predicted_tokens: int
     """tokens that a predicted mention covers"""
     shared_tokens: int
-    """tokens that are both"""
+    """tokens that both cover"""
     gold_mentions: int
     """different gold mentions"""
     predicted_mentions: int
     """different predicted mentions"""
     shared_mentions: int
-    """mentions that are both, token by token"""
+    """mentions on both sides with exactly the same tokens"""
     gold_overlapping: int
     """different gold mentions that share a token with a predicted one"""
     predicted_overlapping: int
@@ -50,7 +50,7 @@ class SpanRatios(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SpanScores:
-    """What `span_scores` returns: the counts of each item, and the ratios of them all.
+    """The result of `span_scores`: the counts of each item, and ratios over all items.
 
     ``SpanScores(scores.items[rows])`` has the ratios of some items, or of a sample with repetitions.
     """
@@ -60,21 +60,21 @@ class SpanScores:
 
     @property
     def counts(self) -> SpanCounts:
-        """The sums over the items."""
+        """The sums of the counts over items."""
         return SpanCounts(*self.items.sum(axis=0).tolist())
 
     @property
     def micro(self) -> SpanRatios:
-        """Tokens, pooled over the items."""
+        """Ratios of tokens, pooled over the items."""
         of = self.counts
         return _ratios(of.shared_tokens, of.predicted_tokens, of.shared_tokens, of.gold_tokens)
 
     @property
     def macro(self) -> SpanRatios:
-        """Tokens, as means over the items of each item's precision, recall and F1.
+        """Ratios of tokens, as means of the items' precision, recall and F1.
 
-        Each is the mean over the items where it has a denominator: precision where something is predicted, recall where
-        something is gold, F1 where either is.
+        Each is the mean over the items with a nonzero denominator: precision over items with predictions, recall over
+        items with gold, F1 over items with either.
         """
         gold, predicted, shared = self.items[:, :3].T
         return SpanRatios(
@@ -83,18 +83,18 @@ class SpanScores:
 
     @property
     def exact(self) -> SpanRatios:
-        """Whole mentions, right where they cover the same tokens."""
+        """Ratios of whole mentions, which are correct if they cover the same tokens."""
         of = self.counts
         return _ratios(of.shared_mentions, of.predicted_mentions, of.shared_mentions, of.gold_mentions)
 
     @property
     def overlap(self) -> SpanRatios:
-        """Whole mentions, right where they share a token with some mention of the other side."""
+        """Ratios of whole mentions, which are correct if they share a token with a mention of the other side."""
         of = self.counts
         return _ratios(of.predicted_overlapping, of.predicted_mentions, of.gold_overlapping, of.gold_mentions)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the sums of the counts, and the ratios under their names, ready for JSON."""
+        """Return the sums of the counts, and the ratios by name, ready for JSON."""
         ratios = {name: getattr(self, name)._asdict() for name in ("micro", "macro", "exact", "overlap")}
         return {"items": len(self.items), **self.counts._asdict(), **ratios}
 
@@ -107,7 +107,7 @@ class SpanScores:
 
 
 def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
-    """Return how well predicted spans agree with gold spans, by token and by whole mention.
+    """Compute the agreement of predicted spans with gold spans, by token and by whole mention.
 
     With ``G`` and ``P`` the tokens that the gold and the predicted mentions of an item cover, each token once:
     precision is ``|G & P| / |P|`` and recall ``|G & P| / |G|``, of all items pooled (`micro`) or as a mean over items
@@ -175,14 +175,14 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
 
 
 class _Intervals(NamedTuple):
-    """Half-open intervals of a line on which owner ``i`` has the places from ``i * 2^32``."""
+    """Half-open intervals on a line on which owner ``i`` has the positions from ``i * 2^32``."""
 
     start: IntArray
     end: IntArray
 
 
 class _Side(NamedTuple):
-    """The fragments of one side, on the line of the items."""
+    """The fragments of one side, on the line of all items."""
 
     n_items: int
     item: IntArray
@@ -217,7 +217,7 @@ def _flatten(spans: Spans, side: str) -> _Side:
 
 
 def _union(parts: _Intervals) -> _Intervals:
-    """Return the intervals that cover the same places, ascending, none touching the next."""
+    """Return separate, ascending intervals that cover the same positions."""
     order = np.argsort(parts.start, kind="stable")  # fast where they are nearly in order
     start, end = parts.start[order], np.maximum.accumulate(parts.end[order])
     is_first = np.ones(len(start), np.bool_)
@@ -230,7 +230,7 @@ def _joined(one: _Intervals, other: _Intervals) -> _Intervals:
 
 
 def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
-    """Say which mentions have a place in the cover, a result of `_union`; (mentions,)."""
+    """Return which mentions overlap the cover, a result of `_union`; (mentions,)."""
     start, end = side.fragments
     next_start = np.append(cover.start, np.iinfo(np.int64).max)[np.searchsorted(cover.end, start, side="right")]
     found = np.zeros(len(side.item), np.bool_)
@@ -239,7 +239,7 @@ def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
 
 
 def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:
-    """Give the mentions of both sides numbers: equal ones to the same tokens of the same item."""
+    """Assign numbers to the mentions of both sides; equal ones to the same tokens of an item."""
     item = np.concatenate([true.item, pred.item])
     mention = np.concatenate([true.mention, pred.mention + len(true.item)])
     shift = (mention - item[mention]) << _BITS  # to a line that the mentions share out
@@ -251,9 +251,9 @@ def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:
 
 
 def _number_sequences(values: IntArray, lengths: IntArray) -> IntArray:
-    """Give sequences, which follow one another, numbers: equal ones to equal sequences.
+    """Assign numbers to concatenated sequences; equal sequences get equal numbers.
 
-    Neighbours are put in one, pair by pair, until each sequence is a single number.
+    Adjacent elements are merged pair by pair, until each sequence is a single number.
     """
     numbers = np.unique(values, return_inverse=True)[1]
     while len(numbers) > len(lengths):
@@ -280,7 +280,7 @@ def _mean_ratio(numerator: IntArray, denominator: IntArray) -> float:
 
 
 def _refusal(items: list[Any], side: str) -> Exception:
-    """Say what is wrong with the first mention or fragment that means nothing."""
+    """Return the error of the first invalid mention or fragment."""
     for i, item in enumerate(items):
         if not isinstance(item, Collection):
             return TypeError(f"{side}[{i}] is {item!r}, not an item (a list of mentions)")
@@ -289,7 +289,7 @@ def _refusal(items: list[Any], side: str) -> Exception:
             if not isinstance(mention, Collection):
                 return TypeError(f"{at} is {mention!r}, not a mention (a list of fragments)")
             if not len(mention):
-                return ValueError(f"{at} is a mention without a fragment; leave it out")
+                return ValueError(f"{at} is a mention without fragments; leave it out")
             for k, fragment in enumerate(mention):
                 if problem := _problem(fragment, f"{at}[{k}]"):
                     return problem

@@ -1,4 +1,4 @@
-"""Tables as plain text, Markdown and LaTeX; whatever stands in a name stays text."""
+"""Tables as plain text, Markdown and LaTeX; markup in names is escaped."""
 
 import re
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Cell(NamedTuple):
-    """A cell, and how it stands out."""
+    """A cell and its marks."""
 
     text: str
     is_best: bool = False
@@ -17,7 +17,7 @@ class Cell(NamedTuple):
 class _Format(NamedTuple):
     escape: Callable[[str], str]
     best: str
-    """What becomes of a cell that is best."""
+    """Formats the best cell of a line."""
     best_note: str
 
     def cell(self, cell: Cell) -> str:
@@ -47,9 +47,9 @@ class Table:
 
     title: str
     names: tuple[str, ...]
-    """Of the columns."""
+    """Names of the columns."""
     is_number: tuple[bool, ...]
-    """Which columns hold numbers, and are set flush right."""
+    """Whether each column has numbers, which are right-aligned."""
     cells: list[tuple[Cell, ...]]
     remarks: list[str]
 
@@ -60,7 +60,7 @@ class Table:
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """The cells as plain text, those of a column with stars padded so that the numbers stay in line."""
+        """The cells as plain text; a column with stars is padded so that its numbers are aligned."""
         columns = zip(*self.cells, strict=True)
         stars = [max(len(cell.stars) for cell in column) for column in columns]
         return [
@@ -70,7 +70,7 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """The remarks as plain text, that on what is best among them."""
+        """The remarks as plain text, including the one about the mark of the best cell."""
         return self._notes(_TEXT)
 
     def __str__(self) -> str:
@@ -123,7 +123,7 @@ class Table:
 
 
 def plain(text: str) -> str:
-    r"""Put a text on one line; what cannot be printed, or would steer a terminal, is spelt out.
+    r"""Put a text on one line, and escape unprintable and control characters.
 
     >>> plain("a\n b\x1b[2J")
     'a b\\x1b[2J'

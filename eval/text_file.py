@@ -1,4 +1,4 @@
-"""Text files to lines: UTF-8, gzipped if the name ends in ``.gz``; errors name the place."""
+"""Read lines of text files: UTF-8, gzipped if the name ends in ``.gz``; errors name line and column."""
 
 import gzip
 import os
@@ -13,7 +13,7 @@ _SIGNATURES = {b"\x1f\x8b": "gzip; let its name end in .gz", b"PAR1": "Parquet",
 
 
 class FileFormatError(ValueError):
-    """A file that breaks the rules of its format: what is wrong, and where.
+    """An invalid file: the problem, and its line and column.
 
     `line` and `column` count from 1, columns in characters.
 
@@ -38,9 +38,9 @@ def read_lines(path: PathLike) -> list[str]:
     r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; Unicode's other line ends stay.
 
     Raises:
-        FileFormatError: the file is empty, not UTF-8, holds a NUL, ends its lines with ``\r`` alone, or is gzip that
-            cannot be unpacked.
-        OSError: it cannot be read.
+        FileFormatError: the file is empty, is not UTF-8, has a NUL, ends its lines with only ``\r``, or is damaged
+            gzip.
+        OSError: the file cannot be read.
 
     """
     data = _read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
@@ -56,11 +56,11 @@ def read_lines(path: PathLike) -> list[str]:
         raise FileFormatError(problem, path=path, line=line, column=column) from None
     if (nul := text.find("\0")) >= 0:
         line, column = _place(text[:nul])
-        raise FileFormatError("a NUL; is this a text file in UTF-8?", path=path, line=line, column=column)
+        raise FileFormatError("a NUL; check that this is a text file in UTF-8", path=path, line=line, column=column)
     if not text or text.isspace():
         raise FileFormatError("the file is empty", path=path)
     if "\n" not in text and "\r" in text.rstrip():
-        problem = "lines end with a carriage return alone; `tr '\\r' '\\n'` gives them line feeds"
+        problem = "lines end with only a carriage return; `tr '\\r' '\\n'` converts them to line feeds"
         raise FileFormatError(problem, path=path, line=1, column=text.index("\r") + 1)
     lines = text.split("\n")
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
@@ -80,5 +80,5 @@ def _read_bytes(path: PathLike) -> bytes:
 
 
 def _place(before: str) -> tuple[int, int]:
-    """Line and column of the character that follows a text, from 1."""
+    """Return line and column of the character after a text, from 1."""
     return before.count("\n") + 1, len(before) - before.rfind("\n")

@@ -12,7 +12,7 @@ from .ratio import ratio
 
 
 class BestThreshold(NamedTuple):
-    """Where F1 is highest."""
+    """The threshold with the highest F1."""
 
     threshold: float
     precision: float
@@ -22,24 +22,24 @@ class BestThreshold(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ThresholdCurve:
-    """What is called positive at every threshold, from nothing to everything: one point for each distinct decision."""
+    """Counts at every threshold, from no positive items to all, with a point for each distinct decision."""
 
     threshold: FloatArray
-    """(points,) the middle between the scores that it parts, infinite at both ends"""
+    """(points,) the middle between the neighbouring scores, infinite at both ends"""
     predicted: IntArray
     """(points,) items called positive, rising"""
     correct: IntArray
-    """(points,) those of them that are positive in truth"""
+    """(points,) items called positive that are positive"""
     mentions: int
-    """items that are annotated"""
+    """annotated items"""
     gold: int
-    """those of them that are positive in truth"""
+    """annotated items that are positive"""
     not_annotated: int = 0
     """left out"""
 
     @classmethod
     def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
-        """Call items with a score below the threshold positive, from -inf on; scores are below inf."""
+        """Make the curve that calls items with a score below the threshold positive; scores are below inf."""
         distinct, place = np.unique(score[annotated], return_inverse=True)
         n_points = len(distinct) + 1
         return cls(
@@ -53,12 +53,12 @@ class ThresholdCurve:
 
     @property
     def precision(self) -> FloatArray:
-        """(points,) share of the predicted that are correct, 0 where nothing is predicted."""
+        """(points,) share of correct items among the predicted ones; 0 without predicted items."""
         return self.correct / np.maximum(self.predicted, 1)
 
     @property
     def recall(self) -> FloatArray:
-        """(points,) share of the gold that is predicted, rising."""
+        """(points,) share of predicted items among the gold ones, rising."""
         return self.correct / max(self.gold, 1)
 
     @property
@@ -70,22 +70,22 @@ class ThresholdCurve:
     def average_precision(self) -> float:
         """Area under the precision-recall curve: ``sum_i (recall_i - recall_(i-1)) precision_i``.
 
-        A sum of steps, not of trapezoids: between two points precision does not fall in a straight line with recall, so
-        that the trapezoids promise what no threshold reaches (Davis and Goadrich 2006, The relationship between
-        precision-recall and ROC curves, ICML). 0 where nothing is positive.
+        This is a sum of steps, not of trapezoids: between two points precision does not fall linearly with recall, and
+        trapezoids overestimate the area (Davis and Goadrich 2006, The relationship between precision-recall and ROC
+        curves, ICML). It is 0 without positive items.
         """
         return ratio(float((np.diff(self.correct) * self.precision[1:]).sum()), self.gold)
 
     @property
     def best(self) -> BestThreshold:
-        """The point with the highest F1; of equals the one that calls the fewest positive."""
+        """The point with the highest F1; in a tie the one with the fewest positive items."""
         place = int(np.argmax(self.f1))
         ratios = (self.threshold, self.precision, self.recall, self.f1)
         return BestThreshold(*(float(values[place]) for values in ratios))
 
 
 def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
-    """Return precision, recall and F1 at every threshold: an item is called positive if its score is above.
+    """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
 
     O(n log n) time, O(n) memory. Items with equal scores are called positive together.
 
@@ -106,7 +106,7 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
     values = score_array(score, len(positive))
     if not np.isfinite(values).all():
         where = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"score holds {values[where]} at position {where}; scores are finite")
+        raise ValueError(f"score has {values[where]} at position {where}; scores must be finite")
     curve = ThresholdCurve.below(positive, -values, np.ones(len(positive), np.bool_))
     return replace(curve, threshold=0.0 - curve.threshold)  # 0, where minus alone would make it -0
 
@@ -122,7 +122,7 @@ def score_array(score: npt.ArrayLike, length: int) -> FloatArray:
 
 
 def _between(scores: FloatArray) -> FloatArray:
-    """Return thresholds that part ascending scores: above the lower, at most the upper."""
+    """Return thresholds between ascending scores: above the lower, at most the upper."""
     if not len(scores):
         return np.array([-np.inf])
     low, high = scores[:-1], scores[1:]

@@ -1,6 +1,6 @@
-"""Uncertainty: how far a figure varies with the documents drawn, and whether two systems differ.
+"""Uncertainty: how a score varies with the sample of documents, and whether two systems differ.
 
-The document is what is drawn: mentions of one document are not independent of one another.
+Documents are the unit of sampling, since the mentions of a document are not independent.
 """
 
 import math
@@ -17,23 +17,23 @@ from .arrays import BoolArray, FloatArray
 Ratio: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _BLOCK = 1 << 20
-"""Weights that are held at once: 8 MB as float64."""
+"""Number of weights in memory at once: 8 MB as float64."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How uncertainty is found; a report prints it.
+    """Settings of intervals and tests; reports print them.
 
     Raises:
-        ValueError: fewer than one sample, a negative seed, or a level that is not between 0 and 1.
-        TypeError: a number of samples or a seed that is not an integer.
+        ValueError: a number of samples is below 1, the seed is negative, or the level is not between 0 and 1.
+        TypeError: a number of samples or the seed is not an integer.
 
     """
 
     n_resamples: int = 1000
     """bootstrap samples of a score whose counts add"""
     n_permutations: int = 10_000
-    """exchanges of two systems; where all of them are no more, each is looked at once"""
+    """random exchanges of two systems; if there are no more than this, all are used once"""
     n_half_samples: int = 500
     """half-samples of a score of clusters, each of which is a pass over half the mentions"""
     level: float = 0.95
@@ -44,32 +44,32 @@ class Resampling:
             if not isinstance(getattr(self, name), int):
                 raise TypeError(f"{name}={getattr(self, name)!r} is not an int")
             if getattr(self, name) < least:
-                raise ValueError(f"{name}={getattr(self, name)}; at least {least} is needed")
+                raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
         if not 0 < self.level < 1:
             raise ValueError(f"level={self.level} is not between 0 and 1; write 0.95 for 95 %")
 
 
 class Interval(NamedTuple):
-    """Where a score is expected to lie, at the level that was asked for."""
+    """The confidence interval of a score."""
 
     low: float
     high: float
 
 
 class Comparison(NamedTuple):
-    """One system against another on the same documents."""
+    """The comparison of two systems on the same documents."""
 
     difference: float
-    """the score of the one minus that of the other: above 0 where the one is better"""
+    """the score of this system minus that of the other: above 0 if this one is better"""
     p_value: float
-    """two-sided: how often chance alone makes a difference at least as large"""
+    """two-sided: the probability that chance makes a difference at least as large"""
 
 
 # Scores whose counts add over documents ------------------------------------------------------------------
 
 
 def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
-    """Score samples of the documents, each as large as the collection, drawn with replacement.
+    """Score samples of documents, drawn with replacement, each as large as the collection.
 
     A sample is a vector of weights, how often each document is in it; many weights times the counts are one matrix
     product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the other, so that the size of
@@ -142,7 +142,7 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
 
 
 def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
-    """Say whether approximate randomisation is exact: there are ``2^n_documents`` exchanges of two systems.
+    """Return whether approximate randomisation uses all ``2^n_documents`` exchanges, and is exact.
 
     >>> has_all_exchanges(13, Resampling()), has_all_exchanges(14, Resampling())
     (True, False)
@@ -151,12 +151,12 @@ def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
 
 
 def _coins(rng: np.random.Generator, n_throws: int, n: int) -> npt.NDArray[np.uint64]:
-    """Throw ``n`` coins many times; each throw begins a new word, so that blocks do not show."""
+    """Throw ``n`` coins many times; each throw begins a new word, so that results do not depend on blocks."""
     return rng.integers(2**64 - 1, size=(n_throws, -(-n // 64)), dtype=np.uint64, endpoint=True)
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:
-    """Sizes of the blocks of rows that are held at once."""
+    """Yield the sizes of the blocks of rows in memory at once."""
     step = max(1, _BLOCK // max(1, n_columns))
     return (min(step, n_rows - first) for first in range(0, n_rows, step))
 
@@ -165,9 +165,9 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:
 
 
 def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
-    """Draw halves of the documents without replacement, as masks of shape (documents,).
+    """Yield random halves of the documents, as masks of shape (documents,).
 
-    Of an odd number the smaller half is drawn.
+    With an odd number of documents, the half is rounded down.
 
     >>> [int(half.sum()) for half in half_samples(5, Resampling(n_half_samples=3))]
     [2, 2, 2]
@@ -180,7 +180,7 @@ def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
 
 
 def half_sample_deviations(scores: FloatArray, n_documents: int) -> FloatArray:
-    """Return how far a score of all documents may lie from its mean, judged from scores of half-samples.
+    """Estimate the deviations of a score of all documents from its mean, from scores of half-samples.
 
     The mean of m of n documents, drawn without replacement, has the variance ``s^2 / m (1 - m / n)``; for a half that
     is ``s^2 / n``, the variance of the mean of all n documents over collections. So the deviations of the half-samples

@@ -1,4 +1,4 @@
-"""Coreference of mentions whose entity training has not seen, in the three settings of the ArboEL paper."""
+"""Clusters of mentions whose entity does not occur in training, in the three settings of the ArboEL paper."""
 
 from collections.abc import Callable
 from typing import Generic, TypedDict, TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class UnseenScores(TypedDict, Generic[T]):
-    """What `unseen_scores` returns: one result of its `score` for each setting."""
+    """The result of `unseen_scores`: the result of `score` for each setting."""
 
     all: T
     all_unseen: T
@@ -27,7 +27,7 @@ def unseen_scores(
     score: Callable[[IntArray, IntArray], T],
     labels_pred_unseen_only: Labels | None = None,
 ) -> UnseenScores[T]:
-    """Return the agreement of two clusterings over all mentions and over those of unseen entities.
+    """Compute the agreement of two clusterings, over all mentions and over mentions of unseen entities.
 
     With ``M`` the mentions and ``U`` those of them whose true entity does not occur in training:
 
@@ -44,15 +44,15 @@ def unseen_scores(
 
     Args:
         labels_true: (mentions,) the true entity of each mention.
-        labels_pred: (mentions,) its cluster, when all mentions were clustered.
-        seen: (mentions,) booleans: whether its true entity occurs in training.
-        score: what to compute of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
-        labels_pred_unseen_only: (unseen mentions,) the clusters of the unseen mentions, in their order, when nothing
-            else was clustered. Without it, `unseen_only` is None.
+        labels_pred: (mentions,) the cluster of each mention, if all mentions are clustered.
+        seen: (mentions,) booleans: whether the true entity occurs in training.
+        score: function of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
+        labels_pred_unseen_only: (unseen mentions,) the clusters of the unseen mentions, in their order, if only these
+            are clustered. Without it, `unseen_only` is None.
 
     Raises:
-        ValueError: lengths that differ, or a label is missing (NaN or None).
-        TypeError: flags that are not booleans, a label that cannot be hashed, a score that is not a function.
+        ValueError: lengths differ, or a label is missing (NaN or None).
+        TypeError: flags are not booleans, a label cannot be hashed, or `score` is not a function.
 
     A seen mention of ``c`` joins two entities, which stay apart without it:
 

@@ -100,7 +100,7 @@ def test_more_bad_data_is_3(run: Run, folder: Path, tmp_path: Path) -> None:
         (["link", *linking(folder), *out, "--config", tmp_path / "absent.json"], "absent.json"),
         (["tune", tmp_path / "nogold.jsonl", "--format", "jsonl", *kb, *out], "gold"),
         (["evaluate", tmp_path / "absent"], "absent"),
-        (["explain", tmp_path, "m"], "no run folder"),
+        (["explain", tmp_path, "m"], "not a run folder"),
     ]
     for arguments, message in bad:
         outcome = run(*arguments)

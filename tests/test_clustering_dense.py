@@ -110,7 +110,7 @@ def test_nearest_others_are_those_that_search_finds(metric, seed, n, dim):
 
 
 def test_one_node_has_no_other():
-    with pytest.raises(ValueError, match="no other"):
+    with pytest.raises(ValueError, match="expected two or more nodes"):
         nearest_others(np.ones((1, 2), np.float32))
 
 

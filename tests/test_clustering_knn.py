@@ -398,7 +398,7 @@ def test_wrong_calls() -> None:
     sparse = vectors(gaussian(4, 2), "sparse")
     several = Vectors.of(gaussian(4, 2), owner=[0, 0, 1, 2])
     gap = Vectors.of(gaussian(4, 2), owner=[0, 1, 2, 3], n=5)
-    with pytest.raises(ValueError, match="queries have 3 dimensions, the corpus has 2"):
+    with pytest.raises(ValueError, match="queries have 3 dimensions, but the corpus has 2"):
         nearest(three, two, 1)
     with pytest.raises(ValueError, match="both be dense or both be sparse"):
         nearest(sparse, two, 1)
@@ -414,9 +414,9 @@ def test_wrong_calls() -> None:
         nearest(two, two, 1, metric="l2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"4 queries, but self_ids of shape \(1,\)"):
         nearest(two, two, 1, self_ids=np.zeros(1, int))
-    with pytest.raises(ValueError, match=r"query must lie in 0 \.\. 3, found -1 \.\. 0"):
+    with pytest.raises(ValueError, match=r"query must lie in 0 \.\. 3, not -1 \.\. 0"):
         pair_dissimilarity(two, two, np.array([0, -1]), np.array([0, 0]))
-    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 3, found 4 \.\. 4"):
+    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 3, not 4 \.\. 4"):
         pair_dissimilarity(two, two, np.array([0]), np.array([4]))
     with pytest.raises(ValueError, match="lists of one length"):
         pair_dissimilarity(two, two, np.array([0]), np.array([0, 1]))
@@ -425,7 +425,7 @@ def test_wrong_calls() -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_inner_products_beyond_float32(form: str) -> None:
     long = vectors(gaussian(4, 2) * np.float32(1e25), form)
-    with pytest.raises(ValueError, match="beyond float32: scale the vectors down"):
+    with pytest.raises(ValueError, match="beyond float32; scale the vectors down"):
         nearest(long, long, 1, metric="dot")
     assert nearest(long, long, 1).ids.ravel().tolist() == [0, 1, 2, 3]
 

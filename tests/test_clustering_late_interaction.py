@@ -238,9 +238,9 @@ def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
         ([[1.0]], [0.0, 1.0], None, None, "indptr must be a list of integers"),
         ([[1.0]], [0, 2], None, None, "indptr must lead from 0 to the 1 tokens, not 0 to 2"),
         ([[1.0]], [1, 1], None, None, "indptr must lead from 0 to the 1 tokens, not 1 to 1"),
-        ([[1.0]], [0, 1, 0, 1], None, None, "indptr must not fall, but does from 1 to 0 at place 2"),
+        ([[1.0]], [0, 1, 0, 1], None, None, "indptr must not fall, but falls from 1 to 0 at index 2"),
         ([[1.0]], [0, 1], [0, 1], None, "1 texts, but owners of shape"),
-        ([[1.0]], [0, 1], [2], 2, r"owners must lie in 0 \.\. 1, found 2"),
+        ([[1.0]], [0, 1], [2], 2, r"owners must lie in 0 \.\. 1, not 2"),
     ],
 )
 def test_token_matrices_that_cannot_be(matrix: Any, indptr: Any, owner: Any, n: int | None, message: str) -> None:
@@ -250,11 +250,11 @@ def test_token_matrices_that_cannot_be(matrix: Any, indptr: Any, owner: Any, n: 
 
 def test_pairs_and_searches_that_cannot_be() -> None:
     one, flat = TokenMatrices.of([[1.0, 2.0]], [0, 1]), TokenMatrices.of([[1.0]], [0, 1])
-    with pytest.raises(ValueError, match="queries have 2 dimensions, the corpus has 1"):
+    with pytest.raises(ValueError, match="queries have 2 dimensions, but the corpus has 1"):
         sum_of_max(one, flat, [0], [0])
     with pytest.raises(ValueError, match="each of the 1 queries must have exactly one text"):
         sum_of_max(TokenMatrices.of([[1.0]], [0, 1, 1], [0, 0]), flat, [0], [0])
-    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 0, found 1"):
+    with pytest.raises(ValueError, match=r"thing must lie in 0 \.\. 0, not 1"):
         sum_of_max(one, one, [0], [1])
     with pytest.raises(ValueError, match="query must be integers, not float64"):
         sum_of_max(one, one, [0.0], [0])
@@ -275,7 +275,7 @@ def test_pairs_and_searches_that_cannot_be() -> None:
         late_interaction.late_dissimilarity(one, one, [0], [0], metric="l2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="k=-1 must not be negative"):
         late_nearest(one, one, -1, n_candidates=None)
-    with pytest.raises(ValueError, match="n_candidates=2 are too few for the k=3 nearest"):
+    with pytest.raises(ValueError, match="n_candidates=2 must be at least k=3"):
         late_nearest(one, one, 3, n_candidates=2)
     with pytest.raises(ValueError, match=r"1 queries, but self_ids of shape \(2,\)"):
         late_nearest(one, one, 1, n_candidates=None, self_ids=np.zeros(2, int))
@@ -299,7 +299,7 @@ def test_kinds_that_do_not_go_together() -> None:
     tokens, vectors = TokenMatrices.of([[1.0]], [0, 1]), Vectors.of([[1.0]])
     found = Neighbors(np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32))
     for queries, corpus in ((tokens, vectors), (vectors, tokens)):
-        shown = f"queries are {type(queries).__name__}, the corpus is {type(corpus).__name__}: were they made by"
+        shown = f"queries are {type(queries).__name__}, but the corpus is {type(corpus).__name__}; use the same"
         with pytest.raises(ValueError, match=shown):
             comparison.nearest(queries, corpus, 1)
         with pytest.raises(ValueError, match=shown):

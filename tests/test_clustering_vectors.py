@@ -160,8 +160,8 @@ def test_sparse_indices_out_of_range() -> None:
     [
         ([0], None, "2 vectors, but owners of shape"),
         ([[0, 1]], None, "2 vectors, but owners of shape"),
-        ([0, 3], 3, r"0 \.\. 2, found 0 \.\. 3"),
-        ([-1, 0], None, r"found -1 \.\. 0"),
+        ([0, 3], 3, r"0 \.\. 2, not 0 \.\. 3"),
+        ([-1, 0], None, r"not -1 \.\. 0"),
         ([0.0, 1.5], None, "integers, not float64"),
     ],
 )

@@ -85,12 +85,12 @@ def test_a_span_out_of_range_names_document_and_mention() -> None:
 
 
 def test_a_mention_text_that_is_not_under_its_spans_is_refused() -> None:
-    with pytest.raises(DataError, match="not what its spans cover in document 'd1'"):
+    with pytest.raises(DataError, match="differs from the text at its spans in document 'd1'"):
         document(Mention("m1", "d1", ((0, 4),), "Right"))
 
 
 def test_a_mention_of_another_document_is_refused() -> None:
-    with pytest.raises(DataError, match="says it is in 'd1', but stands in 'd2'"):
+    with pytest.raises(DataError, match="has the document id 'd1', but is in document 'd2'"):
         document(mention((0, 4)), name="d2")
 
 
@@ -187,5 +187,5 @@ def test_errors_keep_their_place_when_pickled() -> None:
 
 @pytest.mark.parametrize("items", [["d1"], [{"id": "d1", "text": TEXT}], [document(), None]])
 def test_a_corpus_holds_documents_alone(items: list[Any]) -> None:
-    with pytest.raises(UsageError, match=rf"expected documents, not {type(items[-1]).__name__}; rows are dicts"):
+    with pytest.raises(UsageError, match=rf"expected documents, not {type(items[-1]).__name__}; make documents"):
         Corpus(items)

@@ -118,8 +118,8 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
         ({"id": "d2"}, "row 1, 'd2': a document needs the key 'text'"),
         ({"text": "x"}, "row 1: a document needs the key 'id'"),
         ({"id": float("nan"), "text": "x"}, "row 1: the cell 'id' is empty"),
-        ({"id": 7, "text": "x"}, "row 1: 'id' must be a string, not a number; mend it: frame"),
-        ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; mend it: frame"),
+        ({"id": 7, "text": "x"}, "row 1: 'id' must be a string, not a number; convert the column: frame"),
+        ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; convert the column: frame"),
         ({"id": "d2", "text": b"x"}, "row 1, 'd2': 'text' of a document must be a string .*, not 'bytes'"),
         ({"id": "d2", "text": pd.Timestamp(0)}, "row 1, 'd2': 'text' .*, not 'Timestamp'"),
         ({"id": "d2", "text": "x", "split": "train"}, "row 1, 'd2': unknown key 'split' in a document"),
@@ -131,8 +131,8 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
         ),
         ({"id": "d2", "text": "x", "mentions": [{"spans": [[0, 2]]}]}, "row 1, 'd2:0-2': a span ends at 2"),
         ({"id": "d1", "text": "x"}, r"row 1, 'd1': this id is already taken, with different content \(row 0\)"),
-        (["d2", "x"], "row 1: expected a dict, as the first row is, not list"),
-        (Document("d2", "x"), "row 1: expected a dict, as the first row is, not Document"),
+        (["d2", "x"], "row 1: expected a dict, like the first row, not list"),
+        (Document("d2", "x"), "row 1: expected a dict, like the first row, not Document"),
     ],
 )
 def test_a_malformed_document_is_named_by_row_and_id(row: Any, problem: str) -> None:
@@ -185,9 +185,9 @@ def test_several_splits_are_refused() -> None:
 
 @pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), [None], np.array([1])])
 def test_items_that_are_no_rows_are_refused(items: Any) -> None:
-    with pytest.raises(UsageError, match=r"expected documents, not .*; rows are dicts, given to Corpus\.of"):
+    with pytest.raises(UsageError, match=r"expected documents, not .*; make documents of dicts with Corpus\.of"):
         Corpus.of(items)
-    with pytest.raises(UsageError, match=r"expected entities, not .*; rows are dicts, given to KnowledgeBase\.of"):
+    with pytest.raises(UsageError, match=r"expected entities, not .*; make entities of dicts with KnowledgeBase\.of"):
         KnowledgeBase.of(items)
 
 
@@ -264,7 +264,10 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"entity": "D1"}, "'d1': a mention needs 'start' and 'end'"),
         ({"mention_id": "m2"}, "'m2': a mention needs 'start' and 'end'"),
         ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': the gold ids of a mention stand in"),
-        ({"start": 0, "end": 4, "entity": 5}, "'d1': 'entity' must be a string, not a number; mend it: frame"),
+        (
+            {"start": 0, "end": 4, "entity": 5},
+            "'d1': 'entity' must be a string, not a number; convert the",
+        ),
         ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': one of the gold ids is empty"),
         ({"start": 0, "end": 4, "entities": "D1"}, "'d1': 'entities' of a row of mentions must be a list of strings"),
         ({"start": 0, "end": 4, "mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
@@ -286,8 +289,8 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
             {"start": 0, "end": 4, "score": 1},
             "'d1': unknown key 'score' in a row of mentions; known: document_id, text",
         ),
-        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; mend it"),
-        ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; each row needs one"),
+        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; convert the column"),
+        ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),
         ({"start": 0, "end": 4, "mention_id": True}, "'mention_id' of a row of mentions must be .*, not true"),
         ({"start": 0, "end": 4, "text": 5}, "'d1': 'text' of a row of mentions must be a string"),
     ],
@@ -327,7 +330,7 @@ def test_numbers_as_ids_of_documents_and_entities_are_mended_as_the_error_says(d
 def test_empty_cells_among_ids() -> None:
     mentions = flat(*({"start": 0, "end": end} for end in (4, 8, 9)))
     for names, row in ((["d1", None, "d1"], 1), (["d1", "d1", np.nan], 2), ([np.nan, "d1", "d1"], 0)):
-        with pytest.raises(DataError, match=f"^row {row}: the cell 'document_id' is empty; .*fill it or drop the row"):
+        with pytest.raises(DataError, match=f"^row {row}: the cell 'document_id' is empty; .*fill it, or drop the row"):
             Corpus.of(mentions.assign(document_id=names))
     with pytest.raises(DataError, match=r"^row 1: the cell 'document_id' is empty"):
         mended(mentions.assign(document_id=[1.0, np.nan, 1.0]), Corpus.of, "document_id")
@@ -342,10 +345,10 @@ def test_columns_of_neither_kind_are_named() -> None:
     with pytest.raises(
         DataError,
         match=r"rows of documents \(id, text, mentions\) or of mentions \(document_id, text, start, end\), "
-        "found doc, text, begin, end",
+        "not doc, text, begin, end",
     ):
         Corpus.of(frame)
-    with pytest.raises(DataError, match="found no column"):
+    with pytest.raises(DataError, match="not rows without columns"):
         Corpus.of([{}])
 
 

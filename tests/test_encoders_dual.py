@@ -171,7 +171,7 @@ def test_an_entity_as_a_whole_has_one_vector(bert: Tower) -> None:
 def test_a_window_that_the_model_cannot_read(bert: Tower, roberta: Tower) -> None:
     for tower in (bert, roberta):
         dual_encoder(tower, max_length=128)
-        with pytest.raises(UsageError, match="max_length=129, but the model reads 128 tokens at most"):
+        with pytest.raises(UsageError, match="max_length=129, but the model reads at most 128 tokens"):
             dual_encoder(tower, max_length=129)
 
 
@@ -193,7 +193,7 @@ def test_towers_of_different_sizes(bert: Tower, tmp_path: Path) -> None:
         tmp_path
     )
     bert.tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(UsageError, match="mentions become 64 numbers and entities 8"):
+    with pytest.raises(UsageError, match="vectors of mentions have 64 numbers, but vectors of entities 8"):
         arbo.DualEncoder(bert, Tower.load(tmp_path), arbo.EncoderConfig())
 
 

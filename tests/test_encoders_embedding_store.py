@@ -220,7 +220,7 @@ def test_damaged_files_are_made_again(
         assert embed(bert, tmp_path).tobytes() == whole.tobytes()
     assert sum(n for n, _ in seen) == 8
     (said,) = caplog.messages
-    assert said.startswith(f"{victim} is left out")
+    assert said.startswith(f"{victim} is ignored")
     caplog.clear()
     with batches(bert) as seen:
         assert embed(bert, tmp_path).tobytes() == whole.tobytes()
@@ -252,7 +252,7 @@ def test_foreign_files_are_left_out(tmp_path: Path, bert: Tower, caplog: pytest.
     else:
         foreign.write_bytes(content)
     assert embed(bert, tmp_path).tobytes() == whole.tobytes()
-    assert [said.startswith(f"{foreign} is left out") for said in caplog.messages] == [True]
+    assert [said.startswith(f"{foreign} is ignored") for said in caplog.messages] == [True]
     assert not (tmp_path / "trap").exists()
 
 
@@ -274,7 +274,9 @@ def test_a_full_or_read_only_disk(
         return works(*arguments)
 
     monkeypatch.setattr(os, step, fail_third)
-    with pytest.raises(UsageError, match=f"cannot keep embeddings in .*{os.strerror(code)}; free some space, or name"):
+    with pytest.raises(
+        UsageError, match=f"cannot keep embeddings in .*{os.strerror(code)}; free some space, or choose"
+    ):
         embed(bert, tmp_path)
     assert not list(tmp_path.glob("*/.partial-*"))
     monkeypatch.undo()
@@ -286,7 +288,7 @@ def test_a_full_or_read_only_disk(
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, bert: Tower) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match=r"cannot keep embeddings in .*; name another folder"):
+    with pytest.raises(UsageError, match=r"cannot keep embeddings in .*; choose another folder"):
         embed(bert, tmp_path / "file")
 
 

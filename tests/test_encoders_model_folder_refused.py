@@ -47,7 +47,7 @@ def vouch(folder: Path, *files: str) -> None:
 )
 def test_a_spoiled_file(folder: Path, file: str, spoil: Callable[[Path], object]) -> None:
     spoil(folder / file)
-    with pytest.raises(DataError, match=rf"model/{file}: the file is .*; save the model again, or fetch it again"):
+    with pytest.raises(DataError, match=rf"model/{file}: the file .*; save the model again, or fetch it again"):
         load(folder)
 
 
@@ -93,7 +93,7 @@ def test_pickles_beside_a_model_are_no_fallback(folder: Path, tmp_path: Path) ->
     known = json.loads((folder / "arbo.json").read_text())["files"]
     del known["model.safetensors"]
     edit_json(folder / "arbo.json", files=known)
-    with pytest.raises(DataError, match=r"it has no model\.safetensors"):
+    with pytest.raises(DataError, match=r"the model has no model\.safetensors"):
         load(folder)
     assert not (tmp_path / "exploded").exists()
 
@@ -101,10 +101,10 @@ def test_pickles_beside_a_model_are_no_fallback(folder: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("weights", "problem"),
     [
-        ({"weight": torch.ones(16, 63)}, "it projects 63 numbers, the model makes 64"),
-        ({"weight": torch.ones(64)}, "it has no matrix `weight`"),
-        ({"weight": torch.ones(2, 3, 64)}, "it has no matrix `weight`"),
-        ({"other": torch.ones(16, 64)}, "it has no matrix `weight`"),
+        ({"weight": torch.ones(16, 63)}, "the projection needs vectors of 63 numbers, but the model returns 64"),
+        ({"weight": torch.ones(64)}, "the projection has no matrix `weight`"),
+        ({"weight": torch.ones(2, 3, 64)}, "the projection has no matrix `weight`"),
+        ({"other": torch.ones(16, 64)}, "the projection has no matrix `weight`"),
         ({"weight": torch.ones(16, 64), "bias": torch.ones(15)}, "cannot load the projection: "),
         ({"weight": torch.ones(16, 64), "other": torch.ones(1)}, "cannot load the projection: "),
     ],
@@ -121,7 +121,7 @@ def test_projections_into_different_spaces(bert: Tower, tmp_path: Path) -> None:
     file = "entity/projection.safetensors"
     save_file({"weight": load_file(tmp_path / file)["weight"][:8]}, tmp_path / file)
     vouch(tmp_path, file)
-    with pytest.raises(UsageError, match="mentions become 16 numbers and entities 8"):
+    with pytest.raises(UsageError, match="vectors of mentions have 16 numbers, but vectors of entities 8"):
         load(tmp_path)
 
 
@@ -134,7 +134,7 @@ def test_projections_into_different_spaces(bert: Tower, tmp_path: Path) -> None:
         ('{"format": "arbo-run"}', "this is not a .* that arbo saved: its format is"),
         (
             '{"format": "arbo-model"}',
-            "the manifest is incomplete: format_version, versions, config, shared, files; save",
+            "the manifest is incomplete or invalid: format_version, versions, config, shared, files; save",
         ),
     ],
 )
@@ -151,14 +151,14 @@ def test_manifests_that_cannot_be_read(bert: Tower, folder: Path, content: str, 
     [
         (
             {"format_version": 2, "new": 1},
-            "written by a newer arbo .format 2, this one reads up to 1.; run: pip install",
+            "a newer arbo wrote this .format 2; the installed version reads formats up to 1.; run: pip install",
         ),
-        ({"format_version": 0}, "the manifest is incomplete: format_version"),
-        ({"format_version": True}, "the manifest is incomplete: format_version"),
-        ({"format_version": "1"}, "the manifest is incomplete: format_version"),
-        ({"shared": 1}, "the manifest is incomplete: shared"),
-        ({"files": []}, "the manifest is incomplete: files"),
-        ({"config": None}, "the manifest is incomplete: config"),
+        ({"format_version": 0}, "the manifest is incomplete or invalid: format_version"),
+        ({"format_version": True}, "the manifest is incomplete or invalid: format_version"),
+        ({"format_version": "1"}, "the manifest is incomplete or invalid: format_version"),
+        ({"shared": 1}, "the manifest is incomplete or invalid: shared"),
+        ({"files": []}, "the manifest is incomplete or invalid: files"),
+        ({"config": None}, "the manifest is incomplete or invalid: config"),
         ({"poolin": "cls", "code": ""}, "unknown: 'code', 'poolin'; known are format, "),
         ({"config": {"poolin": "cls"}}, "unknown: 'poolin'"),
         ({"config": {"pooling": "max"}}, "pooling 'max' is not one of"),

@@ -133,7 +133,7 @@ def test_it_is_the_batch_that_is_halved_and_not_the_limit(bert: Tower) -> None:
 def test_a_text_that_does_not_fit_into_memory(bert: Tower, error: RuntimeError) -> None:
     made = [TokenRow([7] * 30, 0, 1), TokenRow([7] * 20, 0, 1)]
     with pytest.raises(
-        ArboError, match="not enough memory to embed one text of 30 tokens: choose a smaller max_length"
+        ArboError, match="not enough memory to embed one text of 30 tokens; choose a smaller max_length"
     ):
         replace(bert, model=Narrow(bert.model, 25, error)).embed(made, "mean")
 
@@ -337,7 +337,7 @@ def test_a_projection_is_drawn_alike_and_apart_from_other_random_numbers(bert: T
 
 @pytest.mark.parametrize("dim", [0, -1, 2.0, True, None])
 def test_a_projection_to_nothing(bert: Tower, dim: Any) -> None:
-    with pytest.raises(UsageError, match="a projection has at least 1 dimension, not "):
+    with pytest.raises(UsageError, match="a projection needs at least 1 dimension, not "):
         bert.with_projection(dim)
 
 

@@ -114,10 +114,10 @@ def test_it_prints_and_serialises():
     given = {"predicted": PREDICTED, "candidates": CANDIDATES, "k": [1], "seen": [True] * 6}
     scores = linking_scores(**GOLD, **given, groups={"type": ["a", "a", "b", "b", "c", None]})
     assert str(scores).splitlines() == [
-        "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalized 0.6667 (2/3), recall@1 0.2500",
-        "seen: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalized 0.6667 (2/3), recall@1 0.2500",
-        "unseen: accuracy 0.0000 (0/0), in KB 0.0000 (0/0), normalized 0.0000 (0/0), recall@1 0.0000",
-        "mean by type: accuracy 0.5000, normalized 0.5000, recall@1 0.2500 (2 groups)",
+        "all: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500",
+        "seen: accuracy 0.5000 (2/4), in KB 0.6667 (2/3), normalised 0.6667 (2/3), recall@1 0.2500",
+        "unseen: accuracy 0.0000 (0/0), in KB 0.0000 (0/0), normalised 0.0000 (0/0), recall@1 0.0000",
+        "mean by type: accuracy 0.5000, normalised 0.5000, recall@1 0.2500 (2 groups)",
         "left out: 0 NIL without an id, 2 not annotated",
     ]
     figures = json.loads(json.dumps(scores.as_dict()))

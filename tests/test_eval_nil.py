@@ -175,7 +175,7 @@ def test_what_is_above_a_threshold_is_what_lies_below_its_mirror_image(pairs):
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
 def test_scores_of_a_threshold_curve_are_finite(odd):
-    with pytest.raises(ValueError, match="at position 1; scores are finite"):
+    with pytest.raises(ValueError, match="at position 1; scores must be finite"):
         threshold_curve([True, False], [0.5, odd])
 
 
@@ -208,8 +208,8 @@ def test_neighbours_among_the_floats_are_still_parted():
     [
         (([True, False], [0.5]), ValueError, r"score has shape \(1,\) for 2 mentions"),
         (([True], [[0.5]]), ValueError, r"score has shape \(1, 1\) for 1 mentions"),
-        (([True, False], [0.5, float("nan")]), ValueError, "score holds nan at position 1; write -inf"),
-        (([True, False], [float("inf"), 0.5]), ValueError, "score holds inf at position 0; write -inf"),
+        (([True, False], [0.5, float("nan")]), ValueError, "score has nan at position 1; use -inf"),
+        (([True, False], [float("inf"), 0.5]), ValueError, "score has inf at position 0; use -inf"),
         (([True], [True]), TypeError, "score holds bool, not numbers"),
         (([True], [None]), TypeError, "score holds object, not numbers"),
         (([True], ["0.5"]), TypeError, "score holds <U3, not numbers"),
@@ -222,7 +222,7 @@ def test_scores_that_are_refused(arguments, error, message):
 
 
 def test_a_score_that_is_not_annotated_is_checked_too():
-    with pytest.raises(ValueError, match="score holds nan at position 0"):
+    with pytest.raises(ValueError, match="score has nan at position 0"):
         nil_curve([True, True], [float("nan"), 0.5], annotated=[False, True])
     with pytest.raises(ValueError, match="annotated has 1 values for 2 mentions"):
         nil_curve([True, True], [0.1, 0.5], annotated=[True])

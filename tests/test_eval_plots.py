@@ -98,7 +98,7 @@ def test_a_missing_matplotlib_names_the_mend(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["plot", "plot.pdf", ".png"])
 def test_other_suffixes_are_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"ends in none of \.png, \.svg"):
+    with pytest.raises(ValueError, match=r"must end in one of \.png, \.svg"):
         plot_thresholds([0, 1], {"a": [0, 1]}, tmp_path / name)
     assert os.listdir(tmp_path) == []
 

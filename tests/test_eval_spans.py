@@ -218,7 +218,7 @@ def test_it_prints_and_serialises():
         ([[[(0, 2**70)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(0, 1180591620717411303424\)"),
         ([[[(0, 1, 2)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(0, 1, 2\), not a pair"),
         ([[[(0, 1), (2,), (3, 4, 5)]]], ValueError, r"gold\[0\]\[0\]\[1\] is \(2,\), not a pair"),
-        ([[[]]], ValueError, r"gold\[0\]\[0\] is a mention without a fragment; leave it out"),
+        ([[[]]], ValueError, r"gold\[0\]\[0\] is a mention without fragments; leave it out"),
         ([[[(0, 1.5)]]], TypeError, r"gold\[0\]\[0\]\[0\] is \(0, 1.5\), not a pair of integers"),
         ([[[(0, float("nan"))]]], TypeError, r"gold\[0\]\[0\]\[0\] is \(0, nan\), not a pair of integers"),
         ([[[(0, None)]]], TypeError, r"gold\[0\]\[0\]\[0\] is \(0, None\), not a pair of integers"),

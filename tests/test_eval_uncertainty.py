@@ -187,7 +187,7 @@ def test_other_documents_are_refused():
 def test_odd_counts_are_refused():
     with pytest.raises(ValueError, match=r"shape \(3,\), not \(documents, columns\)"):
         Summed(np.ones(3), proportion)
-    with pytest.raises(ValueError, match="holds nan in column 1 of document 2"):
+    with pytest.raises(ValueError, match="has nan in column 1 of document 2"):
         Summed(np.array([[1, 1], [1, 1], [1, np.nan]]), proportion)
     with pytest.raises(ValueError, match=r"shape \(2, 3\), not \(documents, 4\)"):
         Line.of_counts("NIL", np.ones((2, 3)))

@@ -57,7 +57,7 @@ def test_case_and_white_space_make_no_other_name() -> None:
 def test_documents_without_a_known_entity_are_refused() -> None:
     kb = KnowledgeBase([FLU])
     for documents in ([], [document("1", ("plague", ["MESH:9"]))], [document("1", ("plague", None))]):
-        with pytest.raises(DataError, match="no name to add"):
+        with pytest.raises(DataError, match="no names to add"):
             kb.with_names_of(documents)
 
 
@@ -101,7 +101,7 @@ def test_the_command_writes_a_knowledge_base(tmp_path: Path, run: Run) -> None:
     command = ["kb", "add-names", str(kb), str(documents), "--kb-format", "jsonl", "--format", "jsonl", "--out"]
     done = run(*command, str(out))
     assert done.code == 0, done.err
-    assert "1 names added, 0 taken away" in done.out
+    assert "1 names added, 0 removed" in done.out
     assert KnowledgeBase.from_jsonl(out)["D1"].aliases == ("Influenza", "Grippe")
     before = kb.read_bytes()
     for wrong in (kb, tmp_path / "kb.obo"):

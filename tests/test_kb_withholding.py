@@ -154,7 +154,7 @@ def test_a_part_without_nil_mentions_has_empty_shares() -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ({}, "nothing is to be withheld: name types, ids or branches"),
+        ({}, "name the types, ids or branches to withhold"),
         ({"types": ["T1", "T3"]}, "4 of 4 entities would be withheld"),
         ({"types": "T9"}, "no entity has the type T9; types here: T1, T2, T3"),
         ({"ids": ["A", "Z", "Y"]}, "no entity has the id or alternative id Y or Z"),
@@ -221,7 +221,7 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
         ([*jsonl, "--withhold-branch", "U:1", "--out", tmp_path / "b.jsonl"], "is_a of an OBO file"),
         ([*jsonl, "--withhold-id", "U:1", "--out", out], "would overwrite an input"),
         ([*base, "--withhold-id", "U:1", "--out", tmp_path / "b.obo"], "ending must be .jsonl"),
-        ([*base, "--out", tmp_path / "b.jsonl"], "nothing is to be withheld"),
+        ([*base, "--out", tmp_path / "b.jsonl"], "name the types, ids or branches to withhold"),
     ):
         refused = run("nil-split", *docs, *options)
         assert refused.code == 2
@@ -253,7 +253,7 @@ def test_a_part_given_twice_is_called_a_part(run: Run, tmp_path: Path) -> None:
         "nil-split", *["train"] * 2, "--format", "brat", "--kb", "kb", "--kb-format", "obo", "--out", "x.jsonl"
     )
     assert refused.code == 2
-    assert "the part train is given twice; name each part once" in refused.told
+    assert "the part train is repeated; name each part once" in refused.told
 
 
 @pytest.mark.slow

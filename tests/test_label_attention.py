@@ -322,9 +322,9 @@ def test_what_cannot_be_meant(changes: dict[str, Any], told: str) -> None:
 
 
 def test_what_cannot_be_read(bert: Tower) -> None:
-    with pytest.raises(UsageError, match="reads 128 tokens at most"):
+    with pytest.raises(UsageError, match="reads at most 128 tokens"):
         LabelAttention.of(bert)
     with pytest.raises(UsageError, match="max_length=2 leaves no room"):
         LabelAttention.of(bert, replace(CONFIG, max_length=2))
-    with pytest.raises(UsageError, match="projected to 8 numbers"):
+    with pytest.raises(UsageError, match="projects its vectors to 8 numbers"):
         LabelAttention.of(bert.with_projection(8), CONFIG)

@@ -37,7 +37,7 @@ def test_thresholds_are_of_those_who_make_the_edges() -> None:
 def test_settings_for_a_reranker_need_one(changes: dict[str, Any]) -> None:
     kb, config = arbo.load_sample()[1], arbo.LinkerConfig(**changes)
     for own in (None, kb):
-        with pytest.raises(UsageError, match=rf"{next(iter(changes))} is for a reranker, and there is none"):
+        with pytest.raises(UsageError, match=rf"{next(iter(changes))} needs a reranker"):
             arbo.Linker(own, config=config)
     arbo.Linker(kb, config=config, reranker=indifferent())
 
@@ -48,9 +48,9 @@ def test_discovery_asks_no_reranker() -> None:
     linker = arbo.Linker(kb, reranker=own)
     assert linker.discover(documents[:5]).link_table == arbo.Linker().discover(documents[:5]).link_table
     both = linker.configured(config=arbo.LinkerConfig(rerank_mentions=True))
-    with pytest.raises(UsageError, match="discover asks no reranker"):
+    with pytest.raises(UsageError, match="discover uses no reranker"):
         both.discover(documents)
-    with pytest.raises(UsageError, match="discover asks no reranker"):
+    with pytest.raises(UsageError, match="discover uses no reranker"):
         both.configured(kb=None).tune(documents)
     assert not own.asked
 
@@ -214,7 +214,7 @@ def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
     file.write_text('{"config": {"rerank_mentions": true}}', "utf-8")
     discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", file, "--out", out)
     assert discovered.code == 2
-    assert "rerank_mentions is for a reranker" in discovered.told
+    assert "rerank_mentions needs a reranker" in discovered.told
 
 
 @pytest.mark.parametrize(
@@ -253,5 +253,5 @@ def test_wrong_models_and_usage(run: Run, files: Path, bert_folder: Path) -> Non
     assert "--reranker needs --kb" in refused.told
     refused = run("link", *data_arguments(files), "--skip-margin", 0.1, "--out", files / "run")
     assert refused.code == 2
-    assert "skip_margin is for a reranker, and there is none" in refused.told
+    assert "skip_margin needs a reranker" in refused.told
     assert not (files / "run").exists()

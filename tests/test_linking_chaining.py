@@ -189,10 +189,10 @@ def test_a_giant_is_text_for_people_and_json_for_machines(loose: arbo.Result) ->
     mention = arbo.Mention("d:3", "d", ((0, 2),), "WD")
     bridge = Bridge((mention, mention), ("Wilson disease", "WD"), 0.4375, (1200, 30))
     assert str(Giant("new-1", 1230, 0.412, 300, 0.3129, (bridge,))).split("\n") == [
-        "one discovered cluster, new-1, holds 41% of all mentions: 1,230 under 300 names; the edges that join its "
+        "the discovered cluster new-1 has 41% of all mentions: 1,230 under 300 names; the edges that join its "
         "largest parts:",
         '    0.438  "Wilson disease" in d (d:3) ~ "WD" in d (d:3), between 1,200 and 30 mentions',
-        "lower the mention threshold below 0.312, where it falls apart into parts of usual size",
+        "lower the mention threshold below 0.312 to split it into parts of usual size",
     ]
 
 

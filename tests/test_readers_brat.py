@@ -154,12 +154,12 @@ def test_offsets_in_other_units_are_refused_and_named(read: Read, start: int, un
         ("T2\tX -1 4\tLeft", "expected `label start end` or"),
         ("T2\tX 0 4 9\tLeft", "expected `label start end`"),
         ("T2\tX 0 \u0664\tLeft", "expected `label start end`"),
-        ("T2\tX 0 4\tRight", "the text column is not what the offsets cover; offsets count"),
+        ("T2\tX 0 4\tRight", "the text column differs from the text at the offsets; offsets count"),
         ("T2\t 0 4\tLeft", "no label"),
         ("T2\tX 0 4", "has 3 tab-separated columns, this line has 2"),
         ("T1\tX 0 4\tLeft", "'d:T1': two lines of this document have this id"),
-        ("N1\tReference T9 A:1\ta", "'d:T9': an id is given for this mention, but no T line describes it"),
-        ("#1\tAnnotatorNotes T9\tC0000001", "'d:T9': an id is given"),
+        ("N1\tReference T9 A:1\ta", "'d:T9': this mention has an id, but no T line"),
+        ("#1\tAnnotatorNotes T9\tC0000001", "'d:T9': this mention has an id"),
         ("N1\tReference T1\ta", "'N1': expected `Reference T1 ONTOLOGY:ID`"),
         ("N1", "expected `Reference T1 ONTOLOGY:ID`"),
     ],
@@ -207,13 +207,13 @@ def test_one_file_of_a_pair_names_it(read: Read, tmp_path: Path, named: str) -> 
 @pytest.mark.parametrize(("alone", "missing"), [("d.txt", "d.ann"), ("d.ann", "d.txt")])
 def test_half_a_pair_is_refused(tmp_path: Path, alone: str, missing: str) -> None:
     (tmp_path / alone).write_text("")
-    with pytest.raises(DataError, match=f"there is no file {missing} beside it"):
+    with pytest.raises(DataError, match=f"the file {missing} beside it is missing"):
         read_brat(tmp_path / alone)
 
 
 def test_annotations_without_a_text_fail_or_are_skipped_and_counted(read: Read, tmp_path: Path) -> None:
     (tmp_path / "e.ann").write_text("")
-    with pytest.raises(DataError, match=r"e\.ann, line 1: there is no file e\.txt beside it"):
+    with pytest.raises(DataError, match=r"e\.ann, line 1: the file e\.txt beside it is missing"):
         read(*KIDNEY)
     assert read(*KIDNEY, on_error="skip").notes["malformed documents skipped"] == 1
 
@@ -229,7 +229,7 @@ def test_what_is_no_pair_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("")
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b""))
     (tmp_path / "b.ann").write_text("")
-    with pytest.raises(DataError, match="the same file twice"):
+    with pytest.raises(DataError, match="this file occurs twice"):
         read_brat(tmp_path)
 
 
@@ -263,7 +263,7 @@ def test_an_archive_is_read_without_unpacking(pack: Pack, tmp_path: Path) -> Non
 def test_an_error_in_an_archive_names_the_member(pack: Pack) -> None:
     with pytest.raises(DataError, match=r"pairs\.tar\.gz/x/b\.ann, line 1, 'b:T1'"):
         read_brat(pack(("x/b.ann", "T1\tX 0 3\tFlu\n"), ("x/b.txt", "")))
-    with pytest.raises(DataError, match=r"pairs\.tar\.gz/x/b\.ann, line 1: there is no file b\.txt beside it"):
+    with pytest.raises(DataError, match=r"pairs\.tar\.gz/x/b\.ann, line 1: the file b\.txt beside it is missing"):
         read_brat(pack(("x/b.ann", ""), ("y/b.txt", "")))
     with pytest.raises(DataError, match=r"'b': this id is already taken"):
         read_brat(pack(("x/b.ann", ""), ("x/b.txt", "1"), ("y/b.ann", ""), ("y/b.txt", "2")))

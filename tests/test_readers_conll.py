@@ -137,7 +137,7 @@ def test_a_malformed_line_fails_by_place_or_is_skipped_and_counted(
             r"a word outside of a document; a document begins with `#begin document \(name\)",
         ),
         ([BEGIN, END, BEGIN, *words("-"), END], 3, "'a/b/000': this id is already taken"),
-        ([BEGIN, "word", END], 2, "a word has several columns"),
+        ([BEGIN, "word", END], 2, "expected a word with several columns"),
         (["#begin document", END], 1, "document id is empty"),
     ],
 )

@@ -147,7 +147,7 @@ def test_a_word_that_comes_twice_is_an_error(read: Read) -> None:
         (mention(0, 0, sent_id="0"), "'sent_id' must be an integer"),
         (mention(0, 0, coref_chain=5), "mention 2: 'coref_chain' must be a string"),
         (mention(0, 0, mention_type=["HUM"]), "'mention_type' must be a string"),
-        (mention(0, 0, doc_id="9_9ecb"), "'9_9ecb': mentions of a document that X_corpus.txt does not have"),
+        (mention(0, 0, doc_id="9_9ecb"), "'9_9ecb': mentions of a document that is not in X_corpus.txt"),
     ],
 )
 def test_a_malformed_mention_fails_by_number_or_is_skipped_and_counted(
@@ -181,7 +181,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the folder has no file that ends in _corpus\.txt"):
         read_ecbplus(tmp_path)
     (tmp_path / "X_corpus.txt").write_text("")
-    with pytest.raises(DataError, match=r"there is no file X_Event_gold_mentions\.json beside it"):
+    with pytest.raises(DataError, match=r"the file X_Event_gold_mentions\.json beside it"):
         read_ecbplus_events(tmp_path)
     (tmp_path / "words.txt").write_text("")
     with pytest.raises(DataError, match=r"expected a folder, or a file that ends in _corpus\.txt"):

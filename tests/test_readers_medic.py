@@ -50,7 +50,7 @@ def test_empty_synonyms_and_equal_duplicates_are_counted(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("D2|flu", r"expected id\|alternative ids\|\|name\|synonyms, found no \|\|"),
+        ("D2|flu", r"expected id\|alternative ids\|\|name\|synonyms, but the line has no \|\|"),
         ("||flu", "entity id is empty"),
         ("D2||", "'D2': the entity's name is empty"),
         ("D1||cold", r"'D1': this id is already taken, with different content \(.*, line 1\)"),

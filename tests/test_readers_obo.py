@@ -148,7 +148,7 @@ def test_a_file_without_a_term_is_never_skipped(tmp_path: Path, content: str) ->
     path.write_text(content)
     for on_error in ("fail", "skip"):
         for source in (path, tmp_path):
-            with pytest.raises(DataError, match=r"holds no \[Term\]; is it OBO\?") as caught:
+            with pytest.raises(DataError, match=r"the file has no \[Term\]; check that it is OBO") as caught:
                 read_obo(source, on_error=on_error)  # type: ignore[arg-type]
             assert caught.value.file == str(path)
 

@@ -71,7 +71,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
     with pytest.raises(DataError, match=str(path)):
         read_knowledge_base(path, given)
     with pytest.raises(
-        DataError, match=r"no entity in it, read as .*--kb-format|holds no \[Term\]|no folder with"
+        DataError, match=r"no entities, read as .*--kb-format|the file has no \[Term\]|expected a folder with"
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)
@@ -79,7 +79,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
 
 def test_the_sample_as_obo_is_an_error(tmp_path: Path) -> None:
     arbo.load_sample()[1].to_jsonl(tmp_path / "kb.jsonl")
-    with pytest.raises(DataError, match=r"kb\.jsonl: holds no \[Term\]; is it OBO\?"):
+    with pytest.raises(DataError, match=r"kb\.jsonl: the file has no \[Term\]; check that it is OBO"):
         read_knowledge_base(tmp_path / "kb.jsonl", "obo")
 
 
@@ -88,7 +88,7 @@ def test_the_sample_as_obo_is_an_error(tmp_path: Path) -> None:
 def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_: str, content: str) -> None:
     path = tmp_path / "kb"
     path.write_text(content)
-    with pytest.raises(DataError, match=f"no entity in it, read as {format_}; is --kb-format right"):
+    with pytest.raises(DataError, match=f"no entities, read as {format_}; check --kb-format"):
         read_knowledge_base(path, format_)
     assert len(KnowledgeBase.from_jsonl(path)) == 0
 

@@ -115,7 +115,7 @@ def test_concepts_without_a_name_are_counted(write: Write) -> None:
     assert kb.notes == {"concepts without a name in ENG": 2}
     spanish = read_umls(write(rows), language="SPA")
     assert [(entity.id, entity.name) for entity in spanish] == [("C1", "Gripe")]
-    with pytest.raises(DataError, match="no entity in it, read as umls"):
+    with pytest.raises(DataError, match="no entities, read as umls"):
         read_knowledge_base(write(FLU[1:2]), "umls")
 
 
@@ -256,10 +256,10 @@ def test_a_damaged_file_is_never_skipped(
 def test_what_is_no_such_folder_is_told(write: Write, absent: str) -> None:
     folder = write(FLU)
     (folder / f"{absent}.RRF").unlink()
-    with pytest.raises(DataError, match=rf"no folder with a file {absent}\.RRF, or {absent}\.RRF\.gz") as caught:
+    with pytest.raises(DataError, match=rf"a folder with the file {absent}\.RRF or {absent}\.RRF\.gz") as caught:
         read_umls(folder)
     assert caught.value.file == str(folder)
-    with pytest.raises(DataError, match=r"no folder with a file MRCONSO\.RRF"):
+    with pytest.raises(DataError, match=r"expected a folder with the file MRCONSO\.RRF"):
         read_umls(folder / "nowhere", on_error="skip")
 
 

@@ -119,14 +119,14 @@ def test_a_zipped_world_is_found(write: Write, tmp_path: Path) -> None:
         ({"start_index": 9, "end_index": 11}, "tokens 9 to 11 do not lie"),
         ({"start_index": 7}, "tokens 7 to 6 do not lie"),
         ({"start_index": -1}, "tokens -1 to 6 do not lie"),
-        ({"text": "Robot"}, "the text of the mention is not what tokens 6 to 6 hold in document 'P1'"),
+        ({"text": "Robot"}, "the text of the mention differs from tokens 6 to 6 of document 'P1'"),
         ({"start_index": 6.0}, "'M2': 'start_index' of a mention must be a whole number, not 6.0"),
         ({"end_index": True}, "'end_index' of a mention must be a whole number, not true"),
         ({"start_index": "absent"}, "'M2': a mention needs the key 'start_index'"),
         ({"label": "P1"}, "'M2': unknown key 'label' in a mention"),
         ({"label_document_id": 7}, "'label_document_id' of a mention must be a string"),
         ({"mention_id": ""}, "the mention id is empty"),
-        ({"text": "ro\0bot"}, "the text of the mention is not what tokens"),
+        ({"text": "ro\0bot"}, "the text of the mention differs from tokens"),
         ({"category": "\ud800"}, "the type of the mention has a lone surrogate"),
     ],
 )
@@ -154,8 +154,8 @@ def test_a_second_mention_of_one_id_must_be_equal(write: Write) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"corpus": "muppets"}, r"'M2': .*documents has no file of the world 'muppets'"),
-        ({"corpus": "../mentions/test"}, r"has no file of the world '../mentions/test'"),
+        ({"corpus": "muppets"}, r"'M2': .*documents has no file for the world 'muppets'"),
+        ({"corpus": "../mentions/test"}, r"has no file for the world '../mentions/test'"),
         ({"corpus": "yugioh"}, r"'M2': .*yugioh\.json has no document 'P1'"),
         ({"context_document_id": "P9"}, r"lego\.json has no document 'P9'"),
     ],
@@ -173,7 +173,7 @@ def test_a_document_that_is_not_there(write: Write, changes: dict[str, Any], pro
 def test_the_folder_of_documents_stands_beside_that_of_mentions(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     (tmp_path / "m" / "test.json").write_text(json.dumps(mention()))
-    with pytest.raises(DataError, match="documents: no such folder; it holds the texts"):
+    with pytest.raises(DataError, match="documents: no such folder; the texts must be in it"):
         read_zeshel(tmp_path / "m" / "test.json")
 
 

@@ -54,7 +54,7 @@ def test_a_mention_id_is_explained_like_its_link() -> None:
     for link in linked[:20]:
         nearest, second = (id_ for id_, _ in link.candidates[:2])
         told = str(result.explain(link)).splitlines()[0]
-        assert (f"over {second}" if nearest == link.entity else f"by itself nearest to {nearest}") in told
+        assert (f"over {second}" if nearest == link.entity else f"nearest entity {nearest}") in told
 
 
 def test_what_a_newcomer_types(

@@ -338,13 +338,13 @@ def test_a_manifest_with_a_part_missing(run: Path, part: str) -> None:
 def test_no_run_at_all(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path, tmp_path / "absent", tmp_path / "file"):
-        with pytest.raises(arbo.DataError, match="no run folder"):
+        with pytest.raises(arbo.DataError, match="not a run folder"):
             arbo.Result.load(path)
 
 
 def test_a_run_folder_with_other_files_is_not_replaced(run: Path, result: arbo.Result) -> None:
     (run / "notes.md").write_text("mine", "utf-8")
-    with pytest.raises(arbo.UsageError, match=r"holds other files too \(notes.md\).*move them"):
+    with pytest.raises(arbo.UsageError, match=r"also has other files \(notes.md\).*move them"):
         result.save(run)
     assert (run / "notes.md").read_text("utf-8") == "mine"
 

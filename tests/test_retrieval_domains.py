@@ -205,9 +205,9 @@ def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
 @pytest.mark.parametrize(
     ("mentions", "entities", "shown"),
     [
-        (["lego", "lego"], [None, None], "theirs are 'lego', those of the knowledge base none;"),
-        ([None], ["lego", "yugioh"], "theirs are none, those of the knowledge base 'lego', 'yugioh';"),
-        (["a", "b", "c", "d", "e"], ["lego"], "theirs are 'a', 'b', 'c' and 2 more, those"),
+        (["lego", "lego"], [None, None], "the documents have 'lego', the knowledge base none;"),
+        ([None], ["lego", "yugioh"], "the documents have none, the knowledge base 'lego', 'yugioh';"),
+        (["a", "b", "c", "d", "e"], ["lego"], "the documents have 'a', 'b', 'c' and 2 more, the"),
     ],
 )
 def test_domains_that_never_meet_are_an_error(
@@ -342,5 +342,5 @@ def test_a_split_is_a_list_of_ids() -> None:
     assert [document.id for document in chosen] == ["d1", "d3"]
     assert chosen.notes == {"quirks": 2}
     assert len(corpus.of_ids([])) == 0
-    with pytest.raises(UsageError, match="2 of 3 ids are of no document here; the first is 'd7'"):
+    with pytest.raises(UsageError, match="2 of 3 document ids are unknown; the first is 'd7'"):
         corpus.of_ids(["d9", "d1", "d7"])

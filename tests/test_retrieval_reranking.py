@@ -146,7 +146,7 @@ def test_a_sum_beyond_float32(said: float, weight: float) -> None:
     if not said:
         found = replace(found, scores=found.scores * np.float32([1e30, 1]))
     with pytest.raises(
-        DataError, match=rf"for 1 of 2 pairs, {weight:g} times the first stage's score".replace("+", ".")
+        DataError, match=rf"for 1 of 2 pairs, after adding {weight:g} times the first stage's score".replace("+", ".")
     ):
         rerank(own, found, documents, kb)
 

@@ -195,7 +195,7 @@ def test_scores_end_to_end_by_hand() -> None:
     assert scores.links.counts[3:] == (2, 3, 1, 2, 2)
     assert scores.links.exact.f1 == pytest.approx(0.4)
     assert "found and linked, exact spans: precision 0.3333, recall 0.5000, F1 0.4000" in str(scores)
-    with pytest.raises(arbo.UsageError, match="4 mentions were found"):
+    with pytest.raises(arbo.UsageError, match="an entity for each of 4 found mentions"):
         found_scores(gold, result, KB, [None])
     with pytest.raises(arbo.UsageError, match="same documents"):
         found_scores(gold[:0], result, KB, [None] * 4)
@@ -252,7 +252,7 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     own = [kb.entities[proposal.entity].id for proposal in expected.proposals]
     scores = json.loads(json.dumps(found_scores(documents, expected.corpus, kb, own).as_dict()))
     assert found.json["against_annotated"] == scores
-    assert "584 mentions that the documents had are left out" in found.told
+    assert "584 mentions of the documents replaced by found ones" in found.told
     linked = run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "run")
     assert "found and linked, exact spans" in linked.out
     assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
@@ -263,18 +263,18 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl", "--find-threshold", "1.1"]
     shown = run("spans", folder / "notes", "--format", "text", "--finder", "fuzzy", *kb)
     assert shown.code == 0
-    assert "nothing was found, from the score 1.100 on: is it the right knowledge base" in shown.told
+    assert "no mentions found with a score of at least 1.100; check that the knowledge base" in shown.told
 
 
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
-        (["spans", "--finder", "magic"], "--finder 'magic': no such folder; there are `dictionary`"),
+        (["spans", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
         (["link", "--out", "run"], "find them with --find-mentions dictionary"),
-        (["spans", "--find-threshold", "1"], "`dictionary` gives no scores; name `fuzzy` or a model with --finder"),
+        (["spans", "--find-threshold", "1"], "`dictionary` has no scores; use --finder with `fuzzy` or a model"),
     ],
 )
 def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:

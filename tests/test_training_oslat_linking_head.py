@@ -125,7 +125,7 @@ def test_the_threshold_is_chosen_on_what_a_finder_asks(bert: Tower) -> None:
 
     assert f1(tuned.threshold) == max(map(f1, score))
     assert finder.tuned(DOCUMENTS, KB).threshold == tuned.threshold
-    with pytest.raises(UsageError, match="no text is annotated"):
+    with pytest.raises(UsageError, match="no document has a gold entity"):
         finder.tuned([document("d", "fever", ["E9"])], KB)
 
 

@@ -1,4 +1,4 @@
-"""The command line: one file a verb; what verbs share is in the others, `options` first."""
+"""The command line: a module for each verb; `options` and other modules have what verbs share."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ app.add_typer(kb.app, name="kb")
 
 
 def main() -> None:
-    """Run the command line and exit with the codes that `arbo --help` names."""
+    """Run the command line, and exit with the codes in `arbo --help`."""
     signal.signal(signal.SIGINT, _interrupted)
     try:
         app()

@@ -1,4 +1,4 @@
-"""The output of the command line: tables and texts on stdout for people, JSON for machines, notes on stderr."""
+"""The output of the command line: tables, text and JSON on stdout, notes on stderr."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from arbo.results.run import Cluster, Link
     from arbo.spans.finding import Found
 
-# Names and paths are plain text: no markup such as [b], no emoji codes such as :b:.
+# Names and paths are printed as plain text, without markup such as [b] or emoji codes such as :b:.
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
-# Names and messages come from anybody's files: control characters are shown, not sent to the terminal.
+# Names and messages may come from untrusted files: control characters are escaped, not sent to the terminal.
 _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Return a text without markup, its control characters spelt out."""
+    """Return a text without markup, with escaped control characters."""
     return Text(text.translate(_CONTROL), style=style)
 
 
@@ -51,7 +51,7 @@ def complain(message: str) -> None:
 
 
 def print_json(value: Mapping[str, Any]) -> None:
-    """Print one JSON object on stdout, infinities and NaN as null."""
+    """Print a JSON object on stdout, with infinities and NaN as null."""
     from arbo.files import json_ready
 
     sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False) + "\n")
@@ -64,7 +64,7 @@ def print_title(title: str) -> None:
 
 
 def print_summary(result: Result) -> None:
-    """Print how many mentions were linked, NIL and clustered, in one line."""
+    """Print the numbers of linked, NIL and clustered mentions on one line."""
     nil = result.link_table["entity_id"].null_count
     linked = result.link_table.num_rows - nil
     if result.manifest["knowledge_base"] is None:
@@ -87,7 +87,7 @@ def print_links(result: Result, links: Sequence[Link]) -> None:
 
 
 def print_clusters(clusters: Sequence[Cluster]) -> None:
-    """Print clusters as a table: id, name, number of mentions, weakest join and examples."""
+    """Print a table of clusters: id, name, number of mentions, weakest join and examples."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("cluster", "name", "mentions", "weakest join", "for instance"):
         table.add_column(column, justify="right" if column in ("mentions", "weakest join") else "left")
@@ -100,7 +100,7 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
 
 
 def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
-    """Print how many mentions were found, and the first ``most`` of them in their context, in brackets."""
+    """Print the number of found mentions, and the first ``most`` of them in brackets in their context."""
     documents = {document.id: document for document in found.corpus}
     n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
     out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")
@@ -121,7 +121,7 @@ def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
 
 
 def _context(text: str, mention: Mention, width: int = 30) -> Text:
-    """Return a mention with ``width`` characters on either side, on one line, its spans in brackets."""
+    """Return a mention with ``width`` characters on either side, on one line, with its spans in brackets."""
     place = max(0, mention.start - width)
     shown = Text("..." if place else "")
     for begin, end in sorted(mention.spans):
@@ -151,7 +151,7 @@ def print_stats(stats: KnowledgeBaseStats) -> None:
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
-    """Print problems, each with its solution and examples."""
+    """Print problems with solutions and examples."""
     for problem in problems:
         style = "bold red" if problem.severity == "error" else "bold yellow"
         out.print(Text.assemble((problem.severity, style), f" ({problem.count:,}): ", (problem.wrong, "bold")))

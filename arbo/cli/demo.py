@@ -53,7 +53,7 @@ def demo(
 
 
 def _telling_links(result: Result) -> list[Link]:
-    """Pick three links worth seeing: over differently named mentions, of an abbreviation, and by the name alone."""
+    """Choose three links: over mentions with other names, of an abbreviation, and only by the name."""
 
     def variety(link: Link) -> int:
         return len({step.name.casefold() for step in result.explain(link).path})

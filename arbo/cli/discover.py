@@ -31,7 +31,7 @@ def discover(
 
     if config and tuned_reranker(config):
         raise UsageError(
-            f"{config} was tuned with a reranker, and discover uses none: thresholds would not fit; tune again "
+            f"{config} was tuned with a reranker, but discover uses none: thresholds would not fit; tune again "
             "without --reranker"
         )
     check_replaceable(out)

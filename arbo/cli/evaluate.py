@@ -28,7 +28,7 @@ def evaluate(
     ],
     train: Annotated[
         Path | None,
-        typer.Option("--train", help="Training documents: score seen and unseen entities apart as well."),
+        typer.Option("--train", help="Training documents: also score seen and unseen entities separately."),
     ] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("the training documents")] = None,
     save: Save = None,
@@ -78,6 +78,6 @@ def _plot(evaluations: Mapping[str, Evaluation], path: Path) -> None:
 
     curves = {name: evaluation.nil_curve for name, evaluation in evaluations.items() if evaluation.nil_curve}
     if not any(curve.gold for curve in curves.values()):
-        raise UsageError("--plot: no mention is NIL in truth, so that there is no curve")
+        raise UsageError("--plot: no mention is annotated as NIL, so there is no curve")
     with drawing(path):
         plot_precision_recall(curves, path)

@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 
 def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
-    """Return a finder of mentions; a threshold of None is the finder's own, and ``option`` names it in errors."""
+    """Return a finder; a threshold of None means the finder's default, and ``option`` is its option in errors."""
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import DictionaryFinder, PairFinder, without_repetition
 
     if name == "dictionary":
         if threshold is not None:
-            raise UsageError(f"--find-threshold: `dictionary` gives no scores; name `fuzzy` or a model with {option}")
+            raise UsageError(f"--find-threshold: `dictionary` has no scores; use {option} with `fuzzy` or a model")
         return DictionaryFinder()
     if name == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
         return PairFinder(fuzzy, fuzzy.threshold)
     if not Path(name).is_dir():
         raise UsageError(
-            f"{option} {name!r}: no such folder; there are `dictionary`, for names as they are, `fuzzy`, for names "
-            "spelt similarly, and the model folders of arbo train-finder"
+            f"{option} {name!r}: no such folder; choose `dictionary` for exact names, `fuzzy` for similar spellings, "
+            "or a model folder of arbo train-finder"
         )
     from arbo.spans.model import LabelAttention
 
@@ -40,7 +40,7 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
 
 
 def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
-    """Find mentions in documents; say how many of their own are ignored, and what to do if none is found."""
+    """Find mentions in documents; note how many existing ones are ignored, and warn if none is found."""
     from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, PairFinder, find
 
@@ -48,16 +48,16 @@ def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
     if not found.proposals:
-        limit = f", from the score {finder.threshold:.3f} on" if isinstance(finder, PairFinder) else ""
-        lower = " Or is a lower --find-threshold needed?" if limit else ""
-        console.warn(f"nothing was found{limit}: is it the right knowledge base, in the language of the texts?{lower}")
+        limit = f" with a score of at least {finder.threshold:.3f}" if isinstance(finder, PairFinder) else ""
+        lower = ", or lower --find-threshold" if limit else ""
+        console.warn(f"no mentions found{limit}; check that the knowledge base has the language of the texts{lower}")
     return found
 
 
 def scores_against(
     annotated: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None]
 ) -> FoundScores | None:
-    """Score found mentions and the entities they are linked to; None where the documents had no mentions."""
+    """Score found mentions and their entities; return None for documents without mentions."""
     from arbo.spans.evaluation import found_scores
 
     return found_scores(annotated, found, kb, entities) if annotated.mentions else None

@@ -1,4 +1,4 @@
-"""Data that options name: a knowledge base, documents; notes on what was odd in a file go to stderr."""
+"""Read the knowledge base and documents of options; notes about irregularities go to stderr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def read_kb(path: Path, format_: KnowledgeBaseFormat, xrefs: list[str] | None) -> KnowledgeBase:
-    """Read a knowledge base, with the cross-references of these prefixes as ids."""
+    """Read a knowledge base, with cross-references of these prefixes as ids."""
     kb = readers.read_knowledge_base(path, format_)
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
@@ -38,7 +38,7 @@ def _tell(notes: Mapping[str, int], path: Path) -> None:
 
 
 def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
-    """Say how many mentions of training documents have an entity."""
+    """Print how many mentions of training documents have an entity."""
     from arbo.data.gold import Gold
 
     gold = Gold.of(documents, kb)
@@ -46,6 +46,6 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     console.say(f"{known:,} of {annotated:,} mentions with an id have it in the knowledge base: they are trained on")
     if known < annotated / 2:
         console.warn(
-            "most ids are missing from the knowledge base: do the ids match? --kb-xrefs MSH, for example, accepts MeSH "
-            "ids"
+            "most ids are missing from the knowledge base; check that the ids match. --kb-xrefs MSH, for example, "
+            "accepts MeSH ids"
         )

@@ -77,7 +77,7 @@ def add_names(
     docs: options.Documents,
     kb_format: options.KbFormat,
     format_: options.Format,
-    out: Annotated[Path, typer.Option("--out", help="JSON lines to write the knowledge base to.")],
+    out: Annotated[Path, typer.Option("--out", help="File to write the knowledge base to, as JSON lines.")],
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     on_error: options.OnErrorOption = "fail",
@@ -100,5 +100,5 @@ def add_names(
     if as_json:
         console.print_json({"kb": str(out), **changes})
     else:
-        said = f"{changes['added']:,} names added, {changes['taken_away']:,} taken away as another entity's"
+        said = f"{changes['added']:,} names added, {changes['taken_away']:,} removed as names of another entity"
         console.out.print(console.plain(f"{said}; written to {out}"))

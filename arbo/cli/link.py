@@ -43,9 +43,9 @@ def link(
     from arbo.results.run_folder import check_replaceable
 
     if find_mentions is None and format_ == "text":
-        raise UsageError("files of text have no mentions: find them with --find-mentions dictionary")
+        raise UsageError("text files have no mentions; find them with --find-mentions dictionary")
     if find_mentions is None and find_threshold is not None:
-        raise UsageError("--find-threshold needs --find-mentions: name `fuzzy` or a model with it")
+        raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
     check_replaceable(out)
     fields = {
         "method": method,

@@ -1,4 +1,4 @@
-"""The linker that options describe, for `arbo link`, `discover` and `tune`."""
+"""Make the linker of `arbo link`, `discover` and `tune` from their options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinkerOptions:
-    """What was asked of a linker; None where an option was not given."""
+    """The options of a linker; None for an option that was not given."""
 
     fields: Mapping[str, Any]
     """Fields of `LinkerConfig` by name."""
@@ -60,7 +60,7 @@ class LinkerOptions:
 
 
 def _check_reranking(tuned: Path, settings: LinkerConfig, changes: Mapping[str, object]) -> None:
-    """Raise UsageError where a reranker that a file was tuned with is asked otherwise."""
+    """Raise UsageError if options of the reranker differ from those of the tuned file."""
     from arbo.linking.config import tuned_reranker
 
     if not tuned_reranker(tuned):
@@ -75,7 +75,7 @@ def _check_reranking(tuned: Path, settings: LinkerConfig, changes: Mapping[str, 
 
 
 def _limits(text: str) -> tuple[float | None, float | None]:
-    """Return the thresholds on entity edges and on mention edges of `--threshold`; None is no limit."""
+    """Return the thresholds of `--threshold` on entity edges and mention edges; None means no threshold."""
     parts = text.split(",")
     try:
         values = [None if part.strip() == "none" else float(part) for part in parts]

@@ -1,4 +1,4 @@
-"""Models that options name: encoders and rerankers."""
+"""Load the encoders and rerankers of options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | None, tuned: Path | None) -> Encoder:
-    """Return the encoder that is named, else the one that a configuration was tuned with, else that of n-grams.
+    """Return the chosen encoder, otherwise that of the tuned configuration, otherwise n-grams.
 
     Raises:
         UsageError: the configuration was tuned with another encoder, whose thresholds would not fit.
@@ -30,7 +30,7 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
     if settings and not same_model(settings, encoder.settings):
         raise UsageError(
             f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
-            "weights or settings of it: thresholds would not fit; leave --encoder and --encoder-config out, "
+            "weights or settings: thresholds would not fit; leave --encoder and --encoder-config out, "
             "or tune again"
         )
     return encoder
@@ -39,7 +39,7 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
 def encoder_like(
     settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
 ) -> Encoder:
-    """Return the encoder that is named, else the one of the settings found in a file, else that of n-grams."""
+    """Return the chosen encoder, otherwise that of the settings in a file, otherwise n-grams."""
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig
     from arbo.encoders.ngrams import NgramEncoder
@@ -48,7 +48,7 @@ def encoder_like(
         model = settings.get("model", "ngram")
     if model == "ngram":
         if encoder_config is not None or cache is not None:
-            raise UsageError("--encoder-config and --cache are for transformers: name one with --encoder")
+            raise UsageError("--encoder-config and --cache need a transformer; choose one with --encoder")
         return NgramEncoder()
     _check_name(model)
     config = None  # that of the model
@@ -58,9 +58,9 @@ def encoder_like(
 
 
 def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
-    """Change the fields of an encoder's configuration that a JSON file gives.
+    """Override fields of an encoder's configuration by a JSON file.
 
-    A model's thresholds are of its metric and its pooling: with others it has none, unless the file gives them.
+    Thresholds depend on metric and pooling: with another metric or pooling, the model's thresholds are dropped.
     """
     was = encoder.config
     config = was.overridden(file)
@@ -71,7 +71,7 @@ def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
 
 
 def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
-    """Return the reranker that is named, else the one that a configuration was tuned with, if there was one.
+    """Return the chosen reranker, otherwise that of the tuned configuration, otherwise None.
 
     Raises:
         UsageError: the configuration was tuned with another reranker, or without one.
@@ -95,7 +95,7 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
 
 
 def _check_name(model: str) -> None:
-    """Catch a mistyped name before the hub is asked for it."""
+    """Raise UsageError for a misspelt name before the hub is asked."""
     from difflib import get_close_matches
 
     from arbo.encoders.minilm import MINILM

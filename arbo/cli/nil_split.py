@@ -21,7 +21,7 @@ def nil_split(
     format_: options.Format,
     kb: options.Kb,
     kb_format: options.KbFormat,
-    out: Annotated[Path, typer.Option("--out", help="JSON lines to write the smaller knowledge base to.")],
+    out: Annotated[Path, typer.Option("--out", help="File to write the smaller knowledge base to, as JSON lines.")],
     types: Annotated[
         list[str] | None,
         typer.Option("--withhold-type", metavar="TYPE", help="Withhold entities of this type; may be repeated."),
@@ -48,16 +48,18 @@ def nil_split(
     `arbo nil-split train dev --format brat --kb UBERON.obo --kb-format obo --withhold-branch UBERON:0000062 --out
     smaller.jsonl`, then `arbo tune train --format brat --kb smaller.jsonl --kb-format jsonl --nil --out tuned.json`.
 
-    The documents stay as they are: a gold id that is missing from the knowledge base is NIL. The checks say whether
-    NIL mentions differ from all others in anything else: the share of entities, mentions and names seen in training,
-    and the definitions of their entities.
+    The documents do not change: a gold id that is missing from the knowledge base counts as NIL. The checks show
+    whether NIL mentions differ from all mentions in other ways: the share of entities, mentions and names seen in
+    training, and the definitions of their entities.
     """
     import arbo
     from arbo.readers.obo import read_obo_parents
 
     parts = name_systems(docs, what="part")
     if branches and kb_format != "obo":
-        raise UsageError("--withhold-branch follows the is_a of an OBO file; of other formats name types or ids")
+        raise UsageError(
+            "--withhold-branch needs the is_a of an OBO file; for other formats use --withhold-type or --withhold-id"
+        )
     check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(
         read_kb(kb, kb_format, kb_xrefs),

@@ -1,4 +1,4 @@
-"""The options that several verbs share: one name, one meaning, one explanation."""
+"""The options that several verbs share."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ K = Annotated[
         "--k",
         metavar="N",
         min=0,
-        help="Nearest mentions to connect each mention with; 0 decides each alone. [default: 4]",
+        help="Number of nearest mentions to connect each mention with; with 0 each is linked alone. [default: 4]",
     ),
 ]
 SearchOption = Annotated[
@@ -81,8 +81,8 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="How to find neighbours. `hnsw` and `ivf` are approximate, and for transformers only; so is every search "
-        "among more than 256 items with the pooling `tokens`. The share that was missed is measured. [default: exact]",
+        help="Search method. `hnsw` and `ivf` are approximate, and need a transformer; with the pooling `tokens` every "
+        "search among more than 256 items is approximate. The missed share is measured. [default: exact]",
     ),
 ]
 Threshold = Annotated[
@@ -136,8 +136,8 @@ NumberOfCandidates = Annotated[
         "--candidates",
         metavar="N",
         min=1,
-        help="Nearest entities to keep for each mention, and to rerank. [default: 16, or as many as the reranker was "
-        "trained for]",
+        help="Number of nearest entities to keep for each mention, and to rerank. [default: 16, or as many as the "
+        "reranker was trained for]",
     ),
 ]
 SkipMargin = Annotated[

@@ -1,4 +1,4 @@
-"""Reports and the files they are written to: names of systems, checks of outputs, tables and plots."""
+"""Reports and their files: names of systems, checks of outputs, tables and plots."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ Seed = Annotated[
 
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
-    """Name systems by their file or folder, or by the whole path where two have one name.
+    """Name systems by their file or folder, or by the whole path if two have the same name.
 
-    ``what`` says in errors what they are; naming one path twice is one.
+    ``what`` names them in errors; a repeated path is an error.
     """
     files = [path.name for path in paths]
     names = {path.name if path.name and files.count(path.name) == 1 else str(path): path for path in paths}
     if len(names) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"the {what} {twice} is given twice; name each {what} once")
+        raise UsageError(f"the {what} {twice} is repeated; name each {what} once")
     return names
 
 
 def of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the scores of one system as they are, those of several by their names."""
+    """Return the scores of one system, or the scores of several systems by name."""
     return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
 
 
 def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Path | None = None) -> None:
-    """Raise before the work is done where a report or a plot could not be written, or would replace an input."""
+    """Raise UsageError, before the work, if a report or plot cannot be written or would replace an input."""
     from arbo.files import check_writable
     from arbo.metrics import plots, report
 
@@ -58,14 +58,14 @@ def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Pat
             raise UsageError(f"{option} {file}: the file's ending must be one of {', '.join(suffixes)}")
         _check_no_input(option, file, inputs)
         if not file.resolve().parent.is_dir():
-            raise UsageError(f"{option} {file}: there is no folder {file.parent}")
+            raise UsageError(f"{option} {file}: the folder {file.parent} does not exist")
         check_writable(file)
     if plot is not None and find_spec("matplotlib") is None:
         raise UsageError("--plot needs matplotlib: pip install 'arbo[plot]'")
 
 
 def check_jsonl_output(out: Path, *inputs: Path) -> None:
-    """Make the folder of JSON lines to be written; raise where it could not be, or would replace an input."""
+    """Make the folder of an output of JSON lines; raise UsageError if it is impossible or would replace an input."""
     from arbo.files import check_writable
 
     if not out.name.lower().endswith((".jsonl", ".jsonl.gz")):
@@ -76,13 +76,13 @@ def check_jsonl_output(out: Path, *inputs: Path) -> None:
 
 
 def _check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
-    """Raise where a file to write is an input, or lies in one."""
+    """Raise UsageError if an output is an input, or is in one."""
     if {path.resolve() for path in inputs} & {file.resolve(), *file.resolve().parents}:
-        raise UsageError(f"{option} {file} would overwrite an input; name another file")
+        raise UsageError(f"{option} {file} would overwrite an input; choose another file")
 
 
 def save_report(report: Report, files: Sequence[Path] | None) -> None:
-    """Write a report to each file, in the form that its ending names."""
+    """Write a report to each file, in the format of its ending."""
     for file in files or ():
         try:
             report.save(file)
@@ -92,7 +92,7 @@ def save_report(report: Report, files: Sequence[Path] | None) -> None:
 
 @contextmanager
 def drawing(path: Path) -> Iterator[None]:
-    """Make a UsageError of what goes wrong while a plot is drawn and written."""
+    """Turn exceptions while a plot is drawn and written into UsageError."""
     try:
         yield
     except (ImportError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The run of a linker over documents, for `arbo link` and `arbo discover`."""
+"""Run a linker over documents, for `arbo link` and `arbo discover`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def run(
     as_json: bool,
     annotated: Corpus | None = None,
 ) -> None:
-    """Link documents, or discover without a knowledge base, and save the run; or only estimate memory and time.
+    """Link documents, or discover without a knowledge base, and save the run, or only estimate memory and time.
 
-    Found mentions are scored against those of the annotated documents, if there are any.
+    If mentions are searched and the documents have mentions, the found ones are scored.
     """
     if dry_run:
         estimate = linker.estimate(documents)
@@ -48,14 +48,14 @@ def run(
 
 
 def _tell_notes(result: Result) -> None:
-    """Say what was odd: unknown gold ids, neighbours that the search missed, giant clusters."""
+    """Print notes and warnings: unknown gold ids, neighbours that the search missed, giant clusters."""
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")
         with_ids = sum(map(bool, result.mention_table["gold"].to_pylist()))
         if count > with_ids / 2:
             console.say(
-                f"that is {count / with_ids:.0%} of those with an id: do the ids match? --kb-xrefs MSH, for example, "
-                "accepts MeSH ids"
+                f"that is {count / with_ids:.0%} of those with an id; check that the ids match. --kb-xrefs MSH, for "
+                "example, accepts MeSH ids"
             )
     search = result.manifest["search"]
     for what, recall in search["recall"].items():
@@ -86,7 +86,7 @@ def _show(result: Result, folder: Path, scores: FoundScores | None) -> None:
         console.print_title("Largest discovered entities")
         console.print_clusters(result.discovered[:5])
     if scores:
-        console.print_title("Against the mentions that the documents have")
+        console.print_title("Scores against the mentions of the documents")
         console.out.print(console.plain(str(scores)))
     gold = result.mention_table["gold"]
     evaluate = f"arbo evaluate {folder}, or " if gold.null_count < len(gold) else ""

@@ -57,9 +57,9 @@ def score(
     **jsonl** is one cluster a line: `{"document": "d1", "mentions": ["m1", "m2"]}`. A mention is named by a string,
     an integer or a list such as `[0, 4]`, which is the span of words 0 to 4 in CoNLL: the two formats can be mixed.
 
-    The documents of KEY are scored: one that is missing from the response counts as an empty response, others are
-    ignored. Only the first of repeated mentions counts. Notes on stderr tell of both, of files without mentions and of
-    documents whose number of words differs from KEY.
+    The documents of KEY are scored: a document that is missing from the response counts as an empty response, and
+    documents that KEY lacks are ignored. Only the first of repeated mentions counts. Notes on stderr report these
+    cases, files without mentions, and documents whose number of words differs from KEY.
     """
     names = name_systems(responses)
     check_outputs([key, *responses], save)
@@ -77,7 +77,7 @@ def score(
 
 
 def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
-    """Make the report of all systems; say where the key has too few documents for samples of them."""
+    """Make the report of all systems; warn if the key has too few documents for intervals."""
     from arbo.metrics import Report, Resampling
 
     first, *others = pairs
@@ -90,7 +90,7 @@ def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
 
 
 def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
-    """Read a file of clusters; say what was odd in it."""
+    """Read a file of clusters; print notes about irregularities."""
     from arbo.metrics import FileFormatError, read_clusters, read_conll
 
     if format_ is None:
@@ -105,12 +105,12 @@ def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
         console.say(f"{path.name}: {count:,} {note}")
     if not any(found.documents.values()):
         where = ": no chain in the last column of any word" if format_ == "conll" else ""
-        console.warn(f"{path.name}: no mention in it{where}")
+        console.warn(f"{path.name}: no mentions{where}")
     return found
 
 
 def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> PairedCounts:
-    """Count each document of the key; say where the response is about other documents."""
+    """Count each document of the key; note documents that key and response do not share."""
     from arbo.metrics import coreference_by_document
     from arbo.progress import bars
 
@@ -121,7 +121,7 @@ def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) ->
 
 
 def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> None:
-    """Say which documents have another number of words than in the key: a missing line shifts all mentions after it."""
+    """Warn about documents whose number of words differs from the key: a missing line shifts all later mentions."""
     other = [
         f"{document!r:.60} ({n:,}, in the key {key.n_words[document]:,})"
         for document, n in response.n_words.items()
@@ -130,13 +130,13 @@ def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocumen
     if other:
         shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
         console.warn(
-            f"{name}: {_counted(len(other))} with another number of words than in the key, so mentions may be shifted: "
+            f"{name}: the number of words differs from the key in {_counted(len(other))}, so mentions may be shifted: "
             f"{shown}"
         )
 
 
 def _tell_unpaired(name: str, pair: PairedCounts) -> None:
-    """Say which documents have no partner, and warn where the two files seem to be of different documents."""
+    """Note documents that only one file has, and warn if the files seem to have different documents."""
     n_missing, n_documents = len(pair.missing), len(pair.documents)
     if pair.missing:
         console.say(
@@ -144,16 +144,16 @@ def _tell_unpaired(name: str, pair: PairedCounts) -> None:
             f"{_some(pair.missing)}"
         )
     if pair.ignored:
-        console.say(f"{name}: {_counted(len(pair.ignored))} ignored that the key lacks: {_some(pair.ignored)}")
+        console.say(f"{name}: {_counted(len(pair.ignored))} ignored, not in the key: {_some(pair.ignored)}")
     stripped = {document.strip() for document in pair.ignored}
     alike = [document for document in pair.missing if document.strip() in stripped]
     right, in_key, _, in_response = pair.total.mentions
     if alike:
-        console.warn(f"{name}: names of documents that differ from the key's in blanks alone: {_some(alike)}")
+        console.warn(f"{name}: names of documents differ from the key's only in blanks: {_some(alike)}")
     elif not right and in_key and in_response:
-        console.warn(f"{name}: no mention is in the key; are these the same documents, and counted alike?")
+        console.warn(f"{name}: no mention is in the key; check that the documents and the counting of words agree")
     elif n_missing == n_documents:
-        console.warn(f"{name}: no document of the key is in it; do the names of the documents agree?")
+        console.warn(f"{name}: all documents of the key are missing; check that the names of the documents agree")
 
 
 def _counted(n: int) -> str:
@@ -165,7 +165,7 @@ def _some(documents: Sequence[str]) -> str:
 
 
 def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
-    """Make the lines of a report: mention detection, and the metrics."""
+    """Make the lines of a report: mention detection and the metrics."""
     from arbo.metrics import Line, coreference_lines
 
     counts = [document.mentions for document in documents]
@@ -188,7 +188,7 @@ def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, An
 
 
 def _by_document(pairs: Mapping[str, PairedCounts]) -> Table:
-    """Lay out the F1 of every document: all metrics of one system, the last, CoNLL F1, of several."""
+    """Make a table of the F1 of every document: all metrics of one system, or CoNLL F1 of several."""
     from arbo.metrics import Cell, Table, Value
 
     first, *others = pairs.values()

@@ -29,7 +29,9 @@ def spans(
     find_threshold: options.FindThreshold = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="JSON lines to write the documents with the found mentions to, for `arbo link`."),
+        typer.Option(
+            "--out", help="File to write the documents with the found mentions to, as JSON lines for `arbo link`."
+        ),
     ] = None,
     examples: Annotated[int, typer.Option("--examples", metavar="N", min=0, help="Number of mentions to show.")] = 20,
     on_error: options.OnErrorOption = "fail",
@@ -56,14 +58,14 @@ def spans(
         return
     console.print_found(found, base, examples)
     if scores:
-        console.print_title("Against the mentions that the documents have, each with the entity it was found by")
+        console.print_title("Scores against the mentions of the documents, each with the entity of its name")
         console.out.print(console.plain(str(scores)))
     if out is not None:
         console.out.print(f"\nwritten to {out}; next: arbo link {out} --format jsonl")
 
 
 def _as_dict(found: Found, kb: KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
-    """Return what was found, ready for JSON."""
+    """Return the found mentions, ready for JSON."""
     mentions = [
         {
             "document": mention.document_id,

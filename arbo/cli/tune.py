@@ -27,7 +27,8 @@ def tune(
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     nil: Annotated[
-        bool, typer.Option("--nil", help="Maximise the F1 of NIL decisions, whatever other mentions are linked to.")
+        bool,
+        typer.Option("--nil", help="Maximise the F1 of NIL decisions, without regard to the links of other mentions."),
     ] = False,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
@@ -45,15 +46,15 @@ def tune(
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
 
-    With a knowledge base the best accuracy is sought, NIL decisions included, or with `--nil` their F1 alone; without
-    one the best ARI.
+    With a knowledge base, tuning maximises the accuracy including NIL decisions, or with `--nil` the F1 of NIL
+    decisions; without a knowledge base, the ARI.
     """
     if (kb is None) != (kb_format is None):
         raise UsageError("--kb and --kb-format go together")
     if reranker and kb is None:
-        raise UsageError("--reranker needs --kb: it reads mentions with entities")
+        raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     if nil and kb is None:
-        raise UsageError("--nil needs --kb: without a knowledge base no mention is NIL")
+        raise UsageError("--nil needs --kb, since NIL means a missing entity")
     _check_output(out)
     check_outputs([docs], None, plot)
     fields = {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
@@ -76,19 +77,19 @@ def tune(
 
 
 def _check_output(out: Path) -> None:
-    """Raise before the work is done where the file cannot be written, or is anything but an earlier tuning."""
+    """Raise UsageError, before the work, if the file cannot be written, or exists and is not a tuned file."""
     from arbo import LinkerConfig
     from arbo.files import check_writable
 
     if out.is_dir():
-        raise UsageError(f"--out {out} is a folder; name a file")
+        raise UsageError(f"--out {out} is a folder; choose a file")
     if out.exists():
         LinkerConfig.from_json(out)
     check_writable(out)
 
 
 def _write(linker: Linker, tuning: Tuning, out: Path) -> None:
-    """Write what `--config` reads: the configuration, the models that it fits, and how it was chosen."""
+    """Write the file for `--config`: configuration, models, and trials."""
     from arbo.files import write_json
 
     content = {
@@ -101,7 +102,7 @@ def _write(linker: Linker, tuning: Tuning, out: Path) -> None:
 
 
 def _told(tuning: Tuning, *, discovery: bool) -> str:
-    """Return the best configuration in words; discovery has neither methods nor entity edges."""
+    """Describe the best configuration; discovery has neither methods nor entity edges."""
     best = tuning.best
     kinds = [] if discovery else [("entity", best.entity_threshold)]
     limits = ", ".join(
@@ -111,5 +112,5 @@ def _told(tuning: Tuning, *, discovery: bool) -> str:
     method = "" if discovery else f"{best.method}, "
     return (
         f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
-        f"({len(tuning.trials):,} choices tried, thresholds exactly where results are nested)"
+        f"({len(tuning.trials):,} trials; nested results are exact at every threshold)"
     )

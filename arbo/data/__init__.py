@@ -1,1 +1,1 @@
-"""Documents and their mentions, entities and the knowledge base, and what gold annotations say is right."""
+"""Documents, mentions, entities, the knowledge base, and gold annotations."""

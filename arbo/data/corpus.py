@@ -17,7 +17,7 @@ from arbo.files import PathLike, write_lines
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Corpus(Sequence[Document]):
-    """Documents in order, with unique ids; `notes` counts the quirks met while reading them.
+    """Documents in order, with unique ids; `notes` counts the irregularities met while reading them.
 
     >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     >>> corpus
@@ -39,7 +39,7 @@ class Corpus(Sequence[Document]):
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
-        """Return documents, or rows of a frame or a `Dataset`, as a corpus; one that is a corpus stays itself.
+        """Make a corpus from documents, or from the rows of a frame or a `Dataset`; a corpus is returned as it is.
 
         Rows are documents or mentions, see `arbo.data.rows`.
         """
@@ -57,7 +57,7 @@ class Corpus(Sequence[Document]):
         return cls(records, records.notes)
 
     def to_jsonl(self, path: PathLike) -> None:
-        """Write arbo's own JSON lines, gzipped if the path ends in `.gz`; `arbo.read_jsonl` reads an equal corpus back.
+        """Write the corpus as JSON lines, gzipped if the path ends in `.gz`; `arbo.read_jsonl` reads them.
 
         Raises:
             UsageError: the file cannot be written.
@@ -66,7 +66,7 @@ class Corpus(Sequence[Document]):
         write_lines(map(document_line, self.documents), path)
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:
-        """Return the same documents with the mentions of these types alone."""
+        """Return the same documents, with only the mentions of these types."""
         wanted = {types} if isinstance(types, str) else set(types)
         return Corpus(
             (replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents),
@@ -74,10 +74,10 @@ class Corpus(Sequence[Document]):
         )
 
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:
-        """Return the documents with these ids alone, in the order of the corpus: a split that is given as a list.
+        """Return the documents with these ids, in the order of the corpus, for example a published split.
 
         Raises:
-            UsageError: an id that no document has.
+            UsageError: no document has one of the ids.
 
         """
         wanted = {ids} if isinstance(ids, str) else set(ids)
@@ -85,12 +85,12 @@ class Corpus(Sequence[Document]):
         if len(chosen) < len(wanted):
             missing = sorted(wanted - {document.id for document in chosen})
             raise UsageError(
-                f"{len(missing):,} of {len(wanted):,} ids are of no document here; the first is {missing[0]!r}"
+                f"{len(missing):,} of {len(wanted):,} document ids are unknown; the first is {missing[0]!r}"
             )
         return Corpus(chosen, self.notes)
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
-        """Return the same documents without the mentions that have a gold id in common with some of ``train``'s."""
+        """Return the same documents, without the mentions that share a gold id with a mention in ``train``."""
         seen = {id_ for document in train for mention in document.mentions for id_ in mention.gold or ()}
         return Corpus(
             (
@@ -102,11 +102,11 @@ class Corpus(Sequence[Document]):
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of ids, texts, mentions and domains, in order."""
+        """SHA-256 of ids, texts, mentions and domains, in order."""
         digest = hashlib.sha256()
         for document in self.documents:
             content = astuple(document)
-            # Without a domain it is what it was before there were domains: runs of that time still fit their documents.
+            # A document without a domain hashes as it did before domains existed, so that old runs still match.
             kept = content if document.domain is not None else content[:-1]
             digest.update(json.dumps(kept).encode("ascii") + b"\n")
         return digest.hexdigest()
@@ -132,7 +132,9 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
     home: dict[str, str] = {}
     for document in documents:
         if not isinstance(document, Document):
-            raise UsageError(f"expected documents, not {type(document).__name__}; rows are dicts, given to Corpus.of")
+            raise UsageError(
+                f"expected documents, not {type(document).__name__}; make documents of dicts with Corpus.of"
+            )
         if document.id in seen:
             raise DataError("two documents have this id; ids must be unique", id=document.id)
         seen.add(document.id)
@@ -140,6 +142,6 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
             if home.setdefault(mention.id, document.id) != document.id:
                 raise DataError(
                     f"documents {home[mention.id]!r} and {document.id!r} both have a mention with this id; "
-                    "leave ids out to have them made",
+                    "leave the ids out, and arbo will make them",
                     id=mention.id,
                 )

@@ -1,7 +1,7 @@
-"""Documents and the mentions marked in them: frozen values that are valid from birth.
+"""Documents and their mentions: frozen values, checked when they are made.
 
-Offsets count Unicode code points (what `len` counts in Python), the end is exclusive, and the text is
-never normalised, so that an offset means the same in the file, in memory and in every result.
+Offsets count Unicode code points, as `len` does, and the end is exclusive. The text is never normalised, so that
+an offset means the same in the file, in memory and in every result.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from arbo.text.checks import Span, check_name, check_spans, check_text, check_te
 class Mention:
     """One or several spans of a document that together name one entity.
 
-    `gold` is None where nothing is annotated, `()` where the annotation says NIL without an id, and
-    otherwise holds every acceptable id. Spans may touch, nest and overlap those of other mentions.
+    `gold` is None if the mention is not annotated, `()` if it is annotated as NIL without an id, and
+    otherwise holds every acceptable id. Spans may touch, nest and overlap the spans of other mentions.
     """
 
     id: str
@@ -41,21 +41,21 @@ class Mention:
 
     @property
     def start(self) -> int:
-        """The first code point of all spans."""
+        """Offset of the first code point of all spans."""
         return min(start for start, _ in self.spans)
 
     @property
     def end(self) -> int:
-        """The code point after the last of all spans."""
+        """Offset after the last code point of all spans."""
         return max(end for _, end in self.spans)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and its mentions, in the order in which they were given.
+    """A text and its mentions, in the given order.
 
-    `domain` names the world that the document and its mentions belong to: they are compared with the entities and
-    mentions of the same domain alone (see `arbo.retrieval.domains`). None is a domain like any other.
+    Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`). None is
+    a domain like any other.
     """
 
     id: str
@@ -75,7 +75,7 @@ class Document:
             self._check(mention)
             if mention.id in seen:
                 raise DataError(
-                    f"document {self.id!r} has two mentions with this id; leave ids out to have them made",
+                    f"document {self.id!r} has two mentions with this id; leave the ids out, and arbo will make them",
                     id=mention.id,
                 )
             seen.add(mention.id)
@@ -83,7 +83,8 @@ class Document:
     def _check(self, mention: Mention) -> None:
         if mention.document_id != self.id:
             raise DataError(
-                f"the mention says it is in {mention.document_id!r}, but stands in {self.id!r}", id=mention.id
+                f"the mention has the document id {mention.document_id!r}, but is in document {self.id!r}",
+                id=mention.id,
             )
         if mention.end > len(self.text):
             raise DataError(
@@ -93,14 +94,14 @@ class Document:
             )
         if mention.text != text_of(mention.spans, self.text):
             raise DataError(
-                f"the text of the mention is not what its spans cover in document {self.id!r}; "
+                f"the text of the mention differs from the text at its spans in document {self.id!r}; "
                 "offsets count Unicode code points, the end is exclusive",
                 id=mention.id,
             )
 
 
 def text_of(spans: Sequence[Span], text: str) -> str:
-    """Return what `spans` cover in `text`; the pieces of a discontinuous mention are joined by a blank.
+    """Return the text that `spans` cover; a blank joins the pieces of a discontinuous mention.
 
     >>> text_of(((0, 4), (15, 21)), "left and right kidney")
     'left kidney'
@@ -109,7 +110,7 @@ def text_of(spans: Sequence[Span], text: str) -> str:
 
 
 def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:
-    """Name the mentions of a document that came without ids: by document and spans, numbered if equal.
+    """Make ids for the mentions of a document from its id and their spans; equal ones are numbered.
 
     >>> mention_ids("d", [((0, 4),), ((0, 4),), ((0, 4), (15, 21))])
     ['d:0-4', 'd:0-4#2', 'd:0-4,15-21']

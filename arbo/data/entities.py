@@ -9,7 +9,7 @@ from arbo.text.checks import check_name, check_text, check_texts
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entry of a knowledge base; `xrefs` are ids in other ones, `domain` names the world it belongs to."""
+    """An entry of a knowledge base; `xrefs` are its ids in other knowledge bases, `domain` is that of its mentions."""
 
     id: str
     name: str

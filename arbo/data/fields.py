@@ -1,6 +1,6 @@
-"""The fields of a record: their names checked, their values converted.
+"""Check the field names of a record, and convert its values.
 
-A converter takes what JSON holds; where it cannot, it raises a TypeError that says what is wanted.
+A converter takes a JSON value, and raises a TypeError that names the expected type.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def fields(
     required: tuple[str, ...],
     of: str | None = None,
 ) -> dict[str, Any]:
-    """Check the keys of a JSON object and convert its values; `of` is the id to name where it has none."""
+    """Check the keys of a JSON object and convert its values; errors name its id, or `of` if it has no id."""
     if not isinstance(record, dict):
         raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
     own = record.get("id")

@@ -1,7 +1,7 @@
-"""What is right: the gold ids of mentions as numbers, and all that follows from them.
+"""Gold annotations as numbers: the correct entities of each mention, NIL, classes, and seen mentions.
 
-An id that the knowledge base does not hold in the domain of the mention counts as NIL. Every score, every tuning and
-every training asks here.
+A gold id counts as NIL if the knowledge base has no such entity in the domain of the mention. All scores, tuning and
+training use this module.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.signedinteger[Any]]
 Bools = npt.NDArray[np.bool_]
 
 RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
-"""Lengths of candidate lists at which recall is told."""
+"""Lengths of candidate lists for which recall is reported."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,19 +36,19 @@ class Gold:
     """
 
     ids: Sequence[Sequence[str] | None]
-    """(mentions,) as annotated: None where nothing is, empty where the annotation says NIL without an id."""
+    """(mentions,) ids as annotated: None without an annotation, empty if annotated as NIL without an id."""
     indptr: Ints
-    """(mentions + 1,) the numbers of mention ``m`` are those from ``indptr[m]`` to ``indptr[m + 1]``."""
+    """(mentions + 1,) the ids of mention ``m`` are at ``indptr[m]`` to ``indptr[m + 1]``."""
     number: Ints
-    """(gold ids,) entities, by their rows in the knowledge base, and from ``n_entities`` on ids that it does not hold
-    in the mention's domain; none twice, in the order of the ids."""
+    """(gold ids,) rows of the knowledge base, or numbers from ``n_entities`` on for ids without an entity in the
+    mention's domain; distinct for each mention, in the order of the ids."""
     n_entities: int
     entity_of: Callable[[str], int | None]
-    """Gives the entity that an id or alternative id stands for, None if there is none or there are several."""
+    """Returns the entity with an id or alternative id; None if no entity, or several, have it."""
 
     @classmethod
     def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
-        """Look the gold ids of documents up in a knowledge base; without one every id is of an unknown entity."""
+        """Look up the gold ids of documents in a knowledge base; without one, every id is an unknown entity."""
         base = KnowledgeBase() if kb is None else kb
         outside: dict[str, int] = {}
 
@@ -72,12 +72,12 @@ class Gold:
     def of_ids(
         cls, ids: Sequence[Sequence[str] | None], entities: Sequence[Sequence[str]], row_of: dict[str, int]
     ) -> Self:
-        """Take the annotations that a run holds.
+        """Make gold annotations from the columns of a run.
 
         Args:
-            ids: (mentions,) as annotated.
-            entities: (mentions,) those of them that the knowledge base holds, by its own ids.
-            row_of: numbers of all entities that occur.
+            ids: (mentions,) ids as annotated.
+            entities: (mentions,) the knowledge base's own ids of the correct entities.
+            row_of: the number of each entity that occurs.
 
         """
         outside: dict[str, int] = {}
@@ -106,34 +106,34 @@ class Gold:
 
     @property
     def annotated(self) -> Bools:
-        """(mentions,) whether anything is annotated."""
+        """(mentions,) whether the mention is annotated."""
         return np.array([ids is not None for ids in self.ids], np.bool_)
 
     @property
     def has_id(self) -> Bools:
-        """(mentions,) whether an id is annotated."""
+        """(mentions,) whether the annotation has an id."""
         return np.diff(self.indptr) > 0
 
     @property
     def mention(self) -> Ints:
-        """(gold ids,) the mention of each."""
+        """(gold ids,) the mention of each gold id."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.indptr))
 
     @property
     def in_kb(self) -> Bools:
-        """(mentions,) whether an entity of the knowledge base is right."""
+        """(mentions,) whether an entity of the knowledge base is correct."""
         return np.bincount(self.mention[self.number < self.n_entities], minlength=len(self.ids)) > 0
 
     @property
     def is_nil(self) -> Bools:
-        """(mentions,) whether something is annotated, and no entity of the knowledge base."""
+        """(mentions,) whether the mention is annotated, but with no entity of the knowledge base."""
         return self.annotated & ~self.in_kb
 
     @property
     def accepted(self) -> tuple[Ints, Ints]:
-        """Entities that are right: (mentions + 1,) where those of each begin, (accepted,) rows.
+        """The correct entities as CSR: (mentions + 1,) offsets, (accepted,) rows of the knowledge base.
 
-        -1 stands for an id without an entity, where there is no other.
+        A mention without any correct entity has the single row -1.
         """
         mention, inside, in_kb = self.mention, self.number < self.n_entities, self.in_kb
         first_outside = np.zeros(len(self.number), np.bool_)
@@ -144,14 +144,14 @@ class Gold:
 
     @property
     def lists(self) -> list[list[int]]:
-        """(mentions,) rows of the entities that are right for each, the first id's first."""
+        """(mentions,) rows of the correct entities of each mention, in the order of its ids."""
         inside = self.number < self.n_entities
         ends = np.cumsum(np.bincount(self.mention[inside], minlength=len(self.ids)))
         return [rows.tolist() for rows in np.split(self.number[inside], ends[:-1])] if len(ends) else []
 
     @property
     def entities(self) -> Ints:
-        """(mentions, most) rows of the entities that are right, the first id's first; -1 where there are fewer."""
+        """(mentions, most) rows of the correct entities, in the order of the ids, filled up with -1."""
         inside = self.number < self.n_entities
         mention = self.mention[inside]
         count = np.bincount(mention, minlength=len(self.ids))
@@ -162,13 +162,13 @@ class Gold:
 
     @property
     def first(self) -> Ints:
-        """(mentions,) the row of the first entity that is right, -1 where there is none."""
+        """(mentions,) the row of the first correct entity, -1 without one."""
         table = self.entities
         return table[:, 0] if table.shape[1] else np.full(len(table), -1, np.int32)
 
     @property
     def classes(self) -> Ints:
-        """(mentions,) a number for each set of entities, or of ids where no entity is right; -1 without an id."""
+        """(mentions,) a number for each set of correct entities, or of ids if there are none; -1 without an id."""
         number: dict[frozenset[int], int] = {}
         classes = np.full(len(self.ids), -1, np.int64)
         inside = self.number < self.n_entities
@@ -181,7 +181,7 @@ class Gold:
         return classes
 
     def seen(self, train: Corpus) -> Bools:
-        """(mentions,) whether some training mention has a gold id of the mention, be it under an alternative id."""
+        """(mentions,) whether a training mention has the same gold id, or an alternative id of the same entity."""
         trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
         rows = [row for id_ in trained if (row := self.entity_of(id_)) is not None]
         by_entity = np.bincount(self.mention[np.isin(self.number, rows)], minlength=len(self.ids)) > 0
@@ -190,5 +190,5 @@ class Gold:
 
 
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Lay lists behind each other: where each begins, and their numbers."""
+    """Concatenate lists; return the offset of each list, and all numbers."""
     return np.cumsum([0, *map(len, lists)]), np.array([number for own in lists for number in own], np.int64)

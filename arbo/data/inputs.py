@@ -1,4 +1,4 @@
-"""Mentions as encoders see them: the name that is compared, and the document around it."""
+"""The input of encoders: the name of a mention, and the document around it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class MentionInput(NamedTuple):
     """A mention as an encoder sees it."""
 
     name: str
-    """Its text, abbreviations that the document defines written out."""
+    """The text of the mention; abbreviations that the document defines are replaced by their long forms."""
     mention: Mention
     document: Document
 
 
 def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[MentionInput]:
-    """List the mentions of a corpus as encoders see them."""
+    """Return the mentions of a corpus as input of an encoder."""
     inputs: list[MentionInput] = []
     for document in corpus:
         expand = expander(document.text) if expand_abbreviations and document.mentions else str

@@ -26,7 +26,7 @@ _content = attrgetter(*(column.name for column in fields(Entity)))
 
 
 class Names(NamedTuple):
-    """Every name of every entity: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
+    """All names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
 
     names: tuple[str, ...]
     rows: tuple[int, ...]
@@ -35,12 +35,12 @@ class Names(NamedTuple):
 # Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
 @dataclass(frozen=True, init=False, repr=False)
 class KnowledgeBase:
-    """Entities in order, found by id or by alternative id; `notes` counts the quirks of the source.
+    """Entities in order, with access by id or alternative id; `notes` counts the irregularities of the source.
 
-    The row of an entity is its position. An alternative id never hides an entity's own id. Of several entities
-    that claim one the first answers to it, `rows` gives all, and the others are counted in `notes`. A duplicate
-    entity is dropped and counted when its content is equal, and an error when it differs. Empty aliases are
-    dropped and counted.
+    The row of an entity is its position. An alternative id never hides an entity's own id. If several entities
+    have the same alternative id, indexing returns the first and `rows` returns all; the others are counted in
+    `notes`. A duplicate entity is dropped and counted if its content is equal, and is an error if it differs. Empty
+    aliases are dropped and counted.
 
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
     >>> kb["X9"].name, kb.index("D1"), "D2" in kb
@@ -65,9 +65,9 @@ class KnowledgeBase:
 
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
-        """Return entities, or rows of a frame or a `Dataset`, as a knowledge base; one that is one stays itself.
+        """Make a knowledge base from entities, or from the rows of a frame or a `Dataset`.
 
-        For rows see `arbo.data.rows`.
+        A knowledge base is returned as it is. For rows see `arbo.data.rows`.
         """
         if isinstance(entities, KnowledgeBase):
             return entities
@@ -105,13 +105,13 @@ class KnowledgeBase:
 
     @classmethod
     def from_jsonl(cls, path: PathLike) -> KnowledgeBase:
-        """Read arbo's own JSON lines."""
+        """Read JSON lines, arbo's own format; see `arbo.readers.jsonl`."""
         from arbo.readers.jsonl import read_entities
 
         return read_entities(path)
 
     def to_jsonl(self, path: PathLike) -> None:
-        """Write arbo's own JSON lines; `from_jsonl` reads an equal knowledge base back; see `Corpus.to_jsonl`."""
+        """Write the knowledge base as JSON lines, which `from_jsonl` reads; see `Corpus.to_jsonl`."""
         write_lines(map(entity_line, self.entities), path)
 
     def index(self, entity_id: str) -> int:
@@ -121,40 +121,40 @@ class KnowledgeBase:
         return self.row_of[entity_id]
 
     def rows(self, entity_id: str) -> tuple[int, ...]:
-        """Return the rows of all entities with this id or alternative id, ascending: none if there is none."""
+        """Return the rows of all entities with this id or alternative id, ascending; empty if no entity has it."""
         if entity_id in self._shared:
             return self._shared[entity_id]
         return (self.row_of[entity_id],) if entity_id in self.row_of else ()
 
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
-        """Return the rows of all entities of a domain that answer to one of these ids, each once.
+        """Return the rows of all entities of a domain with one of these ids or alternative ids, each once.
 
-        What a mention of the domain with these gold ids can be linked to: if nothing, it is NIL.
+        A mention of the domain with these gold ids can be linked to one of these rows; without any, it is NIL.
         """
         rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
         return tuple(row for row in rows if self.entities[row].domain == domain)
 
     def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
-        """Return a knowledge base of other entities from the same source, with its notes."""
-        # What is counted about alternative ids is counted again.
+        """Return a knowledge base of other entities from the same source, with the notes of this one."""
+        # The constructor counts the notes about alternative ids again.
         notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
         return KnowledgeBase(entities, notes)
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
-        """Return the same entities, which also answer to their xrefs of these prefixes; see `arbo.kb.xrefs`."""
+        """Return the same entities, with their xrefs of these prefixes as alternative ids; see `arbo.kb.xrefs`."""
         from arbo.kb.xrefs import through_xrefs
 
         return through_xrefs(self, *prefixes)
 
     def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
-        """Return the same entities, also called what annotated documents call them; see `arbo.kb.aliases`."""
+        """Return the same entities, with the names of annotated mentions as aliases; see `arbo.kb.aliases`."""
         from arbo.data.corpus import Corpus
         from arbo.kb.aliases import with_names_of
 
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
 
     def names(self) -> Names:
-        """Return each entity's distinct names, its name first, then its aliases."""
+        """Return the distinct names of each entity: its name first, then its aliases."""
         pairs = [
             (name, row)
             for row, entity in enumerate(self.entities)
@@ -163,20 +163,20 @@ class KnowledgeBase:
         return Names(tuple(name for name, _ in pairs), tuple(row for _, row in pairs))
 
     def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
-        """Return figures: entities, names, definitions, types, ids, and names that several entities share."""
+        """Count entities, names, definitions, types, ids, and names that several entities share."""
         from arbo.kb.stats import stats
 
         return stats(self, examples=examples)
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
-        """Return what is wrong and how to mend it, errors first; each kind with its count and some examples."""
+        """Return the problems of the knowledge base, errors first: counts, examples, and how to fix each."""
         from arbo.kb.problems import problems
 
         return problems(self, examples=examples)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the whole content, order included: rows stand for entities in embeddings."""
+        """SHA-256 of the whole content, order included, since embeddings refer to entities by row."""
         digest = hashlib.sha256()
         for entity in self.entities:
             digest.update(json.dumps(_content(entity)).encode("ascii") + b"\n")
@@ -200,7 +200,9 @@ class KnowledgeBase:
 
 def _without_empty_aliases(entity: Entity, counts: Counter[str]) -> Entity:
     if not isinstance(entity, Entity):
-        raise UsageError(f"expected entities, not {type(entity).__name__}; rows are dicts, given to KnowledgeBase.of")
+        raise UsageError(
+            f"expected entities, not {type(entity).__name__}; make entities of dicts with KnowledgeBase.of"
+        )
     named = tuple(alias for alias in entity.aliases if alias.strip())
     if len(named) == len(entity.aliases):
         return entity
@@ -221,7 +223,7 @@ def _distinct(entities: Iterable[Entity], counts: Counter[str]) -> tuple[Entity,
 
 
 def _rows(entities: tuple[Entity, ...], counts: Counter[str]) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """Return the row of each id, and all rows of the ids that several entities claim."""
+    """Return the row of each id, and all rows of each id that several entities have."""
     row_of = {entity.id: row for row, entity in enumerate(entities)}
     shared: dict[str, list[int]] = {}
     for row, entity in enumerate(entities):

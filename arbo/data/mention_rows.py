@@ -1,12 +1,12 @@
-"""Rows of mentions, each with the text of its document, as frames hold them.
+"""Rows of mentions, as in a data frame; each row has the text of its document.
 
     document_id   text                     start   end   mention_id   type    entity
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
-The first four are required. Instead of `entity`, the gold id, `entities` may hold lists of them; both may be left
-out, and an empty list says NIL. `domain` may name the document's domain. Rows of one document need not be neighbours,
-and the first may alone have text and domain. A row with nothing but these and the document's id is a document without
-mentions.
+The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; both may be left
+out, and an empty list means NIL. `domain` may name the domain of the document. The rows of a document need not be
+adjacent, and only the first of them needs text and domain. A row with only the document's id, text and domain is a
+document without mentions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 
 class _Draft(NamedTuple):
-    """A document while its mentions are gathered, each with the place of its row."""
+    """A document whose mentions are being collected, each with the place of its row."""
 
     place: str
     text: str
@@ -48,7 +48,7 @@ class _Draft(NamedTuple):
 
 
 def from_mentions(rows: Iterable[tuple[str, Row]]) -> Records[Document]:
-    """Gather rows, each given with its place, by document; documents come in the order of their first rows."""
+    """Group rows and their places by document; documents are in the order of their first rows."""
     records: Records[Document] = Records("documents")
     drafts: dict[str, _Draft] = {}
     for place, row in rows:
@@ -79,7 +79,7 @@ def _checked(row: Row) -> Row:
     if len(row.keys() & {"start", "end"}) < 2 and row.keys() - {"document_id", "text", "domain"}:
         raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
     if "entity" in values and "entities" in values:
-        raise DataError("the gold ids of a mention stand in 'entity' or in 'entities', not in both", id=of)
+        raise DataError("a mention has its gold ids in 'entity' or in 'entities', not in both", id=of)
     if "start" in values:
         check_spans((_span(values),), of=of)
     return values

@@ -1,4 +1,4 @@
-"""Documents and entities as JSON objects: what arbo's own JSON lines hold, and rows of frames too.
+"""Documents and entities as JSON objects, in arbo's JSON lines and in rows of data frames.
 
 The keys are described in `arbo.readers.jsonl`.
 """
@@ -18,7 +18,7 @@ from arbo.text.checks import check_spans
 
 
 def parse(line: str) -> object:
-    """Return what a line of JSON holds; anything else, or a key that one object has twice, is a DataError."""
+    """Parse a line of JSON; invalid JSON and repeated keys are a DataError."""
     try:
         return json.loads(line, object_pairs_hook=_object)
     except DataError:
@@ -55,7 +55,7 @@ def to_document(record: object) -> Document:
 
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:
-    """Return the fields of a mention with sound spans, which its id and its text are made of."""
+    """Return the checked fields of a mention; its id and its text may still be missing."""
     values = fields(record, "a mention", _MENTION, required=("spans",), of=document_id)
     check_spans(values["spans"], of=values.get("id") or document_id)
     return values
@@ -93,14 +93,14 @@ _ENTITY: Mapping[str, Convert] = {
 
 
 def document_line(document: Document) -> str:
-    """Return a document as a line of JSON; `to_document` reads an equal one back."""
+    """Return a document as a line of JSON, which `to_document` reads."""
     mentions = [{"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold} for m in document.mentions]
     domain = {} if document.domain is None else {"domain": document.domain}
     return _line({"id": document.id, "text": document.text, "mentions": mentions, **domain})
 
 
 def entity_line(entity: Entity) -> str:
-    """Return an entity as a line of JSON; `to_entity` reads an equal one back."""
+    """Return an entity as a line of JSON, which `to_entity` reads."""
     return _line({key: getattr(entity, key) for key in _ENTITY})
 
 

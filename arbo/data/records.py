@@ -1,4 +1,4 @@
-"""The records of one reading: gathered by id, their quirks counted, their errors placed."""
+"""Collect the records of a file by id, count irregularities, and add the place to errors."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Item = TypeVar("Item", bound=Identified)
 
 
 class Records(Generic[Item]):
-    """Items of one kind in file order, each id once, and `notes` that count what was odd.
+    """Items of one kind in file order, each id once, and `notes` that count irregularities.
 
-    `on_error="fail"` raises at the first malformed record; `"skip"` leaves it out, counts it, and logs where it was; of
-    an entity also what was wrong. A file that cannot be read at all is never skipped.
+    `on_error="fail"` raises at the first malformed record. `"skip"` leaves malformed records out, counts them, and logs
+    their places, and for entities the error too. A file that cannot be read at all is never skipped.
     """
 
     def __init__(self, kind: str, on_error: OnError = "fail") -> None:
@@ -48,7 +48,7 @@ class Records(Generic[Item]):
 
     @contextmanager
     def record(self, file: Path | str, line: int | None = None, *, kind: str | None = None) -> Iterator[None]:
-        """Handle what `line` of `file` says: an error inside gets this place, and is raised or counted."""
+        """Give errors raised inside the block this place, and raise or count them."""
         try:
             yield
         except DataError as error:
@@ -56,12 +56,12 @@ class Records(Generic[Item]):
             if not self._skips:
                 raise placed from error.__cause__
             self.notes[f"malformed {kind or self._kind} skipped"] += 1
-            # What is wrong with a document may quote its text, which stays out of logs.
+            # The error of a document may quote its text, which must not appear in logs.
             quiet = self._kind == "documents"
             logger.warning("skipped: %s", f"{placed.file}, line {placed.line}" if quiet else placed)
 
     def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
-        """Keep an item; an equal one of the same id is dropped and counted, a different one is an error."""
+        """Add an item; an equal item with the same id is dropped and counted, a different one is an error."""
         if item.id not in self._items:
             self._items[item.id] = item
             self._places[item.id] = str(file) if line is None else f"{file}, line {line}"

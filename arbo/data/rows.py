@@ -1,8 +1,8 @@
 """Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`.
 
 A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
-`arbo.data.mention_rows`). An empty cell (None, NaN) is a key left out, arrays are lists. Errors count rows from
-0, as `frame.iloc` and `dataset[...]` do.
+`arbo.data.mention_rows`). An empty cell (None, NaN) is a missing key, an array is a list. Errors count rows from 0, as
+`frame.iloc` and `dataset[...]` do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from arbo.errors import DataError
 
 
 def items_of(table: Any) -> list[Any] | None:
-    """Return the rows of a frame, the items of any other iterable; None for what holds neither."""
+    """Return the rows of a frame, or the items of another iterable; None for anything else."""
     if hasattr(table, "to_pylist"):  # Arrow
         return list(table.to_pylist())
     if hasattr(table, "to_dicts"):  # polars
@@ -35,13 +35,13 @@ def items_of(table: Any) -> list[Any] | None:
 
 
 def documents_of(rows: Sequence[Any]) -> Records[Document]:
-    """Return the documents of rows, one or more; `document_id` in the first one tells that each is a mention."""
+    """Make documents from one or more rows; if the first row has a `document_id`, each row is a mention."""
     if "document_id" in rows[0]:
         return from_mentions(_records(rows, MENTION_IDS))
     if "id" not in rows[0]:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
-            f"found {', '.join(map(str, rows[0])) or 'no column'}"
+            f"not {', '.join(map(str, rows[0])) or 'rows without columns'}"
         )
     records: Records[Document] = Records("documents")
     _read(rows, to_document, records)
@@ -49,7 +49,7 @@ def documents_of(rows: Sequence[Any]) -> Records[Document]:
 
 
 def entities_of(rows: Sequence[Any]) -> Records[Entity]:
-    """Return the entities of rows."""
+    """Make entities from rows."""
     records: Records[Entity] = Records("entities")
     _read(rows, to_entity, records)
     return records
@@ -62,14 +62,14 @@ def _read(rows: Sequence[Any], build: Callable[[object], Item], records: Records
 
 
 def _records(rows: Sequence[Any], ids: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each row and its place. No column of `ids` may hold a number, the first of them no empty cell."""
+    """Yield each row and its place; columns of `ids` must not hold numbers, nor the first of them empty cells."""
     for number, row in enumerate(rows):
         place = f"row {number}"
         if not isinstance(row, Mapping):
-            raise DataError(f"expected a dict, as the first row is, not {type(row).__name__}", file=place)
+            raise DataError(f"expected a dict, like the first row, not {type(row).__name__}", file=place)
         record = _plain(row)
         if ids[0] in row and ids[0] not in record:
-            raise DataError(f"the cell {ids[0]!r} is empty; each row needs one, so fill it or drop the row", file=place)
+            raise DataError(f"the cell {ids[0]!r} is empty; fill it, or drop the row", file=place)
         for column in ids:
             if type(record.get(column)) in (int, float):
                 name = record[ids[0]]
@@ -80,14 +80,14 @@ def _records(rows: Sequence[Any], ids: tuple[str, ...]) -> Iterator[tuple[str, d
 
 def _number_as_id(column: str, value: float) -> str:
     if isinstance(value, int):
-        return f'{column!r} must be a string, not a number; mend it: frame["{column}"].astype(str)'
-    # An empty cell makes floats of a whole column, and `str` would make "7.0" of 7.
+        return f'{column!r} must be a string, not a number; convert the column: frame["{column}"].astype(str)'
+    # pandas turns a column with an empty cell into floats, and `str` would turn 7 into "7.0".
     mend = f'frame["{column}"].astype("Int64").astype("string")'
-    return f"{column!r} must be a string, not {value}; whole numbers and empty cells are mended by {mend}"
+    return f"{column!r} must be a string, not {value}; convert whole numbers and empty cells with {mend}"
 
 
 def _plain(value: Any) -> Any:
-    """Turn a cell into what JSON would hold: arrays become lists, numpy's numbers Python's, missing values None."""
+    """Convert a cell to a JSON value: arrays to lists, numpy's numbers to Python's, missing values to None."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Mapping):

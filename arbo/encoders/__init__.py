@@ -1,1 +1,1 @@
-"""Encoders: mentions and entities as vectors of one space, and the cross-encoder, which reads them in pairs."""
+"""Encoders, which embed mentions and entities in one space, and the cross-encoder, which scores pairs of them."""

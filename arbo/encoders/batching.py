@@ -1,4 +1,4 @@
-"""Batches: rows of tokens that are read together."""
+"""Batches of rows of tokens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 
 def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
-    """Return where a batch ends that begins at a place of ascending lengths: within a budget of tokens, one at least.
+    """Return the end of a batch of ascending lengths from ``begin`` within a budget of tokens; at least one row.
 
     >>> batch_end([2, 3, 3, 9], 0, 9), batch_end([2, 3, 3, 9], 3, 1)
     (3, 4)
@@ -18,7 +18,7 @@ def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
 
 
 def packs(lengths: Sequence[int], budget: int) -> Iterator[slice]:
-    """Divide ascending lengths into batches, see `batch_end`.
+    """Yield batches of ascending lengths as slices, see `batch_end`.
 
     >>> list(packs([2, 3, 3, 9], 9))
     [slice(0, 3, None), slice(3, 4, None)]

@@ -1,7 +1,7 @@
-"""The cross-encoder: a transformer that reads a mention and an entity together, and says how well they fit.
+"""The cross-encoder: a transformer that reads a mention and an entity together, and scores the pair.
 
-It sees what a dual-encoder cannot, which words of the one answer to which of the other, and pays for it: every pair is
-read anew. So it is asked about the candidates of a first stage alone, see `arbo.retrieval.reranking`.
+Unlike a dual-encoder it compares the words of both, but it has to read every pair. It therefore scores only the
+candidates of a first stage, see `arbo.retrieval.reranking`.
 """
 
 from __future__ import annotations
@@ -30,37 +30,35 @@ if TYPE_CHECKING:
     import torch
 
 SLICE = 4096
-"""Pairs whose tokens are held at once."""
+"""Number of pairs whose tokens are in memory at once."""
 
 
 # Without slots: `cached_property` keeps the reader in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class CrossEncoder:
-    """A score of a mention and an entity: a transformer over both, and a linear layer over its pooled vector.
+    """Scores a mention and an entity by a transformer over both, and a linear layer over its pooled vector.
 
-    Load one with `from_pretrained`, or begin one with `of` and train it with `arbo.train_reranker`. Segments are not
-    told apart, as in the code that the ArboEL paper is based on.
+    Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_reranker`. Token types do
+    not distinguish mention and entity, as in the code that the ArboEL paper is based on.
     """
 
     tower: Tower
-    """Its projection is the linear layer: to one number, with a bias, in float32."""
+    """The transformer; its projection is the linear layer: to one number, with a bias, in float32."""
     config: CrossEncoderConfig
     name: str = ""
-    """What it was loaded from."""
+    """The folder or hub name from which it was loaded."""
 
     def __post_init__(self) -> None:
         if self.tower.projection is None or self.tower.dim != 1:
-            raise UsageError(
-                "a cross-encoder ends in a linear layer to one number: make one with CrossEncoder.of(tower)"
-            )
+            raise UsageError("a cross-encoder needs a linear layer to one number; make one with CrossEncoder.of(tower)")
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
-                f"max_length={self.config.max_length}: half of that leaves no room beside the markers of a template"
+                f"max_length={self.config.max_length}: half of it leaves no room beside the markers of a template"
             )
 
     @classmethod
     def of(cls, tower: Tower, config: CrossEncoderConfig | None = None) -> Self:
-        """Begin with a copy of any transformer: its linear layer is untrained, and its scores mean nothing yet."""
+        """Make an untrained cross-encoder from a copy of any transformer."""
         return cls(tower.with_projection(1, bias=True), config or CrossEncoderConfig())
 
     @classmethod
@@ -76,8 +74,7 @@ class CrossEncoder:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raises:
-            DataError: also for a model that is no cross-encoder, a file that is missing or is not the one that was
-                saved, or a model that a newer arbo saved.
+            DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
 
         """
         options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
@@ -85,25 +82,25 @@ class CrossEncoder:
         return cls(tower, config or saved, fspath(model))
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write transformer, linear layer and configuration, complete or not at all; see `DualEncoder.save_pretrained`.
+        """Write transformer, linear layer and configuration to a folder; see `DualEncoder.save_pretrained`.
 
         Raises:
-            UsageError: the folder cannot be written, or holds anything but a model that arbo saved.
+            UsageError: the folder cannot be written, or has other content than a model that arbo saved.
 
         """
         save_model(self.tower, self.tower, self.config, folder)
 
     def copy(self) -> Self:
-        """Return one with weights of its own, as they are now, in evaluation mode."""
+        """Return a copy with its own weights, in evaluation mode."""
         return replace(self, tower=self.tower.copy())
 
     def with_markers(self) -> Self:
-        """Return a copy to whose vocabulary the markers of both templates are added; see `DualEncoder.with_markers`."""
+        """Return a copy with the markers of both templates in its vocabulary; see `DualEncoder.with_markers`."""
         return replace(self, tower=self._reader.with_markers().mention_tower)
 
     @property
     def module(self) -> torch.nn.ModuleList:
-        """All that has weights, as of a `DualEncoder`."""
+        """The modules with weights, see `DualEncoder.module`."""
         return self._reader.module
 
     @property
@@ -113,12 +110,12 @@ class CrossEncoder:
 
     @property
     def retrieval_weight(self) -> float:
-        """What the first stage's similarity counts for beside its score."""
+        """Factor of the first stage's similarity, which is added to the score."""
         return self.config.retrieval_weight
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies it in a manifest."""
+        """Identification of the model in a manifest."""
         return {
             "encoder": "cross-encoder",
             "model": self.name,
@@ -127,19 +124,19 @@ class CrossEncoder:
         }
 
     def pairs(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> Pairs:
-        """Collect what is to be read of mentions and entities."""
+        """Collect the texts of mentions and entities."""
         return Pairs(self._reader.mention_texts(mentions), self._reader.entity_texts(kb), self.config.max_length)
 
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score mention ``mention[i]`` with the entity in row ``entity[i]``, in evaluation mode; (pairs,), unbounded.
+        """Score mention ``mention[i]`` with the entity in row ``entity[i]``, in evaluation mode; (pairs,).
 
-        Each distinct pair of texts is read once, pairs of like length together.
+        Scores are unbounded. Each distinct pair of texts is read once, pairs of similar length together.
 
         Raises:
-            ArboError: not even one pair fits into memory.
-            DataError: the model gives NaN or infinity.
+            ArboError: memory is too small for one pair.
+            DataError: the model returns NaN or infinity.
 
         """
         used, place = np.unique(entity, return_inverse=True)
@@ -155,29 +152,29 @@ class CrossEncoder:
 
     @cached_property
     def _reader(self) -> DualEncoder:
-        """Reads each part as if it were alone."""
+        """The encoder that reads each part separately."""
         return DualEncoder(self.tower, self.tower, self.config.reading)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:
-    """Distinct texts of mentions and of entities, any two of which make a sequence; it is made when it is needed."""
+    """Distinct texts of mentions and of entities; the sequence of a pair is made on demand."""
 
     mentions: Texts
     entities: Texts
     max_length: int
-    """Tokens of a sequence."""
+    """Maximum tokens of a sequence."""
 
     @property
     def halves(self) -> tuple[int, int]:
-        """How many tokens the fields of the mention and those of the entity have at least."""
+        """Guaranteed number of tokens for the fields of the mention, and for those of the entity."""
         half = self.max_length // 2
         return self.mentions.speller.room - (self.max_length - half), self.entities.speller.room - half
 
     def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
-        """Make the tokens of pairs of texts, given by their places: the mention's, then the entity's.
+        """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
-        Each part has half of the window, and what the other does not need. The row's focus is the mention.
+        Each part gets half of the window, and the rest of the other half. The focus of the row is the mention.
         """
         own, others = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)
@@ -191,7 +188,7 @@ class Pairs:
 
 
 def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:
-    """Spell some texts, each once."""
+    """Tokenise some texts, each once."""
     places = np.unique(chosen)
     spelt = texts.speller.spell([texts.read(int(i)) for i in texts.first[places]])
     return dict(zip(places.tolist(), spelt, strict=True))

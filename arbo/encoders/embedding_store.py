@@ -1,9 +1,9 @@
-"""Embeddings on disk, found by what was embedded: what is there is never computed again, what is stale never found.
+"""A store of embeddings on disk, with hashes of texts and model as keys.
 
-One folder for a model and its way to read; each file holds some embeddings and the keys of what they are of. A file is
-written whole, under the hash of its content: killed or interrupted work leaves complete files or none, two processes
-can write at once, and a file that was damaged is not taken for what it is not. A process that was killed while it wrote
-leaves a hidden `.partial-*` file, which is never read and can be deleted.
+Each model with its configuration has a folder; each file holds some embeddings and their keys. A file is written
+completely, and its name is the hash of its content: an interruption leaves complete files, two processes can write at
+the same time, and a damaged file is recognised. A process that is killed while writing leaves a hidden `.partial-*`
+file, which is never read and can be deleted.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingStore:
-    """The embeddings of one model that reads in one way, in one folder."""
+    """The embeddings of one model and configuration, in one folder."""
 
     folder: Path
     dim: int
 
     @classmethod
     def open(cls, folder: str | PathLike[str], model: str, dim: int) -> EmbeddingStore:
-        """Open ``folder / model``, made if it is not there; ``model`` is a hash of all but the texts."""
+        """Open or create the folder ``folder / model``; ``model`` is a hash of everything but the texts."""
         path = Path(os.path.expanduser(folder)) / model
         try:
             path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot keep embeddings in {path}: {error.strerror}; name another folder") from error
+            raise UsageError(f"cannot keep embeddings in {path}: {error.strerror}; choose another folder") from error
         return cls(path, dim)
 
     def find(self, keys: Keys, into: Floats | None = None) -> npt.NDArray[np.bool_]:
-        """Say which keys are known; (keys,). Their vectors are copied to the rows of ``into``, (keys, dim)."""
+        """Return which keys are known, (keys,), and copy their vectors to the rows of ``into``, (keys, dim)."""
         known = np.zeros(len(keys), np.bool_)
         if not len(keys):
             return known
@@ -66,7 +66,7 @@ class EmbeddingStore:
         return known
 
     def add(self, keys: Keys, vectors: Floats) -> None:
-        """Keep embeddings; complete or not at all."""
+        """Write embeddings to a new file, completely or not at all."""
         from safetensors.numpy import save
 
         content = save(
@@ -86,14 +86,14 @@ class EmbeddingStore:
         except OSError as error:
             raise UsageError(
                 f"cannot keep embeddings in {self.folder}: {error.strerror or error}; "
-                "free some space, or name another folder"
+                "free some space, or choose another folder"
             ) from error
         finally:
             with suppress(OSError):
                 partial.unlink()
 
     def _files(self) -> Iterator[tuple[Keys, Floats]]:
-        """Read every file that is what its name says; others are left out, and so computed again."""
+        """Read all files whose content matches their name; the embeddings in others are computed again."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -101,7 +101,7 @@ class EmbeddingStore:
             try:
                 content = file.read_bytes()
                 if hashlib.sha256(content).hexdigest() != file.stem:
-                    raise ValueError("its content is not what was written")
+                    raise ValueError("its content was changed")
                 tensors = load(content)
                 keys, vectors = tensors["keys"], tensors["vectors"]
                 if keys.dtype != np.uint8 or keys.shape[1:] != (KEY_BYTES,):
@@ -109,15 +109,15 @@ class EmbeddingStore:
                 if vectors.dtype != np.float32 or vectors.shape != (len(keys), self.dim):
                     raise ValueError(f"its vectors are {vectors.dtype} {vectors.shape}")
                 if not np.isfinite(vectors).all():
-                    raise ValueError("it holds NaN or infinity")
+                    raise ValueError("it has NaN or infinity")
             except (OSError, ValueError, KeyError, SafetensorError) as error:
-                logger.warning("%s is left out and its embeddings are made again; it can be deleted: %s", file, error)
+                logger.warning("%s is ignored, and its embeddings are computed again; delete the file: %s", file, error)
                 continue
             yield np.ascontiguousarray(keys).view(f"S{KEY_BYTES}").ravel(), vectors
 
 
 def key_of(texts: Sequence[str]) -> bytes:
-    """Return the key of an input: a hash of its texts."""
+    """Return the key of an input, a hash of its texts."""
     digest = hashlib.blake2b(digest_size=KEY_BYTES)
     for text in texts:
         encoded = text.encode()

@@ -1,4 +1,4 @@
-"""What every encoder offers."""
+"""The interface of all encoders."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from arbo.engine import Embeddings, Metric
 from arbo.progress import Announce, quiet
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
-"""Thresholds on (entity, mention) edges for vectors that nothing is known of, see DECISIONS.md, note 13."""
+"""Default thresholds on (entity, mention) edges for unknown vectors, see DECISIONS.md, note 13."""
 
 
 class Encoder(Protocol):
-    """Turns mentions and entities into vectors of one space."""
+    """Embeds mentions and entities in one space."""
 
     @property
     def metric(self) -> Metric:
-        """How its vectors are compared."""
+        """The metric of its vectors."""
 
     @property
     def threshold(self) -> tuple[float, float]:
         """Default thresholds on the dissimilarity of (entity, mention) edges, for a first run without gold data."""
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Learn what can be learnt from the names of a knowledge base; without one, from those of the mentions.
+        """Fit the encoder to the names of a knowledge base, or of the mentions without one.
 
         Encoders with trained weights return themselves.
         """
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
-        """Encode each entity as one or several vectors, for instance one a name; or as those of the tokens of each."""
+        """Encode each entity as one or several vectors, for example one for each name, or as token vectors."""
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
-        """Encode each mention as one vector, or as those of its tokens, if entities are."""
+        """Encode each mention as one vector, or as token vectors if entities are."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies the encoder in a manifest, ready for JSON."""
+        """Identification of the encoder in a manifest, ready for JSON."""

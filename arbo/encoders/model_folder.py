@@ -1,8 +1,7 @@
-"""Model folders: trained towers in the layout of transformers and what arbo knows of them, complete or absent.
+"""Model folders: towers in the layout of transformers, with arbo's configuration and hashes.
 
-A tower that mentions and entities share, or the only one of another model, lies in the folder itself, where
-`AutoModel.from_pretrained` finds it; two lie in its subfolders `mention` and `entity`. Beside them stands `arbo.json`:
-how the encoder reads, and the hashes of all files.
+A shared or single tower is in the folder itself, from where `AutoModel.from_pretrained` can load it; two towers are in
+the subfolders `mention` and `entity`. `arbo.json` has the configuration and the hashes of all files.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from arbo.settings import read_json
 
 
 class ModelConfig(Protocol):
-    """The settings of a kind of model, which say how its folders are told apart."""
+    """The settings of a kind of model, and the `format` that identifies its folders."""
 
     format: ClassVar[str]
-    """What its manifest calls it."""
+    """Name of the kind in manifests."""
 
     @classmethod
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
-        """Make settings of named values."""
+        """Make settings from a dict."""
 
 
 Config = TypeVar("Config", bound=ModelConfig)
@@ -51,7 +50,7 @@ FORMATS = {
     "arbo-cross-encoder": "a cross-encoder",
     "arbo-label-attention": "a label-attention model (of arbo train-finder)",
 }
-"""What `ModelConfig.format` can be, and what people call such a model."""
+"""All values of `ModelConfig.format`, and what errors call such models."""
 _VERSION = 1
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
@@ -59,29 +58,29 @@ _MEND = "save the model again, or fetch it again"
 
 
 class SavedModel(NamedTuple):
-    """What a model folder holds."""
+    """The content of a model folder."""
 
     mention_tower: Tower
     entity_tower: Tower
-    """The same object as the other, where they are shared."""
+    """The same object as the other tower, if they are shared."""
     config: EncoderConfig | None
-    """How the encoder reads; None for a model that arbo did not save."""
+    """Settings of the model; None for a model that arbo did not save."""
 
 
 class _Manifest(NamedTuple, Generic[Config]):
     config: Config
     shared: bool
     files: dict[str, str]
-    """SHA-256 of each file, by its name relative to the folder."""
+    """SHA-256 of each file by its relative path."""
 
 
 def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
-    """Write towers and configuration beside their place, then move them there in one step.
+    """Write towers and configuration, completely or not at all.
 
-    An earlier model of arbo is replaced, and nothing else ever is.
+    An earlier model of arbo is replaced; anything else is an error.
 
     Raises:
-        UsageError: the folder cannot be written, or holds anything but a model that arbo saved.
+        UsageError: the folder cannot be written, or has other content than a model that arbo saved.
 
     """
     target = Path(folder).resolve()
@@ -108,8 +107,7 @@ def load_model(name: PathLike, *, revision: str | None, device: str | None, prec
     """Load a model that arbo saved, or one tower of any other model; see `Tower.load` for arguments and errors.
 
     Raises:
-        DataError: also for a model that arbo saved, of which a file is missing or is not the one that was saved, or
-            that a newer arbo saved.
+        DataError: also for a missing or changed file of a model that arbo saved, or a model that a newer arbo saved.
 
     """
     folder = find_folder(name, revision)
@@ -125,24 +123,24 @@ def load_model(name: PathLike, *, revision: str | None, device: str | None, prec
 def load_single(
     name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
-    """Load a model of one tower that arbo saved, such as a cross-encoder, by what configures it; see `load_model`.
+    """Load a model with one tower that arbo saved, such as a cross-encoder; see `load_model`.
 
     Raises:
-        DataError: also for any other model: what it would make of its input is not trained.
+        DataError: also for a model that arbo did not save, which is not trained for this.
 
     """
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)
     if manifest is None:
         raise DataError(
-            f"this is a transformer, not {FORMATS[kind.format]} that arbo saved; name one", file=str(folder)
+            f"this is a transformer, not {FORMATS[kind.format]} that arbo saved; choose such a model", file=str(folder)
         )
     _check_files(folder, manifest.files)
     return Tower.load(folder, device=device, precision=precision), manifest.config
 
 
 def check_model_replaceable(target: Path) -> None:
-    """Raise unless a model may be written here: nothing there, an empty folder, or an earlier model of arbo."""
+    """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo."""
 
     def files_of(folder: Path) -> list[str]:
         if not (folder / MANIFEST).is_file():  # another process may have moved it away since
@@ -153,12 +151,12 @@ def check_model_replaceable(target: Path) -> None:
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
-    """Folders of the towers."""
+    """Return the folders of the towers."""
     return (folder,) if shared else tuple(folder / tower for tower in TOWERS)
 
 
 def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
-    """Read what arbo wrote beside a model of this kind; None where it did not."""
+    """Read the manifest of a model of this kind; None for a model that arbo did not save."""
     path = folder / MANIFEST
     if not path.is_file():
         return None
@@ -184,7 +182,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
-    """Raise unless the files are those that were saved; what holds no weights may lie beside them."""
+    """Raise DataError if a file is missing or changed, or weights were added; other files may be added."""
     check_hashes(folder, digests, _MEND)
     for name in files_in(folder):
         if name.endswith(".safetensors") and name not in digests:
@@ -192,7 +190,7 @@ def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
 
 
 def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Compare settings of two models, wherever they were loaded from: the weights say what a model is."""
+    """Return whether the settings of two models are equal, wherever they were loaded from."""
     return _without_place(one) == _without_place(other)
 
 

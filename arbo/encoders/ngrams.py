@@ -1,4 +1,4 @@
-"""Character n-grams of names: the encoder that needs no weights."""
+"""The default encoder: character n-grams of names, without trained weights."""
 
 from __future__ import annotations
 
@@ -26,34 +26,35 @@ _NORMALIZER = "arbo.names.normalize_name"
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """In how many names each word and each n-gram occurs: all that fitting learns."""
+    """Document frequencies of words and n-grams in the names, the result of fitting."""
 
     n_names: int
     words: dict[str, int] = field(repr=False)
-    """word -> its place in ``word_count``."""
+    """The index of each word in ``word_count``."""
     grams: dict[str, int] = field(repr=False)
-    """n-gram -> its dimension."""
+    """The dimension of each n-gram."""
     word_count: Floats = field(repr=False)
     gram_count: Floats = field(repr=False)
 
     def inverse(self, counts: Floats) -> Floats:
-        """Smoothed inverse document frequency ``log((1 + names) / (1 + count)) + 1``."""
+        """Return the smoothed inverse document frequency ``log((1 + names) / (1 + count)) + 1``."""
         return np.asarray(np.log((1 + self.n_names) / (1 + counts)) + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class NgramEncoder:
-    """A name is the sum of its words, a word the sum of its character n-grams, compared by cosine.
+    """Embeds a name as sum of its words, and a word as sum of its character n-grams; compared by cosine.
 
-    An n-gram weighs its inverse document frequency, times ``decay`` for each place behind the start of its word (not
-    less than ``floor``): stems tell more than endings. A word is scaled to the square root of its length as a
-    vector, times the root of its own inverse document frequency, so that long words do not drown rare ones.
+    The weight of an n-gram is its inverse document frequency, times ``decay`` for each position after the start of its
+    word (at least ``floor``), since stems matter more than endings. The vector of a word is scaled to the square root
+    of its length, times the root of the word's inverse document frequency, so that long words do not outweigh rare
+    ones.
 
-    The names of an entity are its vectors. An alias carries a small weight in a dimension of its own, which makes it
-    that much less certain than the entity's preferred name: of two entities that share a name, the one that prefers
-    it is nearer. An n-gram that no fitted name holds goes to one of ``_UNSEEN`` further dimensions by its checksum, so
-    that "Xqz fever" is not "fever", and equal mentions in an unknown script are alike. Default thresholds were chosen
-    on training data, see DECISIONS.md.
+    An entity has one vector for each name. An alias has a small weight in a separate dimension, so that of two entities
+    with the same name, the one with the preferred name is nearer. An n-gram that does not occur in the fitted names
+    goes to one of ``_UNSEEN`` further dimensions by its checksum, so that "Xqz fever" differs from "fever", and equal
+    mentions in an unknown script have equal vectors. Default thresholds were chosen on training data, see
+    DECISIONS.md.
     """
 
     sizes: tuple[int, ...] = (3, 4)
@@ -67,7 +68,7 @@ class NgramEncoder:
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Count words and n-grams in the distinct names given."""
+        """Count words and n-grams in the distinct names."""
         words: dict[str, int] = {}
         grams: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words, grow=True)
@@ -83,7 +84,7 @@ class NgramEncoder:
         return replace(self, frequencies=frequencies)
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
-        """Encode every name of every entity; the first of each is its preferred name."""
+        """Encode every name of every entity; the first name is the preferred one."""
         names, rows = kb.names()
         owner = np.asarray(rows, np.int32)
         is_alias = np.ones(len(names), np.bool_)
@@ -91,14 +92,14 @@ class NgramEncoder:
         return Vectors.of(self._encode(names, is_alias), owner, n=len(kb))
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
-        """Encode the name of each mention, each distinct name once; its context does not matter."""
+        """Encode the name of each mention, each distinct name once; the context is ignored."""
         place: dict[str, int] = {}
         row = np.array([place.setdefault(mention.name, len(place)) for mention in mentions], np.int32)
         return Vectors(self._encode(list(place)), row, np.arange(len(row), dtype=np.int32), len(row))
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies the encoder in a manifest."""
+        """Identification of the encoder in a manifest."""
         return {
             "encoder": "ngram",
             "sizes": list(self.sizes),
@@ -109,10 +110,10 @@ class NgramEncoder:
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
-        """Make unit vectors of names: (names, n-grams + unseen + 1); the last dimension is that of aliases."""
+        """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension marks aliases."""
         known = self.frequencies
         if known is None:
-            raise RuntimeError("the encoder was not fitted: call fit(names) first")
+            raise RuntimeError("the encoder is not fitted; call fit(names) first")
         words: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in names], words, grow=True)
         in_word = self._gram_weights(words, known.grams, grow=False)
@@ -131,7 +132,7 @@ class NgramEncoder:
         return dict.fromkeys(self.normalize(name).split())
 
     def _gram_weights(self, words: Iterable[str], grams: dict[str, int], *, grow: bool) -> sp.csr_array:
-        """(words, n-grams): the summed weights of each n-gram's places in a word, which has a blank at either end."""
+        """Return (words, n-grams): the summed position weights of each n-gram in a word with a blank at either end."""
         indices: list[int] = []
         weights: list[float] = []
         indptr = [0]
@@ -156,7 +157,7 @@ def _name_of(normalize: Callable[[str], str]) -> str:
 
 
 def _incidence(rows: Iterable[Iterable[str]], column: dict[str, int], *, grow: bool) -> sp.csr_array:
-    """(rows, columns) matrix of ones; new columns are added as they come."""
+    """Return a (rows, columns) matrix of ones; new columns are added in order of appearance."""
     indices: list[int] = []
     indptr = [0]
     for items in rows:

@@ -1,4 +1,4 @@
-"""Pooling: how the vectors of a text's tokens become one vector, or stay several."""
+"""Pooling: one vector for each text from the vectors of its tokens, or all of them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ Pooling = Literal["cls", "mean", "mention", "tokens"]
 
 
 class TokenVectors(NamedTuple):
-    """Vectors of the tokens of several rows, padded to the longest; float32 or coarser."""
+    """Token vectors of several rows, padded to the longest; float32 or lower precision."""
 
     hidden: torch.Tensor
     """(rows, tokens, hidden size)."""
     mask: torch.Tensor
-    """(rows, tokens): 1 where a row has a token, and 0 behind its end."""
+    """(rows, tokens): 1 for tokens of the row, 0 for padding."""
     focus: torch.Tensor
-    """(rows, tokens): 1 where the token is of the mention, or of the name."""
+    """(rows, tokens): 1 for tokens of the mention or of the name."""
 
 
 def n_vectors(row: TokenRow, pooling: Pooling) -> int:
-    """Return of how many vectors a row of tokens is made: one, or one for each token, special ones too."""
+    """Return the number of vectors of a row: one, or one for each token, including special tokens."""
     return len(row.ids) if pooling == "tokens" else 1
 
 
 def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling: Pooling) -> torch.Tensor:
-    """Make one vector of a row's token vectors: (rows, tokens, dim) to (rows, 1, dim), in float32.
+    """Pool the token vectors of each row: (rows, tokens, dim) to (rows, 1, dim), in float32.
 
-    ``"cls"`` takes the first, ``"mean"`` the mean over all tokens in ``mask``, ``"mention"`` that over those in
-    ``focus``, or over all where a mention has no token of its own; ``"tokens"`` leaves all of them as they are. What
-    ``mask`` leaves out is zeros in the means alone.
+    ``"cls"`` takes the first token, ``"mean"`` the mean over the tokens in ``mask``, ``"mention"`` the mean over the
+    tokens in ``focus``, or over all if the mention has no tokens; ``"tokens"`` keeps all vectors, also those outside of
+    ``mask``.
     """
     hidden = hidden.float()
     if pooling == "tokens":

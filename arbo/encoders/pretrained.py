@@ -1,7 +1,7 @@
-"""Pre-trained transformers from a folder or from the hub: weights as safetensors alone, code from nowhere.
+"""Load pre-trained transformers from a folder or the hub: only safetensors weights, never remote code.
 
-What transformers itself would load beside them is kept out: it follows an index of the weights to pickles, starts with
-random weights or an empty vocabulary where files are missing, and takes code from the hub that `config.json` names.
+This module refuses what transformers itself would load: pickles that an index of weights names, random weights or an
+empty vocabulary for missing files, and code from the hub that `config.json` names.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import torch
 
 MANIFEST = "arbo.json"
-"""Beside the files of a model that arbo saved: what transformers has no place for."""
+"""The manifest of a model that arbo saved, beside the files of transformers."""
 PROJECTION = "projection.safetensors"
 TOWERS = ("mention", "entity")
-"""Subfolders of a model that arbo saved, where it has two towers."""
+"""Subfolders of a model that arbo saved with two towers."""
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?", re.ASCII)
 _HUB_FILES = ["*.json", "*.txt", "*.model", "*.jinja", "model*.safetensors", PROJECTION]
@@ -34,7 +34,7 @@ _VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model")
 
 
 def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
-    """Load a model, on the processor and in evaluation mode, and its tokenizer; see `Tower.load`."""
+    """Load a model, on the CPU and in evaluation mode, and its tokenizer; see `Tower.load`."""
     import torch
     from transformers import AutoConfig, AutoTokenizer
 
@@ -42,7 +42,7 @@ def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
         try:
             state = _weights(folder)
             if not any(file for pattern in _VOCABULARIES for file in folder.glob(pattern)):
-                raise ValueError("it has no tokenizer.json")
+                raise ValueError("the model has no tokenizer.json")
             options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
             tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
             model = _model(AutoConfig.from_pretrained(folder, **options), state, getattr(torch, precision))
@@ -53,7 +53,7 @@ def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
 
 
 def save_pretrained(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a model and its tokenizer as transformers does: weights as safetensors."""
+    """Write a model and its tokenizer in the layout of transformers, with safetensors weights."""
     with _quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -62,12 +62,12 @@ def save_pretrained(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of a message: what follows is advice on the other library."""
+    """Return the first line of an error; further lines are advice about the other library."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
-    """Return the folder of this name, or one with what the hub has under it; see `Tower.load`."""
+    """Return a local folder, or download a model of the hub to one; see `Tower.load`."""
     try:
         for package in ("torch", "transformers"):
             import_module(package)
@@ -90,14 +90,14 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
         return fetched
     except Exception as error:  # of the network, the hub, the disk
         raise DataError(
-            "there is no such folder, and nothing came from the hub; without a network, name a folder that holds the "
-            f"model ({first_line(error)})",
+            f"there is no such folder, and the download from the hub failed ({first_line(error)}); without a network, "
+            "name a folder with the model",
             file=place,
         ) from error
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    """Read the weights, in one file or in those that an index names."""
+    """Read the weights from one file, or from the files that an index names."""
     from safetensors.torch import load_file
 
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
@@ -105,7 +105,7 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
         return load_file(single)
     if not index.is_file():
         raise ValueError(
-            "it has no model.safetensors; other weights are not loaded, as they can carry code: "
+            "the model has no model.safetensors; other weights are not loaded, since they can contain code: "
             "load it with transformers yourself and call save_pretrained"
         )
     state: dict[str, torch.Tensor] = {}
@@ -117,13 +117,13 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> Any:
-    """Make the model of a configuration, and refuse to make up what its weights lack."""
+    """Make the model of a configuration, and refuse missing weights."""
     import torch
     from transformers import AutoModel
 
     if getattr(config, "quantization_config", None) is not None:
-        raise ValueError("its weights are quantised; save them in a plain precision")
-    # Without these arguments the configuration could name code for attention to download, and a coarser precision.
+        raise ValueError("the weights are quantised; save them without quantisation")
+    # Without these arguments the configuration could name attention code to download, and a lower precision.
     plain: dict[str, Any] = {"attn_implementation": None, "torch_dtype": dtype}
     with torch.device("meta"):
         kind = type(AutoModel.from_config(config, trust_remote_code=False, **plain))  # type: ignore[no-untyped-call]
@@ -134,29 +134,29 @@ def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> A
     unfit = {key for key in unfit if not key.startswith("pooler.")}  # its output is not used
     if unfit:
         shown = ", ".join(sorted(unfit)[:2]) + (", ..." if len(unfit) > 2 else "")
-        raise ValueError(f"weights are missing, or not of the shape in config.json: {shown}")
+        raise ValueError(f"weights are missing, or differ from the shape in config.json: {shown}")
     return model.eval()
 
 
 def _check(model: Any, tokenizer: Any) -> None:
-    """Refuse what could only fail later."""
+    """Raise DataError for models and tokenizers that would fail later."""
     import torch
 
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise ValueError("its tokenizer has no fast form (tokenizer.json)")
+        raise ValueError("the tokenizer has no fast form (tokenizer.json)")
     largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
     if largest >= rows:
-        raise ValueError(f"its tokenizer has ids up to {largest:,}, the model embeds {rows:,}: they are not of a kind")
+        raise ValueError(f"the tokenizer has ids up to {largest:,}, but the model has only {rows:,} embeddings")
     one = torch.ones((1, 1), dtype=torch.long)
     with torch.inference_mode():
         hidden = getattr(model(input_ids=one - 1, attention_mask=one), "last_hidden_state", None)
     if hidden is None or hidden.shape != (1, 1, model.config.hidden_size):
-        raise ValueError(f"{type(model).__name__} does not turn each token into a vector")
+        raise ValueError(f"{type(model).__name__} does not return a vector for each token")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep transformers' bars and remarks off the terminal while it loads."""
+    """Suppress the progress bars and messages of transformers."""
     from transformers.utils import logging
 
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -1,4 +1,4 @@
-"""Projections: linear layers of their own beside a transformer, and their files."""
+"""Projections: linear layers after a transformer, and their files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def load_linear(file: Path) -> torch.nn.Linear:
     """Read a linear layer, such as a projection.
 
     Raises:
-        DataError: it is none.
+        DataError: the file is not a linear layer.
 
     """
     from safetensors.torch import load_file
@@ -25,24 +25,27 @@ def load_linear(file: Path) -> torch.nn.Linear:
     try:
         weights = load_file(file)
         if "weight" not in weights or weights["weight"].ndim != 2:
-            raise ValueError("it has no matrix `weight`")
+            raise ValueError("the projection has no matrix `weight`")
         return linear_of(weights)
     except Exception as error:  # of the file, of safetensors, of torch
         raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
 
 
 def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read a projection of vectors of this length, if there is one."""
+    """Read the projection of vectors of this length; None if the model has no projection."""
     if not file.is_file():
         return None
     linear = load_linear(file)
     if linear.in_features != hidden:
-        raise DataError(f"it projects {linear.in_features} numbers, the model makes {hidden}", file=str(file))
+        raise DataError(
+            f"the projection needs vectors of {linear.in_features} numbers, but the model returns {hidden}",
+            file=str(file),
+        )
     return linear
 
 
 def linear_of(weights: Mapping[str, torch.Tensor]) -> torch.nn.Linear:
-    """Make a linear layer of its weights, in float32."""
+    """Make a linear layer from its weights, in float32."""
     import torch
 
     out, into = weights["weight"].shape

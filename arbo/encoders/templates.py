@@ -1,12 +1,12 @@
-"""Templates: how the texts around a mention, or of an entity, become one row of tokens.
+"""Templates: convert a mention and its context, or an entity, to a row of tokens.
 
-A template is written as the papers write it, fields in braces and markers as they are:
+A template is written as in the papers, with fields in braces and literal markers:
 
     [CLS] {left} [START] {mention} [END] {right} [SEP]
 
-`[CLS]` and `[SEP]` stand for whatever the model calls them, and for nothing where it has no such token; any other
-literal is one token where the vocabulary has it, and is spelt otherwise. Inside a field's own text the model's special
-tokens, and markers of the template that were added to its vocabulary, are always spelt, never taken for markers.
+`[CLS]` and `[SEP]` stand for the model's own tokens, or for nothing if the model has none. Any other literal is one
+token if the vocabulary has it, and several otherwise. In the text of a field, special tokens and added markers are
+always tokenised as ordinary text.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 MENTION_FIELDS = ("left", "mention", "right")
 ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
 
-# Literals that stand for a token which each model calls by a name of its own.
+# Literals for tokens that have another name in each model.
 _OWN_NAMES = ("[CLS]", "[SEP]")
 
-# How much text is tokenised at first, for each token that fits; where that is too little, four times as much.
+# Characters to tokenise at first, for each token that fits; if these are too few, four times as many.
 _CHARACTERS_A_TOKEN = 6
 
 
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """Tokens of one input, and which of them are those of the mention or of the name."""
+    """Tokens of one input, and the range of those of the mention or the name."""
 
     ids: list[int]
     begin: int
@@ -56,17 +56,17 @@ FieldTokens = Mapping[str, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """Literals and fields in order; ``focus`` is the field that is never left out: the mention, or the name."""
+    """Literals and fields in order; ``focus`` is the required field, the mention or the name."""
 
     parts: tuple[Part, ...]
     focus: str
 
     @classmethod
     def parse(cls, text: str, fields: Sequence[str], *, focus: str) -> Self:
-        """Read a template of these fields.
+        """Parse a template with these fields.
 
         Raises:
-            UsageError: a field that does not exist, or occurs twice, or is formatted; no focus.
+            UsageError: a field is unknown, repeated or formatted, or the focus is missing.
 
         """
         parts: list[Part] = []
@@ -94,34 +94,34 @@ class Template:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Its fields, in order."""
+        """The fields in order."""
         return tuple(text for text, is_field in self.parts if is_field)
 
 
 @dataclass(frozen=True, slots=True)
 class Speller:
-    """Turns the fields of inputs into rows of tokens that fit a window, as a template tells.
+    """Converts the fields of inputs to rows of tokens that fit a window, by a template.
 
-    The focus is shortened only when it alone is too long, at its end. ``left`` (at its beginning) and ``right`` (at
-    its end) share what it leaves evenly; what one does not need is the other's. Further fields follow in order.
+    The focus is cut at its end, and only if it alone is too long. ``left`` (cut at its beginning) and ``right`` (cut at
+    its end) share the remaining tokens evenly; one gets what the other does not need. Further fields follow in order.
     """
 
     tokenizer: Tokenizer
-    """Neither truncates nor pads, and spells special tokens where its kind can."""
+    """A tokenizer without truncation and padding, which tokenises special tokens as text if possible."""
     template: Template
     literals: Mapping[str, Sequence[int]]
-    """Tokens of each literal."""
+    """The tokens of each literal."""
     markers: Mapping[int, str]
-    """Tokens that no text of a field may become."""
+    """The tokens that must not come from the text of a field."""
     room: int
-    """How many tokens the literals leave to the fields."""
+    """The number of tokens that the literals leave for the fields."""
 
     @classmethod
     def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:
-        """Make one from a tokenizer of transformers.
+        """Make a speller from a tokenizer of transformers.
 
         Raises:
-            UsageError: the literals alone fill the window.
+            UsageError: the literals fill the window.
 
         """
         from copy import deepcopy
@@ -152,7 +152,7 @@ class Speller:
 
     @property
     def lacking(self) -> Mapping[str, Sequence[int]]:
-        """Markers that the vocabulary lacks, and the tokens that spell them.
+        """The markers that the vocabulary lacks, and their tokens.
 
         A marker begins and ends with neither letter nor digit, as `[START]` does; other literals are words.
         """
@@ -166,13 +166,13 @@ class Speller:
         }
 
     def __call__(self, inputs: Sequence[Sequence[str]]) -> list[TokenRow]:
-        """Spell inputs, each the texts of the template's fields in order, and lay them out."""
+        """Convert inputs, each the texts of the template's fields in order, to rows of tokens."""
         return [self.row(tokens) for tokens in self.spell(inputs)]
 
     def spell(self, inputs: Sequence[Sequence[str]]) -> list[FieldTokens]:
-        """Spell the fields of inputs, as much of each as fits the window.
+        """Tokenise the fields of inputs, as much of each as fits the window.
 
-        Of a long text only as much is tokenised as can matter, which changes nothing.
+        Only the part of a long text that can fit is tokenised; the result is the same.
         """
         names, focus = self.template.fields, self.template.focus
         spellings: dict[int, FieldTokens] = {}
@@ -194,7 +194,7 @@ class Speller:
         return [spellings[i] for i in range(len(inputs))]
 
     def row(self, tokens: FieldTokens, room: int | None = None) -> TokenRow:
-        """Lay out what `spell` gave; with less ``room`` for fields than there was, as if they had been spelt for it."""
+        """Make a row from the result of `spell`, with at most ``room`` tokens for the fields."""
         if room is not None:
             tokens = _cut(tokens, _share({name: len(ids) for name, ids in tokens.items()}, self.template.focus, room))
         row: list[int] = []
@@ -207,9 +207,9 @@ class Speller:
         return TokenRow(row, begin, end)
 
     def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
-        """Spell texts to their ends; and the characters that each token stands for, white space around left out.
+        """Tokenise whole texts; also return the offsets of each token, without white space around it.
 
-        Offsets are (tokens, 2), begin and end. What is written like a marker stands as a whole for each of its tokens.
+        Offsets are (tokens, 2), start and end. Each token of a text that looks like a marker has the whole as offsets.
         """
         found = []
         for text, encoding in zip(texts, self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True):
@@ -226,7 +226,7 @@ class Speller:
         return [ids if self.markers.keys().isdisjoint(ids) else self._unmarked(ids) for ids in spelt]
 
     def _unmarked(self, ids: list[int]) -> list[int]:
-        """Spell markers letter by letter: some kinds of tokenizers find them in ordinary text all the same."""
+        """Tokenise markers letter by letter, since some tokenizers recognise them in ordinary text."""
         spelt: list[int] = []
         for id_ in ids:
             letters = self.markers.get(id_)
@@ -239,13 +239,13 @@ class Speller:
 
 
 def _stripped(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Leave out white space around some characters; where there is nothing else, none are left at their end."""
+    """Remove white space from the ends of an offset; an offset of only white space becomes empty, at its end."""
     begin = end - len(text[begin:end].lstrip())
     return begin, begin + len(text[begin:end].rstrip())
 
 
 def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:
-    """Shorten fields to their shares: the left context at its beginning, the others at their end."""
+    """Cut fields to their shares: the left context at its beginning, the others at their end."""
     return {
         name: ids[len(ids) - shares[name] :] if name == "left" else ids[: shares[name]] for name, ids in tokens.items()
     }
@@ -263,7 +263,7 @@ def _share(wanted: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
 
 
 def _near(texts: Mapping[str, str], focus: str, reach: int) -> Mapping[str, str]:
-    """Cut texts to ``reach`` characters in all, between words, as their tokens will be cut."""
+    """Cut texts to ``reach`` characters in total, between words, on the side where their tokens will be cut."""
     shares = _share({name: len(text) for name, text in texts.items()}, focus, reach)
     cut = {name: text for name, text in texts.items() if shares[name] < len(text)}
     for name, text in cut.items():

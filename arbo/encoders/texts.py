@@ -1,4 +1,4 @@
-"""What is to be embedded: each distinct text once."""
+"""The distinct texts to embed."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from arbo.engine import Ids
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Texts:
-    """Distinct inputs of a tower; they are made when they are needed and never all held."""
+    """Distinct inputs of a tower, made on demand."""
 
     tower: Tower
     speller: Speller
     read: Callable[[int], Sequence[str]]
-    """Makes input ``i``: the texts of the template's fields."""
+    """Returns input ``i``: the texts of the template's fields."""
     owner: Sequence[int]
-    """(inputs,) what each input is of."""
+    """(inputs,) the row of the mention or entity of each input."""
     row: Ids
-    """(inputs,) which distinct text each is."""
+    """(inputs,) the distinct text of each input."""
     keys: Keys
-    """(texts,) what each is found by in the store."""
+    """(texts,) the key of each text in the store."""
     first: Ids
-    """(texts,) the first input that reads so."""
+    """(texts,) the first input with this text."""
     length: Ids
-    """(texts,) characters."""
+    """(texts,) length in characters."""
 
     @classmethod
     def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Sequence[int]) -> Self:
-        """Find out which inputs are equal."""
+        """Group equal inputs."""
         place: dict[bytes, int] = {}
         first: list[int] = []
         length: list[int] = []
@@ -50,5 +50,5 @@ class Texts:
         return cls(tower, speller, read, owner, row, keys, np.array(first, np.int64), np.array(length, np.int64))
 
     def spell(self, chosen: Ids) -> list[TokenRow]:
-        """Make the tokens of some of the texts."""
+        """Tokenise some of the texts."""
         return self.speller([self.read(int(i)) for i in self.first[chosen]])

@@ -1,7 +1,7 @@
-"""A transformer as a function from rows of tokens to vectors: batches, pooling, memory.
+"""A transformer as a function from rows of tokens to vectors, with batches and pooling.
 
-One path leads from tokens to vectors, `Tower.encode`: training differentiates it, `Tower.embed` walks it in evaluation
-mode, batch by batch.
+`Tower.encode` computes vectors from tokens: training differentiates it, and `Tower.embed` calls it in evaluation mode,
+batch by batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 Precision = Literal["float32", "bfloat16", "float16"]
 
 
-# A batch this large fills the device; a larger one only pads more (measured on two cores for the processor).
+# A batch of this size fills the device; a larger one only has more padding (measured on two cores for the CPU).
 _TOKENS_A_BATCH = {"cpu": 2048}
 _TOKENS_A_BATCH_ELSEWHERE = 65536
 
@@ -44,8 +44,8 @@ _TOKENS_A_BATCH_ELSEWHERE = 65536
 class Tower:
     """A transformer and its tokenizer.
 
-    What trains the weights changes them in place, and the fingerprint is then of weights that are no more: train a
-    `copy`, and take another one of what it has become.
+    Training changes weights in place, after which the fingerprint is wrong: train a `copy`, and make another `copy` of
+    the result.
     """
 
     model: Any
@@ -53,9 +53,9 @@ class Tower:
     tokenizer: Any
     """A fast tokenizer of transformers."""
     fingerprint: str
-    """SHA-256 of weights, configuration and tokenizer, as they were when this was made."""
+    """SHA-256 of weights, configuration and tokenizer, computed when the tower was made."""
     projection: torch.nn.Linear | None = None
-    """From the pooled vector to that of the space, in float32; None where they are the same."""
+    """A linear layer after pooling, in float32; None without a projection."""
 
     @classmethod
     def load(
@@ -66,21 +66,21 @@ class Tower:
         device: str | None = None,
         precision: Precision = "float32",
     ) -> Tower:
-        """Load a model from a local folder, or from the hub by name; weights as safetensors, code from nowhere.
+        """Load a model from a local folder, or from the hub by name: only safetensors weights, no remote code.
 
-        Of a model that arbo saved this reads one tower alone; `DualEncoder.from_pretrained` reads it whole.
+        This reads one tower of a model that arbo saved; `DualEncoder.from_pretrained` reads the whole model.
 
         Args:
-            name: a folder that exists, else a hub name such as ``"org/model"``.
+            name: an existing folder, or a hub name such as ``"org/model"``.
             revision: branch, tag or commit of a hub model.
-            device: of torch, such as ``"cuda:1"``; by default a GPU if there is one.
-            precision: of the weights and the computation.
+            device: a device of torch, such as ``"cuda:1"``; by default a GPU if there is one.
+            precision: precision of the weights and the computation.
 
         Raises:
             MissingDependency: torch or transformers is not installed.
-            DataError: no such model, no safetensors weights, weights or a vocabulary that are incomplete, a tokenizer
-                or an architecture that needs code.
-            UsageError: no such device.
+            DataError: the model is missing or has no safetensors weights, its weights or vocabulary are incomplete, or
+                its tokenizer or architecture needs remote code.
+            UsageError: the device is unknown.
 
         """
         check_choice("precision", precision, get_args(Precision))
@@ -98,11 +98,11 @@ class Tower:
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, projection: torch.nn.Linear | None = None) -> Tower:
-        """Make one of a model that is loaded."""
+        """Make a tower from a loaded model."""
         return cls(model, tokenizer, _fingerprint(model, tokenizer, projection), projection)
 
     def save(self, folder: Path) -> None:
-        """Write what `load` reads."""
+        """Write the model to a folder, which `load` reads."""
         from safetensors.torch import save
 
         save_pretrained(self.model, self.tokenizer, folder)
@@ -110,20 +110,19 @@ class Tower:
             (folder / PROJECTION).write_bytes(save(self.projection.state_dict()))
 
     def copy(self) -> Tower:
-        """Return one with weights of its own, as they are now, in evaluation mode."""
+        """Return a copy with its own weights, in evaluation mode."""
         return Tower.of(*self._copied())
 
     def with_projection(self, dim: int, *, bias: bool = False) -> Tower:
-        """Return a copy whose vectors are projected to ``dim`` numbers.
+        """Return a copy that projects its vectors to ``dim`` numbers.
 
-        The projection begins as an orthogonal matrix, the same one each time: where ``dim`` is not smaller than the
-        model's hidden size all inner products stay what they were. A bias begins as zeros. It takes the place of an
-        earlier projection.
+        The projection begins as a fixed orthogonal matrix: if ``dim`` is at least the model's hidden size, all inner
+        products are preserved. A bias begins as zeros. An earlier projection is replaced.
         """
         import torch
 
         if type(dim) is not int or dim < 1:
-            raise UsageError(f"a projection has at least 1 dimension, not {dim!r}")
+            raise UsageError(f"a projection needs at least 1 dimension, not {dim!r}")
         model, tokenizer, _ = self._copied()
         weight = torch.empty(dim, model.config.hidden_size)
         torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))
@@ -131,7 +130,7 @@ class Tower:
         return Tower.of(model, tokenizer, linear_of(weights).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
-        """Return a copy with further special tokens, each beginning as the mean of the tokens that spelt it."""
+        """Return a copy with further special tokens; the vector of each begins as the mean of its former tokens."""
         import torch
 
         model, tokenizer, projection = self._copied()
@@ -153,7 +152,7 @@ class Tower:
 
     @property
     def modules(self) -> tuple[torch.nn.Module, ...]:
-        """What has weights: the model, and the projection if there is one."""
+        """The modules with weights: the model, and the projection if there is one."""
         return (self.model,) if self.projection is None else (self.model, self.projection)
 
     @property
@@ -163,24 +162,24 @@ class Tower:
 
     @property
     def longest(self) -> int | None:
-        """How many tokens it can read at once; None if it does not say."""
+        """Maximum number of tokens that the model reads at once; None if unknown."""
         positions = getattr(self.model.config, "max_position_embeddings", None)
         if positions is None:
             return None
-        # RoBERTa and its kin count positions from the one after the padding token's.
+        # RoBERTa and similar models count positions from the one after the padding token's.
         table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
         padding = getattr(table, "padding_idx", None)
         return int(positions) - (0 if padding is None else padding + 1)
 
     @property
     def tokens_a_batch(self) -> int:
-        """How many tokens fill its device."""
+        """Number of tokens in a batch that fills the device."""
         return _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
 
     def read(self, rows: Sequence[TokenRow]) -> TokenVectors:
-        """Run the model on rows of tokens, one or more, as one batch that is padded to the longest.
+        """Run the model on one or more rows of tokens as one batch, padded to the longest.
 
-        Gradients and dropout are as the caller has set them.
+        The caller sets gradients and dropout.
         """
         import torch
 
@@ -204,11 +203,11 @@ class Tower:
         return TokenVectors(hidden, tensor(mask), tensor(focus))
 
     def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
-        """Make vectors of rows of tokens, all in one batch: (rows, vectors, dim), in float32, on the model's device.
+        """Compute the vectors of rows of tokens in one batch: (rows, vectors, dim), in float32, on the model's device.
 
-        One of each row, or one of each token; see `n_vectors`. Behind them, and in a row without tokens, are zeros.
-        Gradients and dropout are as the caller has set them, and so is which rows go together: those of like length
-        pad least.
+        A row has one vector, or one for each token, see `n_vectors`; further vectors, and those of a row without
+        tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of similar length need the
+        least padding.
         """
         import torch
 
@@ -221,7 +220,7 @@ class Tower:
         return vectors * tokens.mask[:, : vectors.shape[1], None]
 
     def encode_apart(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
-        """Make what `encode` does, those of like length together, in batches that fill the device."""
+        """Compute the vectors of `encode` in batches of rows of similar length that fill the device."""
         import torch
         from torch.nn.functional import pad
 
@@ -235,15 +234,14 @@ class Tower:
         return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
 
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
-        """Embed rows of tokens in evaluation mode, those of like length together; (vectors, dim), row after row.
+        """Embed rows of tokens in evaluation mode, rows of similar length together; (vectors, dim), row after row.
 
-        Of each row there are `n_vectors`: one, which is zeros where the row has no tokens, or one of each token. The
-        modules are left in the mode that they were in. Where memory runs out batches are halved, which changes the
-        result by rounding alone.
+        Each row has `n_vectors`: one, which is zeros for a row without tokens, or one for each token. Afterwards the
+        modules have their former mode. If memory runs out, batches are halved, which changes only the rounding.
 
         Raises:
-            ArboError: not even one row fits into memory.
-            DataError: the model gives NaN or infinity.
+            ArboError: memory is too small for one row.
+            DataError: the model returns NaN or infinity.
 
         """
         import torch
@@ -256,7 +254,7 @@ class Tower:
                 return found[:, 0]
             return torch.cat([own[: len(row.ids)] for own, row in zip(found, some, strict=True)])
 
-        # They leave the device together: to fetch those of each batch would be to wait for it.
+        # Vectors leave the device together, since fetching those of each batch would wait for it.
         embedded = torch.zeros((int(count.sum()), self.dim), device=self.model.device)
         order: list[int] = []
         end = 0
@@ -274,9 +272,9 @@ class Tower:
     def in_batches(
         self, rows: Sequence[TokenRow], compute: Callable[[Sequence[TokenRow]], T], *, tokens_a_batch: int | None = None
     ) -> Iterator[tuple[list[int], T]]:
-        """Compute something of batches of rows, see `embed`; each comes with the places of its rows.
+        """Yield a result for each batch of rows, with the indices of the rows; see `embed`.
 
-        Rows without tokens are in no batch.
+        Rows without tokens are left out.
         """
         import torch
 
@@ -295,7 +293,7 @@ class Tower:
                     raise
                 if end - begin == 1:
                     raise ArboError(
-                        f"not enough memory to embed one text of {longest} tokens: choose a smaller max_length, "
+                        f"not enough memory to embed one text of {longest} tokens; choose a smaller max_length, "
                         "or another device"
                     ) from error
             else:
@@ -308,7 +306,7 @@ class Tower:
                 torch.cuda.empty_cache()
 
     def refuse(self, n_bad: int, n: int) -> None:
-        """Raise DataError if the model gave NaN or infinity for some of ``n`` texts."""
+        """Raise DataError if the model gives NaN or infinity for some of ``n`` texts."""
         import torch
 
         if n_bad:
@@ -318,7 +316,7 @@ class Tower:
 
 @contextmanager
 def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
-    """Put modules into evaluation mode; each part of them is left in the mode that it was in."""
+    """Put modules into evaluation mode, and restore the mode of each submodule afterwards."""
     training = [part for module in modules for part in module.modules() if part.training]
     for part in training:
         part.training = False
@@ -330,7 +328,7 @@ def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
-    """Recognise what CUDA, its libraries and Metal say, and the processor on Linux and on Windows."""
+    """Return whether an error of CUDA, its libraries, Metal, or the CPU on Linux and Windows means out of memory."""
     import torch
 
     said = ("out of memory", "ALLOC_FAILED", "can't allocate memory", "not enough memory")
@@ -346,7 +344,7 @@ def _best_device() -> str:
 
 
 def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None) -> str:
-    """Hash what the vectors depend on; neither the folder nor the version of transformers, nor the unused pooler."""
+    """Hash everything that determines vectors, without folder, version of transformers, and unused pooler."""
     import torch
 
     config = model.config.to_diff_dict()

@@ -1,4 +1,4 @@
-"""Vectors that were made elsewhere, found by the ids of mentions and entities."""
+"""Precomputed vectors, looked up by the ids of mentions and entities."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from arbo.progress import Announce, quiet
 
 @dataclass(frozen=True, eq=False, slots=True)
 class VectorEncoder:
-    """Looks vectors up instead of making them: a linker for the output of any other encoder.
+    """Looks up precomputed vectors of any other encoder.
 
-    Whether each mention and entity has a vector, and all are of one length, is checked when they are looked up.
+    Missing vectors, and vectors of different length, are errors when they are looked up.
 
     Args:
-        mentions: id of a mention -> its vector.
-        entities: id of an entity -> its vector, or several as (vectors, dim); not needed to discover.
-        metric: how the vectors are compared.
-        limits: default thresholds on entity and mention edges. The ones here (cosine: 0.35 and 0.2, dot: 0)
-            are a guess about vectors that arbo knows nothing of: choose them with `Linker.tune`, or by looking.
+        mentions: the vector of each mention id.
+        entities: the vector of each entity id, or several as (vectors, dim); not needed for discovery.
+        metric: the metric of the vectors.
+        limits: default thresholds on entity and mention edges. The defaults (cosine: 0.35 and 0.2, dot: 0) are a guess:
+            choose thresholds with `Linker.tune`, or by inspection.
 
     >>> encoder = VectorEncoder({"d:0-3": [1.0, 0.0]}, {"D1": [[0.9, 0.1], [0.0, 1.0]]})
     >>> encoder.metric
@@ -66,24 +66,24 @@ class VectorEncoder:
         """Look up the vectors of every entity.
 
         Raises:
-            DataError: an entity without a vector, a vector of another length, NaN or infinity.
+            DataError: an entity has no vector, or a vector has another length, NaN or infinity.
 
         """
         return _stacked("entity", [entity.id for entity in kb], self.entities, self._dim)
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
-        """Look up the vector of every mention; the errors of `encode_entities` apply."""
+        """Look up the vector of every mention; raise the errors of `encode_entities`."""
         return _stacked("mention", [item.mention.id for item in mentions], self.mentions, self._dim)
 
     @property
     def _dim(self) -> int:
-        """Length of all vectors, by the first that there is."""
+        """The length of all vectors, that of the first."""
         every = chain(self.mentions.values(), self.entities.values())
         return next((size for given in every for size in reversed(_array(given).shape)), 0)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies the encoder in a manifest: hashes of the vectors."""
+        """Identification of the encoder in a manifest: hashes of the vectors."""
         return {
             "encoder": "vectors",
             "metric": self.metric,
@@ -95,7 +95,7 @@ class VectorEncoder:
 def _stacked(kind: str, ids: Sequence[str], known: Mapping[str, npt.ArrayLike], dim: int) -> Vectors:
     missing = [id_ for id_ in ids if id_ not in known]
     if missing:
-        raise DataError(f"{len(missing):,} of {len(ids):,} have no vector; the first {kind} is {missing[0]!r}")
+        raise DataError(f"{len(missing):,} of {len(ids):,} ids have no vector; the first {kind} is {missing[0]!r}")
     rows: list[npt.NDArray[np.float32]] = []
     for id_ in ids:
         given = _array(known[id_])
@@ -115,13 +115,13 @@ def _stacked(kind: str, ids: Sequence[str], known: Mapping[str, npt.ArrayLike], 
         with np.errstate(over="ignore"):
             rows.append(vectors.astype(np.float32))
         if not np.isfinite(rows[-1]).all():
-            raise DataError("its vector holds NaN, infinity or a number beyond float32", id=id_)
+            raise DataError("the vector has NaN, infinity or a number beyond float32", id=id_)
     matrix = np.concatenate(rows) if rows else np.empty((0, dim), np.float32)
     return Vectors.of(matrix, np.repeat(np.arange(len(rows)), [len(row) for row in rows]), n=len(ids))
 
 
 def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Make an array; of what has no regular shape, one of objects, which is refused later."""
+    """Make an array; values without a regular shape become an array of objects, which is refused later."""
     try:
         array = np.asarray(given)
     except ValueError:

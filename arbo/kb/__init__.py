@@ -1,1 +1,1 @@
-"""What a knowledge base holds, what is wrong with it, and how it is changed."""
+"""Statistics, problems, homonyms, cross-references and changes of knowledge bases."""

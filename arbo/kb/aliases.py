@@ -1,9 +1,8 @@
-"""A knowledge base that calls its entities what annotated documents call them.
+"""Add the names in annotated documents to a knowledge base as aliases.
 
-Annotators meet names that no dictionary lists, and names that a dictionary gives to another entity. A name belongs to
-the entity that it was annotated with most often, the first of equals, and to no other: as a name of two it would not
-tell them apart. Names that differ in case or white space alone are one. Only an entity's own name, the first, stays
-whatever the documents say.
+Documents use names that no dictionary lists, and names that a dictionary gives to another entity. A name goes to the
+entity with which it is annotated most often (the first in a tie), and is removed from the aliases of all others. Names
+that differ only in case or white space are the same. The preferred name of an entity is never removed.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from arbo.errors import DataError
 
 
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
-    """Return the same entities with the names of their mentions as aliases, and without those of others' mentions.
+    """Return the same entities, with the names of their mentions as aliases, and without the names of others' mentions.
 
     Args:
         kb: the entities.
-        documents: annotated ones. Of several gold ids of a mention the first that the knowledge base holds counts.
-        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
+        documents: annotated documents; if a mention has several gold ids, the first that the knowledge base has counts.
+        expand_abbreviations: replace the abbreviations that a document defines by their long forms, as in linking.
 
     Raises:
-        DataError: no mention has a gold id that the knowledge base holds in its domain.
+        DataError: no mention has a gold id that is in the knowledge base and in the domain of its document.
 
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
@@ -48,8 +47,8 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
             entities[key][entity] += 1
     if not entities:
         raise DataError(
-            f"no name to add: none of {len(inputs):,} mentions has a gold id that the knowledge base holds in the "
-            "domain of its document; are they annotated, do the ids match, and the domains?"
+            f"no names to add: none of {len(inputs):,} mentions has a gold id of the knowledge base in the domain of "
+            "its document; check the annotations, the ids and the domains"
         )
     holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
     added: defaultdict[int, list[str]] = defaultdict(list)
@@ -66,5 +65,5 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
 
 
 def _key(name: str) -> str:
-    """Return what names have in common that differ in case and white space alone."""
+    """Return a name without differences of case and white space."""
     return " ".join(name.casefold().split())

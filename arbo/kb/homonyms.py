@@ -1,4 +1,4 @@
-"""Who holds a name: the homonyms of a knowledge base."""
+"""The homonyms of a knowledge base: names that several entities share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Holders(NamedTuple):
-    """A name in its spellings, an id or a cross-reference, and the ids of the entities that hold it.
+    """A name (in all its spellings), an id or a cross-reference, and the ids of the entities that have it.
 
     >>> print(Holders(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
     "skin", "Skins": E0, E1, E2 and 4,997 more
@@ -32,14 +32,14 @@ class Holders(NamedTuple):
 
 
 class Homonym(NamedTuple):
-    """A name of several entities, and how many of them prefer it."""
+    """A name of several entities, and the number of entities whose preferred name it is."""
 
     holders: Holders
     preferred_by: int
 
 
 class Spelling(NamedTuple):
-    """A name as it is written, and the row of the entity that has it."""
+    """A name as written, and the row of its entity."""
 
     name: str
     row: int
@@ -49,7 +49,7 @@ Spellings = Mapping[str, list[Spelling]]
 
 
 def spellings(kb: KnowledgeBase) -> Spellings:
-    """Return all names, those together that `normalize_name` makes equal; rows ascend."""
+    """Group all names by their form after `normalize_name`; rows ascend."""
     found: defaultdict[str, list[Spelling]] = defaultdict(list)
     for name, row in zip(*kb.names(), strict=True):
         found[normalize_name(name)].append(Spelling(name, row))
@@ -57,7 +57,7 @@ def spellings(kb: KnowledgeBase) -> Spellings:
 
 
 def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[Homonym]:
-    """Yield the names of several entities."""
+    """Yield the names that several entities share."""
     for written in names.values():
         if written[0].row != written[-1].row:
             preferring = {row for name, row in written if name == kb.entities[row].name}
@@ -66,7 +66,7 @@ def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[Homonym]:
 
 
 def holders(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Holders:
-    """Return the entities in these rows, and what they hold, each once."""
+    """Return the ids of the entities in these rows, and the values that they share, each once."""
     return Holders(tuple(dict.fromkeys(values)), tuple(kb.entities[row].id for row in dict.fromkeys(rows)))
 
 

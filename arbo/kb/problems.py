@@ -1,4 +1,4 @@
-"""What is wrong with a knowledge base that can be read, and how to mend it."""
+"""Problems of a knowledge base, and how to fix them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of problem. An error loses data or leaves an entity out of reach; linking survives a warning."""
+    """One kind of problem. An error loses data, or makes an entity impossible to find; a warning does not."""
 
     kind: str
     severity: Severity
     count: int
-    """How often it occurs."""
+    """Number of occurrences."""
     wrong: str
     mend: str
     examples: tuple[Holders, ...] = ()
-    """The first ones; of names that several entities share those of most entities."""
+    """Examples; shared names are sorted by the number of their entities, largest first."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields by name, ready for JSON."""
@@ -50,7 +50,7 @@ def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
             shown = tuple(cases[:examples])
             found.append(Problem(check.kind, check.severity, len(cases), check.wrong, check.mend, shown))
     if not len(kb):
-        found.append(Problem("empty", "error", 1, "no entity at all", "check the path and the format"))
+        found.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
     return tuple(sorted(found, key=lambda problem: problem.severity))
 
 
@@ -60,12 +60,12 @@ class _Note(NamedTuple):
     mend: str
 
 
-# What readers count and go on from; what they count and is right (obsolete terms) is no problem.
+# The notes of readers that are problems; other notes, such as obsolete terms, are not.
 _NOTES = {
-    "malformed entities skipped": _Note("malformed-entity", "error", "mend the lines that were named while reading"),
+    "malformed entities skipped": _Note("malformed-entity", "error", "correct the lines that the reader named"),
     "malformed synonyms ignored": _Note("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
     "malformed definitions ignored": _Note("malformed-definition", "error", 'write `def: "text" []`'),
-    "terms named by their id": _Note("no-name", "warning", "give them names; nobody writes an id in a text"),
+    "terms named by their id": _Note("no-name", "warning", "give them names; texts do not mention ids"),
     "empty aliases dropped": _Note("empty-alias", "warning", "leave them out"),
     "duplicate entities dropped": _Note("duplicate-entity", "warning", "write each entity once"),
 }
@@ -77,12 +77,12 @@ def _noted(note: str, count: int) -> Problem:
 
 
 class _Held(NamedTuple):
-    """What several checks look at, computed once."""
+    """Values that several checks need, computed once."""
 
     names: Spellings
     indistinguishable: list[Holders]
     homonyms: list[Homonym]
-    """Those whose entities are told apart by other names."""
+    """Homonyms whose entities differ in other names."""
 
 
 def _held(kb: KnowledgeBase) -> _Held:
@@ -116,7 +116,7 @@ class _Check(NamedTuple):
 
 
 def _unreachable(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
-    """Entities without a visible name: combining marks, zero-width characters."""
+    """Return entities without a visible name: all their names are combining marks or zero-width characters."""
     seen = {row for name, written in held.names.items() if any(map(str.isprintable, name)) for _, row in written}
     return (Holders((entity.name,), (entity.id,)) for row, entity in enumerate(kb) if row not in seen)
 
@@ -201,89 +201,87 @@ _CHECKS = (
     _Check(
         "unreachable",
         "error",
-        "entities without a visible name: combining marks or zero-width characters alone",
-        "give them names that can be written in a text",
+        "entities without a visible name: only combining marks or zero-width characters",
+        "give them visible names",
         _unreachable,
     ),
     _Check(
         "padded-id",
         "error",
-        "ids that begin or end with white space: no annotation will match",
+        "ids that begin or end with white space: annotations will not match them",
         "strip them",
         _padded_ids,
     ),
     _Check(
         "indistinguishable",
         "warning",
-        "groups of entities with the same names, apart from case, accents, punctuation and plural",
-        "merge them, or give each a name of its own",
+        "groups of entities whose names differ only in case, accents, punctuation or plural",
+        "merge them, or give each a distinct name",
         _indistinguishable,
     ),
     _Check(
         "same-name",
         "warning",
-        "preferred names of several entities, which other names tell apart",
-        "prefer different names; the first entity wins a tie",
+        "preferred names that several entities share, although their other names differ",
+        "choose different preferred names; in a tie the first entity wins",
         _same_names,
     ),
     _Check(
         "name-is-alias",
         "warning",
-        "preferred names that are an alias of another entity",
-        "drop the alias unless texts use it; by default the entity that prefers the name wins",
+        "preferred names that are also an alias of another entity",
+        "drop the alias unless texts use it; by default the entity with the preferred name wins",
         _names_that_are_aliases,
     ),
     _Check(
         "shared-alias",
         "warning",
-        "aliases of several entities, preferred by none",
-        "drop those that identify nothing; the first entity wins a tie",
+        "aliases that several entities share",
+        "drop aliases that identify no entity; in a tie the first entity wins",
         _shared_aliases,
     ),
     _Check(
         "single-character",
         "warning",
         "names of a single character",
-        "drop them unless your texts use them so; they match every such abbreviation",
+        "drop them unless your texts use them; they match every such abbreviation",
         _single_characters,
     ),
     _Check(
         "number",
         "warning",
-        "names of digits alone",
-        "drop them, or add what is counted; they match every such number",
+        "names that are only digits",
+        "drop or complete them; they match every such number",
         _numbers,
     ),
     _Check(
         "alternative-id-taken",
         "warning",
-        "alternative ids that are another entity's own id, and mean that one",
-        "drop the alternative id, or the entity that was merged",
+        "alternative ids that are also another entity's own id, which takes precedence",
+        "drop the alternative id, or the other entity if it was merged",
         _alternative_ids_taken,
     ),
     _Check(
         "alternative-id-shared",
         "warning",
-        "alternative ids of several entities: each counts as right",
-        "keep it with one of them, unless the mapping is meant to be many to many",
+        "alternative ids that several entities share: each entity counts as correct",
+        "keep each with one entity, unless the mapping is meant to be many to many",
         _alternative_ids_shared,
     ),
     _Check(
         "id-with-blanks",
         "warning",
-        "ids with white space inside: several formats cannot hold them",
+        "ids with white space inside: several formats cannot store them",
         "rename them",
         _ids_with_blanks,
     ),
-    _Check(
-        "empty-definition", "warning", "definitions that are empty", "write null, or leave them out", _empty_definitions
-    ),
+    _Check("empty-definition", "warning", "empty definitions", "write null, or leave them out", _empty_definitions),
     _Check(
         "xref-without-prefix",
         "warning",
-        "cross-references that are not of the form PREFIX:ID",
+        "cross-references without the form PREFIX:ID",
         "complete them, or drop them; --kb-xrefs cannot use them",
         _xrefs_without_prefix,
     ),
-    _Check("repeated-xref", "warning", "cross-references that an entity repeats", "write each once", _repeated_xrefs),
+    _Check("repeated-xref", "warning", "repeated cross-references of an entity", "write each once", _repeated_xrefs),
 )

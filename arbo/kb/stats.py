@@ -1,4 +1,4 @@
-"""What a knowledge base holds, in figures."""
+"""Statistics of a knowledge base."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NameLength:
-    """Characters of the names."""
+    """Length of the names, in characters."""
 
     mean: float
     median: float
@@ -25,11 +25,11 @@ class NameLength:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseStats:
-    """The figures of `KnowledgeBase.stats`; counters are ordered, the largest first."""
+    """The result of `KnowledgeBase.stats`; counters are sorted, the largest first."""
 
     entities: int
     names: int
-    """Names and aliases; what an entity repeats counts once."""
+    """Names and aliases; a repeated name of an entity counts once."""
     distinct_names: int
     """Names that still differ after `normalize_name`."""
     names_per_entity: float
@@ -44,18 +44,18 @@ class KnowledgeBaseStats:
     types: dict[str, int]
     domains: dict[str, int]
     xref_prefixes: dict[str, int]
-    """Cross-references by what stands before the colon; those without one under the empty string."""
+    """Cross-references by their prefix before the colon; without a colon, under the empty string."""
     alternative_ids: int
     shared_alternative_ids: int
     notes: dict[str, int]
-    """What was odd while reading."""
+    """Irregularities met while reading."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures by name, ready for JSON."""
         return asdict(self) | {"most_ambiguous": [example.as_dict() for example in self.most_ambiguous]}
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return the figures as text: what is counted, how many, and a remark."""
+        """Return the figures as rows of text: name, count, remark."""
         xrefs = sum(self.xref_prefixes.values())
         rows = [
             ("entities", f"{self.entities:,}", ""),
@@ -87,7 +87,7 @@ class KnowledgeBaseStats:
 
 
 def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
-    """Count what a knowledge base holds, with so many examples of ambiguous names; see `KnowledgeBase.stats`."""
+    """Count the content of a knowledge base; return this many examples of ambiguous names."""
     names, rows = kb.names()
     lengths = [len(name) for name in names]
     fullest = Counter(rows).most_common(1)
@@ -115,7 +115,7 @@ def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
 
 
 def prefix_of(xref: str) -> str:
-    """Return what stands before the colon, nothing where there is none."""
+    """Return the part before the colon; an empty string without a colon."""
     prefix, colon, _ = xref.partition(":")
     return prefix if colon else ""
 
@@ -129,6 +129,6 @@ def _share(part: int, whole: int, of: str) -> str:
 
 
 def _most(counts: dict[str, int], shown: int = 5) -> str:
-    """Name the most frequent ones."""
+    """Return the most frequent names, and their counts, as text."""
     listed = ", ".join(f"{name or 'none'} ({count:,})" for name, count in list(counts.items())[:shown])
     return listed + (f" and {len(counts) - shown:,} more" if len(counts) > shown else "")

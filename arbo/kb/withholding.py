@@ -1,9 +1,9 @@
-"""Out-of-KB data sets of any corpus: entities leave the knowledge base, so that their mentions become NIL.
+"""Make out-of-KB data sets: withhold entities from a knowledge base, so that their mentions become NIL.
 
-Documents stay as they are: a gold id that the knowledge base lacks is NIL. So Wiatrak et al. 2022 (Proxy-based
-zero-shot entity linking by effective candidate retrieval, section 5.1 and appendix D) made one of MedMentions,
-withholding the entities of `OUT_OF_KB_TYPES`, and checked that what became NIL is neither easier nor harder than the
-rest: as often seen in training, by entity and by name, and as well described.
+Documents do not change: a gold id that the knowledge base lacks counts as NIL. This is the method of Wiatrak et al.
+2022 (Proxy-based zero-shot entity linking by effective candidate retrieval, section 5.1 and appendix D). They withheld
+the entities of `OUT_OF_KB_TYPES` from MedMentions, and checked that NIL mentions are neither easier nor harder than
+the others: as often seen in training, by entity and by name, and as well described.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ OUT_OF_KB_TYPES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Mentions of one part of a data set; "seen" is what the first part, that for training, has too."""
+    """Counts over mentions of one part of a data set; "seen" means seen in the first part, the training part."""
 
     mentions: int
-    """with an entity of the whole knowledge base"""
+    """Mentions with an entity of the whole knowledge base."""
     entities: int
-    """that they are of"""
+    """Distinct entities of these mentions."""
     entities_seen: int
-    """those of them that have a mention in training"""
+    """Entities that have a mention in training."""
     mentions_seen: int
-    """of an entity that has a mention in training"""
+    """Mentions of an entity that has a mention in training."""
     names_seen: int
-    """mentions whose text, but for case, is that of a mention in training, of whatever entity"""
+    """Mentions whose text, without regard to case, is that of a training mention of any entity."""
     defined: int
-    """entities with a definition"""
+    """Entities with a definition."""
     definition_length: float
-    """median characters of the definitions, 0 without any"""
+    """Median length of the definitions in characters; 0 without definitions."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return counts and ratios under their names, ready for JSON."""
+        """Return counts and ratios by name, ready for JSON."""
         return asdict(self) | {
             "entities_seen_share": ratio(self.entities_seen, self.entities),
             "mentions_seen_share": ratio(self.mentions_seen, self.mentions),
@@ -68,13 +68,13 @@ class PartChecks:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NilSplit:
-    """A knowledge base without some of its entities, and what that makes of documents; see `nil_split`."""
+    """A knowledge base without the withheld entities, and checks of the new NIL mentions; see `nil_split`."""
 
     kb: KnowledgeBase
-    """What is left."""
+    """The remaining entities."""
     withheld: KnowledgeBase
     checks: Mapping[str, PartChecks]
-    """By the name of a part of the documents; the first is that for training."""
+    """Checks by the name of a part of the documents; the first part is for training."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures by name, ready for JSON."""
@@ -82,7 +82,7 @@ class NilSplit:
         return {"entities": len(self.kb), "withheld": len(self.withheld), "checks": checks}
 
     def table(self) -> Table:
-        """Return the checks, what became NIL above all."""
+        """Return the checks as a table: NIL mentions, then all mentions, for each part."""
         columns = ("entities seen", "mentions seen", "names seen", "entities defined", "characters")
         rows = [
             (Cell(name), *(Cell(text) for text in (kind, *_figures(check))))
@@ -95,8 +95,9 @@ class NilSplit:
             is_number=(False, False, *(True for _ in range(7))),
             cells=rows,
             remarks=[
-                f"seen: in {next(iter(self.checks), 'training')}, names but for case; characters: median definition",
-                "where NIL is far from all, NIL mentions can be told by more than that their entity is missing",
+                f"seen: in {next(iter(self.checks), 'training')}, names without regard to case; "
+                "characters: median length of the definitions",
+                "if NIL differs much from all, a system can recognise NIL mentions by this difference",
             ],
         )
 
@@ -113,7 +114,7 @@ def nil_split(
     branches: str | Iterable[str] = (),
     parents: Mapping[str, Sequence[str]] | None = None,
 ) -> NilSplit:
-    """Withhold entities from a knowledge base, and check what that makes of documents.
+    """Withhold entities from a knowledge base, and compare the new NIL mentions with all mentions.
 
     >>> from arbo import Entity, KnowledgeBase
     >>> kb = KnowledgeBase([Entity("A", "organ"), Entity("B", "kidney"), Entity("C", "fever")])
@@ -122,27 +123,27 @@ def nil_split(
     (['fever'], ['organ', 'kidney'])
 
     Args:
-        kb: the entities.
-        documents: by the name of each part, that for training first.
-        types: entities with one of these types are withheld.
-        ids: those with one of these ids or alternative ids.
-        branches: those with one of these ids, and all below them.
-        parents: what is directly above an id; for OBO files `arbo.readers.obo.read_obo_parents` reads it. An
+        kb: the whole knowledge base.
+        documents: the documents of each part by its name; the training part first.
+        types: withhold the entities with one of these types.
+        ids: withhold the entities with one of these ids or alternative ids.
+        branches: withhold the entities with one of these ids, and all their descendants.
+        parents: the ids of the parents of each id; `arbo.readers.obo.read_obo_parents` reads them from OBO files. An
             alternative id stands for its entity.
 
     Raises:
-        UsageError: a type or id that no entity has, ``branches`` without ``parents``, or no entity withheld, or all.
+        UsageError: a type or id is unknown, ``parents`` is missing, or the split would withhold none or all entities.
 
     """
     types, ids, branches = _set(types), _set(ids), _set(branches)
     if not (types or ids or branches):
-        raise UsageError("nothing is to be withheld: name types, ids or branches (--withhold-type, -id or -branch)")
+        raise UsageError("name the types, ids or branches to withhold (--withhold-type, -id or -branch)")
     if branches and parents is None:
-        raise UsageError("branches need parents: what is directly above each id, e.g. of read_obo_parents(file)")
+        raise UsageError("branches need parents, the parents of each id, for example read_obo_parents(file)")
     gone = {*_of_types(kb, types), *_rows(kb, ids), *_below(kb, _rows(kb, branches), parents or {})}
     if not 0 < len(gone) < len(kb):
         raise UsageError(
-            f"{len(gone):,} of {len(kb):,} entities would be withheld; some have to leave and some to stay"
+            f"{len(gone):,} of {len(kb):,} entities would be withheld; withhold at least one, and keep at least one"
         )
     parts = {name: Corpus.of(part) for name, part in documents.items()}
     return NilSplit(
@@ -157,7 +158,7 @@ def _set(values: str | Iterable[str]) -> set[str]:
 
 
 def _of_types(kb: KnowledgeBase, types: set[str]) -> Iterator[int]:
-    """Rows of the entities with one of these types."""
+    """Return the rows of the entities with one of these types."""
     present = {type_ for entity in kb for type_ in entity.types}
     if missing := sorted(types - present):
         known = ", ".join(sorted(present)[:12]) or "none"
@@ -166,14 +167,14 @@ def _of_types(kb: KnowledgeBase, types: set[str]) -> Iterator[int]:
 
 
 def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:
-    """Rows of the entities with one of these ids or alternative ids."""
+    """Return the rows of the entities with one of these ids or alternative ids."""
     if missing := sorted(id_ for id_ in ids if id_ not in kb):
         raise UsageError(f"no entity has the id or alternative id {' or '.join(missing)}")
     return {row for id_ in ids for row in kb.rows(id_)}
 
 
 def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str]]) -> set[int]:
-    """Rows of these entities and of all below them, be it through ids that no entity has."""
+    """Return the rows of these entities and all their descendants, also through ids without an entity."""
     children: defaultdict[int | str, set[int | str]] = defaultdict(set)
     for id_, above in parents.items():
         for parent in above:
@@ -189,12 +190,12 @@ def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str
 
 
 def _nodes(kb: KnowledgeBase, id_: str) -> tuple[int | str, ...]:
-    """Rows of the entities with this id or alternative id; the id itself where there is none."""
+    """Return the rows of the entities with this id or alternative id; the id itself if no entity has it."""
     return kb.rows(id_) or (id_,)
 
 
 def _answering_alike(kb: KnowledgeBase, row: int) -> Entity:
-    """Return an entity without the alternative ids that lead to another: it must not inherit them from one withheld."""
+    """Return an entity without the alternative ids of other entities: it must not inherit those of withheld ones."""
     entity = kb.entities[row]
     ids = tuple(id_ for id_ in entity.alternative_ids if row in kb.rows(id_))
     return entity if ids == entity.alternative_ids else replace(entity, alternative_ids=ids)

@@ -1,4 +1,4 @@
-"""A knowledge base seen through its cross-references: gold ids of one vocabulary, entities of another.
+"""Use the cross-references of a knowledge base as alternative ids: gold ids from one vocabulary, entities from another.
 
 The Disease Ontology writes `MSH:D012345` where a corpus has `D012345` or `MESH:D012345`. Through `MSH` an entity
 answers to its xref bare and with each spelling of the prefix, as if they were alternative ids: an entity's own id
@@ -19,7 +19,7 @@ _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 
 
 def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
-    """Return the same entities, which also answer to their xrefs of these prefixes, in any spelling.
+    """Return the same entities, with their xrefs of these prefixes as alternative ids, in each spelling of the prefix.
 
     >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
     >>> view = through_xrefs(kb, "MESH")

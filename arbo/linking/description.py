@@ -1,4 +1,4 @@
-"""From decisions to a result: what was decided about each mention, and how it was done."""
+"""From a partition to a result: the tables and the manifest of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def describe(
     clusters: Partition,
     config: LinkerConfig,
 ) -> Result:
-    """Put what was decided into tables."""
+    """Make the result of a partition."""
     gold = Gold.of(corpus, kb)
     mentions = mention_table(corpus, retrieval.inputs, gold, kb)
     names = [mention.name for mention in retrieval.inputs]

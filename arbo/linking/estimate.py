@@ -1,8 +1,8 @@
-"""What a job will take before it starts: peak memory and time, from what is known before anything is encoded.
+"""Estimate the peak memory and the time of a job before it starts.
 
-Memory is counted from what the process holds once the inputs are read: that is measured, the rest is arithmetic. The
-factors were measured on two cores (`benchmarks/estimate.py`); the speeds of a transformer and of a matrix product are
-measured on this machine in a fraction of a second.
+The memory of the process after reading the inputs is measured; the rest is computed. The factors were measured on two
+cores (`benchmarks/estimate.py`); the speeds of a transformer and of a matrix product are measured on the user's machine
+in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -31,68 +31,68 @@ from arbo.retrieval.reranking import Reranker
 
 MEGABYTE = 1 << 20
 
-# Kernels, faiss, tables: what linking brings into memory whatever the size of the job.
+# Kernels, faiss, tables: memory of any job.
 _ENGINE = 120 * MEGABYTE
-# A mention in graph, forest and tables, each of its candidates and each of its neighbours, in bytes.
+# Bytes for a mention in graph, forest and tables, for each of its candidates, and for each of its neighbours.
 _MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
-# n-grams: bytes a character of the names while they are encoded, and afterwards; seconds a character.
+# n-grams: bytes for each character of the names during encoding, and afterwards; seconds for each character.
 _NGRAM_PEAK, _NGRAM_KEPT, _NGRAM_SECONDS = 105, 40, 1.2e-6
-# Sparse search: seconds for a distinct query and a name.
+# Sparse search: seconds for a pair of a distinct query and a name.
 _SPARSE_SECONDS = 4e-9
-# Late interaction: seconds of one core for a number of a token of a query and one of a thing.
+# Late interaction: seconds of one core for a product of two numbers.
 _LATE_SECONDS = 3e-10
-# Imports and kernels, and describing a mention.
+# Seconds of imports and kernels, and of making the tables for a mention.
 _START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
-# A pair of a mention and a candidate that a reranker reads, in bytes.
+# Bytes for a pair of a mention and a candidate that a reranker scores.
 _PAIR = 80
-# A transformer's working memory beyond its weights, on a processor.
+# Working memory of a transformer beyond its weights, on a CPU.
 _TRANSFORMER = 200 * MEGABYTE
-# Seconds to load a transformer, and to look a text up in the store.
+# Seconds to load a transformer, and to look up a text in the store.
 _LOAD_SECONDS, _LOOKUP_SECONDS = 5, 2e-5
-# Texts that are embedded to time a transformer: so many runs of so many, spread from short to long.
+# Texts that are embedded to time a transformer: number of groups, and size of a group, spread from short to long.
 _RUNS, _RUN = 4, 64
 
 
 class Cost(NamedTuple):
-    """What encoding some things takes."""
+    """The cost of encoding mentions or entities."""
 
     vectors: int
-    """Distinct vectors that come out; where tokens are compared, those of the first stage."""
+    """Number of distinct vectors; with late interaction, those of the first stage."""
     dim: int
-    """Their dimensions; 0 for sparse ones."""
+    """Dimensions of the vectors; 0 for sparse vectors."""
     to_embed: int
-    """Texts that a transformer still has to read."""
+    """Number of texts that a transformer still has to embed."""
     peak: int
-    """Bytes in use at most while they are encoded, on top of what was there."""
+    """Peak of additional bytes during encoding."""
     kept: int
-    """Bytes in use afterwards."""
+    """Additional bytes after encoding."""
     seconds: float
     tokens: float = 0.0
-    """Vectors of tokens that one thing has on average, in all of its texts; 0 for an encoder that pools them."""
+    """Mean number of token vectors of a mention or entity; 0 for an encoder that pools them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Peak memory and time of a job, and the counts they are made of."""
+    """Peak memory and time of a job, with the counts from which they are computed."""
 
     mentions: int
     distinct_mentions: int
     entities: int
     names: int
-    """Vectors of entities."""
+    """Number of entity vectors."""
     dimensions: int
-    """0 for sparse vectors."""
+    """Dimensions of the vectors; 0 for sparse vectors."""
     k: int
     candidates: int
     to_embed: int
-    """Texts that a transformer has to read; those in the cache are not among them."""
+    """Number of texts that a transformer has to embed, without those in the cache."""
     to_read: int
-    """Pairs of a mention and a candidate that a reranker has to read, at most."""
+    """Maximum number of pairs of a mention and a candidate that a reranker has to score."""
     peak_bytes: int
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, ready for JSON."""
+        """Return all fields by name, ready for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ def estimate(
     config: LinkerConfig,
     reranker: Reranker | None = None,
 ) -> Estimate:
-    """Estimate linking mentions to a knowledge base, or without one clustering them; see `Linker.estimate`."""
+    """Estimate linking to a knowledge base, or discovery without one; see `Linker.estimate`."""
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
     mention = mention_cost(encoder, inputs)
     n, k, candidates = len(inputs), config.k, config.candidates
@@ -155,7 +155,7 @@ def estimate(
 
 
 def _n_compared(n_queries: int, n_things: int) -> int:
-    """Count the pairs that are compared token by token: all things, or candidates, and all for a sample's recall."""
+    """Count the pairs that are compared token by token: all, or candidates and the sample that measures recall."""
     if n_things <= CANDIDATES:
         return n_queries * n_things
     return n_queries * CANDIDATES + min(n_queries, SAMPLE) * n_things
@@ -166,13 +166,13 @@ _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 @singledispatch
 def entity_cost(encoder: Any, kb: KnowledgeBase) -> Cost:
-    """Tell what encoding the entities takes: nothing, for an encoder that arbo knows nothing of."""
+    """Return the cost of encoding the entities; zero for an unknown encoder."""
     return _NOTHING._replace(vectors=len(kb))
 
 
 @singledispatch
 def mention_cost(encoder: Any, inputs: Sequence[MentionInput]) -> Cost:
-    """Tell what encoding the mentions takes."""
+    """Return the cost of encoding the mentions."""
     return _NOTHING._replace(vectors=len(inputs))
 
 
@@ -218,7 +218,7 @@ def _(encoder: DualEncoder, inputs: Sequence[MentionInput]) -> Cost:
 
 
 def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
-    """Count the texts that are not embedded yet, and time some of them, short and long."""
+    """Count the texts that are not in the cache, and time a sample of short and long ones."""
     missing = encoder.missing(texts)
     cost = _dense_cost((texts.tower.dim,), len(texts.keys))
     seconds = _LOAD_SECONDS / 2 + _LOOKUP_SECONDS * len(texts.row)  # entities and mentions load it once
@@ -232,7 +232,7 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
         texts.tower.embed(sample, encoder.config.pooling)
         return time.perf_counter() - begun
 
-    # The better of two: the first batch also sets things up, and other work on the machine comes and goes.
+    # The faster of two runs counts: the first batch includes set-up, and other processes disturb.
     sampled = sum(min(spent(sample), spent(sample)) for sample in samples)
     n_sampled = sum(map(len, samples))
     seconds += sampled * len(missing) / n_sampled
@@ -245,7 +245,7 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
 
 
 def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, n_pairs: int) -> float:
-    """Time a reranker on some pairs of mentions and entities, spread over both."""
+    """Return the seconds of a reranker, timed on a sample of pairs of mentions and entities."""
     n = min(_RUN, n_pairs)
     some = [inputs[i] for i in np.linspace(0, len(inputs) - 1, n).astype(int)]
     entity = np.linspace(0, len(kb) - 1, n).astype(int)
@@ -259,7 +259,7 @@ def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: Knowled
 
 
 def _flops(dim: int) -> float:
-    """Measure floating point operations a second of a matrix product on this machine."""
+    """Measure the floating point operations per second of a matrix product."""
     a, b = np.ones((1024, dim), np.float32), np.ones((dim, 2048), np.float32)
     a @ b
     begun = time.perf_counter()
@@ -268,7 +268,7 @@ def _flops(dim: int) -> float:
 
 
 def _resident() -> int:
-    """Bytes of memory that the process holds now; 0 where the system does not tell."""
+    """Return the resident memory of the process in bytes; 0 if the system does not report it."""
     try:
         import resource
 

@@ -1,17 +1,17 @@
-"""From arrays to the tables of a run.
+"""Make the tables of a run from arrays.
 
 ``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
-annotated; null where nothing is), ``gold_entities`` (those of them that the knowledge base holds in the mention's
-domain, by its own ids).
+annotated; null without an annotation), ``gold_entities`` (the knowledge base's own ids of the gold entities in the
+mention's domain).
 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
 mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
 candidate_scores`` (nearest entities and their similarities).
 
-``clusters``: ``cluster_id, entity_id`` (null for a discovered one), ``name, size, weakest_join`` (dissimilarity of
-the edge that joined its last two parts, null for one mention or a linked cluster). Those of entities come first in
-the order of the knowledge base, then the discovered ones, ``new-1, new-2, ...`` (without ids that the knowledge base
-has), largest first.
+``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
+the edge that joined its last two parts; null for one mention or a linked cluster). Clusters of entities come first, in
+the order of the knowledge base, then the discovered ones, largest first: ``new-1, new-2, ...``, without ids of the
+knowledge base.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STRINGS = pa.list_(pa.string())
 
 
 def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb: KnowledgeBase | None) -> pa.Table:
-    """Describe the mentions: where they stand, what they say, and what they are annotated with."""
+    """Make the table of mentions: place, text and annotation, one row for each mention."""
     mentions = corpus.mentions
     return pa.table(
         {
@@ -54,7 +54,7 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
 
 
 def _gold_entities(gold: Gold, kb: KnowledgeBase | None) -> pa.Array:
-    """List the entities that are right for each mention, by their own ids."""
+    """Return the ids of the correct entities of each mention."""
     inside = gold.number < gold.n_entities
     count = np.bincount(gold.mention[inside], minlength=len(gold.ids))
     ids = _ids(kb).take(pa.array(gold.number[inside]))
@@ -72,7 +72,7 @@ def link_table(
     clusters: Partition,
     cluster_ids: pa.Array,
 ) -> pa.Table:
-    """Describe the decisions, one row a mention."""
+    """Make the table of links, one row for each mention."""
     n, n_entities = len(clusters.entity), clusters.n_entities
     ids = _ids(kb)
     names = pa.array([] if kb is None else [entity.name for entity in kb], pa.string())
@@ -106,11 +106,11 @@ def link_table(
 
 
 def cluster_table(kb: KnowledgeBase | None, names: Sequence[str], clusters: Partition) -> tuple[pa.Table, pa.Array]:
-    """Describe the clusters that hold mentions, and give the cluster id of each mention.
+    """Make the table of clusters with mentions; also return the cluster id of each mention.
 
     Args:
         kb: the knowledge base.
-        names: the name of each mention, abbreviations written out.
+        names: the name of each mention, with abbreviations replaced by their long forms.
         clusters: the partition.
 
     """
@@ -139,7 +139,7 @@ def cluster_table(kb: KnowledgeBase | None, names: Sequence[str], clusters: Part
 
 
 def _usual_names(names: Sequence[str], place: npt.NDArray[np.int64], begin: int, end: int) -> list[str]:
-    """Most frequent name of the mentions of clusters ``begin .. end - 1``; of equals the first."""
+    """Yield the most frequent name of the mentions of clusters ``begin .. end - 1``; in a tie the first."""
     counts: list[Counter[str]] = [Counter() for _ in range(end - begin)]
     for row in np.flatnonzero(place >= begin):
         counts[place[row] - begin][names[int(row)]] += 1

@@ -1,12 +1,12 @@
-"""Choosing k, method and thresholds on documents with gold annotations: one search, then many cheap partitions.
+"""Choose k, method and thresholds on documents with gold annotations: one search, then many cheap partitions.
 
-What is sought is an `Objective`. Links and NIL decisions are counted once for all of them.
+Tuning maximises an `Objective`. Links and NIL decisions are counted once for all objectives.
 
-Where the results at different thresholds are nested, one partition holds them all, and the score is known at every
-threshold exactly. Discovery is nested in the mention threshold: one merge tree. `independent`, `minimax` and
-`undirected` are nested in the larger of the two thresholds: they take edges from the lightest to the heaviest, so that
-a smaller one only ends them earlier. A mention is then linked if and only if its bottleneck is not above the
-threshold, and always to the same entity. `arborescence` is not nested, and is tried at quantiles.
+If the results at different thresholds are nested, one partition contains them all, and gives the exact score at every
+threshold. Discovery is nested in the mention threshold: one merge tree. `independent`, `minimax` and `undirected` are
+nested in the larger of the two thresholds: they take edges from the lightest to the heaviest, and a smaller threshold
+only stops them earlier. A mention is then linked if and only if its bottleneck is not above the threshold, and always
+to the same entity. `arborescence` is not nested, and is tried at quantiles.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _MENTION_THRESHOLDS = 6
 _POINTS_WRITTEN = 200
 
 Objective = Literal["accuracy_with_nil", "nil_f1", "ari"]
-"""What is sought: the share of right links and NIL decisions, F1 of NIL decisions, or ARI of discovered clusters."""
+"""The score to maximise: share of correct links and NIL decisions, F1 of NIL decisions, or ARI of new clusters."""
 _OBJECTIVES: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1", "ari": "ARI"}
 
 Kind = Literal["entity", "mention"]
-"""A kind of edges, by where they come from."""
+"""A kind of edges: from an entity, or from a mention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One configuration and how good it was; a threshold of None is no threshold."""
+    """A configuration and its score; a threshold of None means no threshold."""
 
     method: Method
     k: int
@@ -52,28 +52,28 @@ class Trial:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Curve:
-    """The score at every value of one threshold, exactly; all else is as in ``best``."""
+    """The exact score at every value of one threshold; the other settings are those of ``best``."""
 
     best: Trial
     varies: Kind
-    """Which threshold."""
+    """The threshold that varies."""
     threshold: npt.NDArray[np.floating[Any]]
-    """(points,) ascending, -inf for below every edge: the smallest for which the curve is exact, then each at which the
-    score changes. A point holds up to the next, the last up to no threshold at all."""
+    """(points,) ascending thresholds: the smallest for which the curve is exact (-inf is below every edge), then each
+    at which the score changes. The score of a point holds up to the next point, that of the last without a limit."""
     score: npt.NDArray[np.float64]
     """(points,)"""
     place: int
-    """The point that ``best`` is of."""
+    """The point of ``best``."""
 
     def at(self, threshold: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
-        """Return the score at each threshold, NaN below those that the curve tells of."""
+        """Return the score at each threshold; NaN below the first point."""
         place = np.searchsorted(self.threshold, threshold, side="right") - 1
         return np.where(place >= 0, self.score[np.maximum(place, 0)], np.nan)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, ready for JSON; a threshold of None is -inf.
+        """Return all fields by name, ready for JSON; a threshold of None is -inf.
 
-        Of more than 200 points an even selection is kept, the best included.
+        A curve of more than 200 points is thinned evenly; the best point is kept.
         """
         n = len(self.score)
         kept = np.union1d(np.linspace(0, n - 1, min(n, _POINTS_WRITTEN - 1)).astype(np.int64), [self.place])
@@ -89,18 +89,18 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How a configuration was chosen."""
+    """The result of tuning: the chosen configuration and all trials."""
 
     objective: Objective
-    """What ``score`` is."""
+    """The score that was maximised."""
     best: Trial
     trials: tuple[Trial, ...]
-    """All that was tried; of a curve its best point."""
+    """All trials; for a curve, its best point."""
     curves: tuple[Curve, ...]
-    """For each method and k that has exact curves, the one with the best point."""
+    """The curve with the best point, for each method and k with exact curves."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything by name, ready for JSON; the trials as columns, the curves thinned to 200 points."""
+        """Return all fields by name, ready for JSON: trials as columns, curves thinned to 200 points."""
         columns = {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)}
         return {
             "objective": self.objective,
@@ -110,16 +110,16 @@ class Tuning:
         }
 
     def applied(self, config: LinkerConfig) -> LinkerConfig:
-        """Return a configuration with what was chosen."""
+        """Return a configuration with the chosen settings."""
         chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
         if self.objective != "ari":  # discovery says nothing of these: `link` with its configuration still answers NIL
             chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
         return replace(config, **chosen)
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw the best exact curve of each method: the score over the threshold that the best of all varies.
+        """Plot the best exact curve of each method: the score against the threshold that the best trial varies.
 
-        The file is PNG or SVG, as its ending says; see `eval.plot_thresholds` for the errors.
+        The ending of the file chooses PNG or SVG; `eval.plot_thresholds` lists the errors.
         """
         top = max(self.curves, key=lambda curve: curve.best.score)
         shown: dict[Method, Curve] = {}
@@ -144,10 +144,10 @@ def choose(
     """Choose the best configuration; see `Linker.tune`.
 
     Args:
-        retrieval: with as many neighbours as the largest of `ks_of`.
-        gold: what is right.
-        config: what is started from; of equals it wins.
-        objective: what is sought, see `objective_of`.
+        retrieval: the neighbours of each mention, as many as the largest of `ks_of`.
+        gold: the gold annotations.
+        config: the configuration to start from; it wins ties.
+        objective: the score to maximise, see `objective_of`.
         progress: shows progress.
 
     """
@@ -168,15 +168,15 @@ def choose(
 
 
 def ks_of(config: LinkerConfig) -> list[int]:
-    """List the numbers of neighbours that are tried."""
+    """Return the numbers of neighbours to try."""
     return sorted({*_K, config.k})
 
 
 def objective_of(objective: Objective | None, *, discovers: bool) -> Objective:
-    """Return what is sought, by default what the linker is for.
+    """Check an objective, or return the default one, with or without a knowledge base.
 
     Raises:
-        UsageError: an objective that needs a knowledge base, or one that needs none, and it is otherwise.
+        UsageError: the objective is unknown, or does not fit a linker with (or without) a knowledge base.
 
     """
     possible: tuple[Objective, ...] = ("ari",) if discovers else ("accuracy_with_nil", "nil_f1")
@@ -189,7 +189,7 @@ def objective_of(objective: Objective | None, *, discovers: bool) -> Objective:
 
 
 class _Plan(NamedTuple):
-    """What to try, and how many that will be."""
+    """The trials, and their number."""
 
     tried: Iterator[Trial | Curve]
     n: int
@@ -198,12 +198,12 @@ class _Plan(NamedTuple):
 def _linking_plan(
     retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float]
 ) -> _Plan:
-    """Try every method, k and pair of thresholds; the first of equals wins.
+    """Plan trials of every method, k and pair of thresholds; the first wins ties.
 
-    First comes `independent`, whose links do not depend on k; then a small k; the linker's own mention threshold, then
-    the smallest; no entity threshold, then the largest. The linker's ``own`` thresholds are among them: tuning never
-    chooses worse than what it starts from. Each nested method has a curve over the entity thresholds from each mention
-    threshold on, and one over the mention thresholds from each entity threshold on.
+    The order is: `independent`, whose links do not depend on k; small k before large; the linker's own mention
+    threshold, then the smallest; no entity threshold, then the largest. The linker's ``own`` thresholds are included,
+    so that tuning never chooses a worse configuration than the one it starts from. Each nested method has a curve over
+    entity thresholds above each mention threshold, and a curve over mention thresholds above each entity threshold.
     """
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
@@ -238,7 +238,7 @@ def _linking_plan(
 
 
 def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]], ks: list[int], own: float) -> _Plan:
-    """Build one merge tree a k; of equals the linker's ``own`` threshold wins, then a small k, then the smallest."""
+    """Plan a merge tree for each k; ties go to the linker's ``own`` threshold, then small k, then small thresholds."""
 
     def run() -> Iterator[Curve]:
         for k in ks:
@@ -251,31 +251,31 @@ def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]],
 
 
 def _gold_classes(gold: Gold) -> npt.NDArray[np.integer[Any]]:
-    """Return a number for each set of gold ids."""
+    """Return the number of each mention's set of gold ids."""
     if not gold.has_id.any():
-        raise DataError("tuning needs mentions with gold ids, and these documents have none")
+        raise DataError("tuning needs mentions with gold ids, but these documents have none")
     return gold.classes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Scoring:
-    """What is right of each mention, and how good that makes links and NIL decisions."""
+    """Scores links and NIL decisions against the correct entities of each mention."""
 
     objective: Objective
     annotated: npt.NDArray[np.bool_]
     is_nil: npt.NDArray[np.bool_]
     mention: npt.NDArray[np.integer[Any]]
-    """(pairs,) a mention and an entity that is right for it."""
+    """(pairs,) a mention and one of its correct entities."""
     entity: npt.NDArray[np.integer[Any]]
 
     @classmethod
     def of(cls, gold: Gold, objective: Objective) -> Self:
         if not gold.annotated.any():
-            raise DataError("tuning needs mentions with gold annotations, and these documents have none")
+            raise DataError("tuning needs mentions with gold annotations, but these documents have none")
         if objective == "nil_f1" and not gold.is_nil.any():
             raise DataError(
-                "tuning for NIL needs mentions that are NIL, and the knowledge base holds an entity for each of these; "
-                "arbo.nil_split withholds some"
+                "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each mention; "
+                "withhold some entities with arbo.nil_split"
             )
         inside = gold.number < gold.n_entities
         return cls(objective, gold.annotated, gold.is_nil, gold.mention[inside], gold.number[inside])
@@ -285,7 +285,7 @@ class _Scoring:
         return float(self._score(self._flags(linked).sum(axis=0)))
 
     def steps(self, clusters: Partition, *, least: float) -> _Steps:
-        """Score all thresholds from ``least`` on of a partition whose links up to a threshold are those at it."""
+        """Score a nested partition at all thresholds from ``least`` on."""
         reached = clusters.entity >= 0
         bottleneck = clusters.bottleneck[clusters.n_entities :][reached]
         start = bottleneck.dtype.type(least)
@@ -304,7 +304,7 @@ class _Scoring:
         return np.column_stack([rightly, self.is_nil, self.annotated]) & (linked >= 0)[:, None]
 
     def _score(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Score sums of flags; (..., 3) to (...)."""
+        """Compute the score from sums of flags; (..., 3) to (...)."""
         rightly, wrongly, linked = np.moveaxis(counts, -1, 0)
         n_annotated, n_nil = self.annotated.sum(), self.is_nil.sum()
         nil_rightly = n_nil - wrongly
@@ -316,26 +316,26 @@ class _Scoring:
 
 
 class _Steps(NamedTuple):
-    """A score that changes at thresholds and nowhere else; each holds up to the next, the last to infinity."""
+    """A score that changes only at thresholds; each value holds up to the next threshold, the last to infinity."""
 
     threshold: npt.NDArray[np.floating[Any]]
     score: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, threshold: npt.NDArray[np.floating[Any]], score: npt.NDArray[np.float64]) -> Self:
-        """Leave out the thresholds at which nothing changes."""
+        """Leave out the thresholds at which the score does not change."""
         changes = np.append(True, score[1:] != score[:-1])
         return cls(threshold[changes], score[changes])
 
     def curve_of_entity_thresholds(self, start: Trial) -> Curve:
-        """Choose no threshold if that is among the best, else the middle of the largest best ones."""
+        """Return the curve over entity thresholds; prefer no threshold, then the middle of the largest best ones."""
         place = int(np.flatnonzero(self.score == self.score.max())[-1])
         chosen = None if place + 1 == len(self.score) else self._middle(place)
         best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
         return Curve(best, "entity", self.threshold, self.score, place)
 
     def curve_of_mention_thresholds(self, start: Trial, own: float) -> Curve:
-        """Choose ``own`` if that is among the best, else the middle of the smallest best ones."""
+        """Return the curve over mention thresholds; prefer ``own``, then the middle of the smallest best ones."""
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
         place = int(np.argmax(self.score))
@@ -347,7 +347,7 @@ class _Steps(NamedTuple):
         return Curve(best, "mention", self.threshold, self.score, place)
 
     def _middle(self, place: int) -> float:
-        """Return a threshold amid those with the score of this place; the smallest, where there is no largest."""
+        """Return the middle of the thresholds with this point's score; the smallest, if they have no upper limit."""
         begin = self.threshold[place]
         if place + 1 == len(self.score):
             return float(begin)
@@ -359,7 +359,7 @@ class _Steps(NamedTuple):
 
 
 def _limits(dissimilarity: npt.NDArray[np.float32], n: int, own: float) -> list[float]:
-    """Quantiles of the dissimilarities, ``own``, and infinity for no limit, ascending."""
+    """Return quantiles of the dissimilarities, ``own``, and infinity (no threshold), ascending."""
     chosen = {own, np.inf}
     finite = dissimilarity[np.isfinite(dissimilarity)]
     if len(finite):

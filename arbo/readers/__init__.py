@@ -1,4 +1,4 @@
-"""Readers of foreign formats: one file a format, and nobody else knows them."""
+"""Readers of foreign formats, one module for each format."""
 
 from __future__ import annotations
 
@@ -58,10 +58,12 @@ def read_documents(
     types: str | Iterable[str] | None = None,
     on_error: OnError = "fail",
 ) -> Corpus:
-    """Read documents in one of `DOCUMENT_FORMATS`, with all mentions or those of `types` alone.
+    """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only those of `types`.
 
-    Raises `UsageError` for an unknown format, or when mentions exist but none has one of the types;
-    `DataError` for malformed data, unless `on_error="skip"`.
+    Raises:
+        UsageError: the format is unknown, or no mention has one of the types.
+        DataError: malformed data, unless `on_error="skip"`.
+
     """
     corpus: Corpus = _reader(DOCUMENT_FORMATS, format)(path, on_error=on_error)
     if types is None:
@@ -81,13 +83,13 @@ def read_knowledge_base(
     *,
     on_error: OnError = "fail",
 ) -> KnowledgeBase:
-    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; the errors of `read_documents` apply.
+    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; raise the errors of `read_documents`.
 
-    One without any entity is a `DataError`, also under `on_error="skip"`.
+    A knowledge base without entities is a `DataError`, also with `on_error="skip"`.
     """
     kb: KnowledgeBase = _reader(KNOWLEDGE_BASE_FORMATS, format)(path, on_error=on_error)
     if not len(kb):
-        raise DataError(f"no entity in it, read as {format}; is --kb-format right?", file=str(path))
+        raise DataError(f"no entities, read as {format}; check --kb-format", file=str(path))
     return kb
 
 

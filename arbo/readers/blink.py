@@ -1,22 +1,21 @@
-"""The JSON lines of BLINK (Wu et al. 2020): a mention between its left and its right context, an entity with its text.
+"""Read the JSON lines of BLINK (Wu et al. 2020): mentions with left and right context, entities with their text.
 
     {"context_left": "the painter", "mention": "Klee", "context_right": "died in Muralto .", "label_id": 34398}
     {"title": "Paul Klee", "text": "Paul Klee was a Swiss-born German artist ...",
      "idx": "https://en.wikipedia.org/wiki?curid=34398"}
 
-In the file each object is on one line. Whoever made such a file added keys to its own taste; those that are not named
-here are ignored.
+In the file each object is on one line. Files differ in their further keys, which are ignored.
 
-Mentions: `context_left`, `mention` and `context_right` (required) are the text, with a blank put in where two of them
-would touch: one document a line, named by `id`, `mention_id` or `query_id`, the first there is, else by file and line
-(`test:7`). `world` is its domain. `label_id` is the gold id; null, absent, empty or below zero: not annotated. BLINK
-numbers the entities of a world by the lines of its file, from 0: with a `world`, the number 12 is the gold id
-`world/12`, to which the entities of `zeshel` answer as well.
+Mentions: each line is a document. `context_left`, `mention` and `context_right` (required) are its text, with a blank
+between two of them that would touch. Its id is the first of `id`, `mention_id` and `query_id`, otherwise file and line
+(`test:7`). `world` is its domain. `label_id` is the gold id; if it is null, absent, empty or below zero, the mention is
+not annotated. BLINK numbers the entities of a world by the lines of its file, from 0: with a `world`, the number 12 is
+the gold id `world/12`, which the reader `zeshel` gives to its entities too.
 
 Entities: `title` (required) is the name, `text` the definition, `world` the domain. `idx`, `id`, `document_id`,
-`entity_id` and `kb_idx` are ids, strings or numbers: the first there is names the entity, to the others it answers too.
-Of `idx`, what follows `curid=` counts: the page number of Wikipedia. An entity with none of them is named by its line,
-as a `label_id` would be.
+`entity_id` and `kb_idx` are ids, strings or numbers: the first of them is the id, the others are alternative ids. Of
+`idx` only the part after `curid=` counts, the page number of Wikipedia. An entity without ids gets its line number, to
+which a `label_id` refers.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read the mentions of a file, or of all `.jsonl` files of a folder, each as a document of its own."""
+    """Read the mentions of a file, or of all `.jsonl` files of a folder, each as a separate document."""
     records: Records[Document] = Records("documents", on_error)
     read_records(path, SUFFIXES, _document, records)
     return Corpus(records, records.notes)
@@ -73,7 +72,7 @@ def _document(line: str, file: Path, number: int) -> Document:
 
 
 def _blank(left: str, right: str) -> str:
-    """Return the blank that parts two pieces, nothing where there is one already."""
+    """Return the blank to put between two pieces; an empty string if they have one already."""
     return " " if left and right and not left[-1].isspace() and not right[0].isspace() else ""
 
 

@@ -1,4 +1,4 @@
-"""BRAT standoff: the text in `NAME.txt`, its annotations in `NAME.ann`; the document is called NAME.
+"""Read BRAT standoff: the text in `NAME.txt`, its annotations in `NAME.ann`; the document id is NAME.
 
     T1 <tab> UBERON 16 20;31 37 <tab> left kidney
     N1 <tab> Reference T1 UBERON:0004538 <tab> left kidney
@@ -6,20 +6,20 @@
 
 A path is a folder of such pairs (plain or `.gz`), one file of a pair, or a `.tar.gz` of pairs. Offsets count the
 code points of the text as it stands in the file, line ends of two characters included. The mention `T1` has the
-id `NAME:T1` and its label as type. What else real files do (all but plain mentions is counted in `notes`):
+id `NAME:T1` and its label as type. Real files have more than plain mentions; this is counted in `notes`:
 
 - fragments, `16 20;31 37`, are the spans of one mention in the order given; they may overlap. Where BRAT split a
   mention at a line end the fragments stay apart: its text has a blank for the line end;
-- the ids of `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold: of several each is
-  acceptable. A note without one is a remark and ignored; a misspelt id is not guessed at. A mention without an
-  id is not annotated (gold None), for BRAT has no way to say NIL;
+- the ids of `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold; several ids are all
+  acceptable. A note without such an id is ignored, also if it has a misspelt id. A mention without an
+  id is not annotated (gold None), since BRAT cannot express NIL;
 - relations, events, attributes and other notes are ignored;
-- the text column differs from the offsets in white space alone: the offsets win. Any other difference is an
-  error, since it mostly means that the offsets count something else;
+- if the text column differs from the offsets only in white space, the offsets count. Any other difference is an
+  error, since it usually means that the offsets count bytes or UTF-16 units;
 - a text without annotations is ignored; annotations without a text are an error.
 
-An archive is read as a stream: nothing is unpacked to disk, and links, paths that lead out of it and absurd sizes
-are refused.
+An archive is read as a stream: nothing is unpacked to disk, and links, paths that lead out of the archive and
+oversized members are refused.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ Line = tuple[int, list[str]]
 
 
 class _File(NamedTuple):
-    """One file of a pair; in an archive `path` goes on inside it."""
+    """One file of a pair; for an archive, `path` is the archive's path and the path inside it."""
 
     path: Path
     text: str
 
     @property
     def pair(self) -> Path:
-        """The path that both files of the pair have, but for its ending."""
+        """The path of the pair, without the ending."""
         path = self.path.with_suffix("") if self.path.suffix.lower() == ".gz" else self.path
         return path.with_suffix("")
 
@@ -70,7 +70,7 @@ class _File(NamedTuple):
 
 
 def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read the pairs of a folder or of a `.tar.gz`, or the pair that a file belongs to."""
+    """Read the pairs of a folder or a `.tar.gz`, or the pair of a file."""
     path = Path(path)
     records: Records[Document] = Records("documents", on_error)
     waiting: dict[Path, _File] = {}
@@ -79,7 +79,7 @@ def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         if other is file:
             continue
         if other.is_text == file.is_text:
-            raise DataError(f"the same file twice; the other is {other.path}", file=str(file.path))
+            raise DataError(f"this file occurs twice; the other is {other.path}", file=str(file.path))
         del waiting[file.pair]
         text, annotations = (file, other) if file.is_text else (other, file)
         with records.record(annotations.path, 1):
@@ -95,7 +95,7 @@ def _alone(file: _File, records: Records[Document], *, named: bool) -> None:
         records.notes["texts without annotations ignored"] += 1
         return
     with records.record(file.path, 1):
-        raise DataError(f"there is no file {wanted} beside it; a document is a text and its annotations")
+        raise DataError(f"the file {wanted} beside it is missing; a document is a text and its annotations")
 
 
 def _files(path: Path) -> Iterator[_File]:
@@ -134,7 +134,7 @@ def _archived(path: Path) -> Iterator[_File]:
 
 
 class _Limited:
-    """A stream that refuses to give more bytes than an archive may hold: a small file can unpack to anything."""
+    """A stream with a limit, since a small archive can unpack to any size."""
 
     def __init__(self, stream: gzip.GzipFile, path: Path) -> None:
         self._stream = stream
@@ -154,7 +154,7 @@ class _Limited:
 
 
 def _check(member: tarfile.TarInfo, path: Path) -> None:
-    """Raise where a member is nothing that a corpus has a use for."""
+    """Raise DataError if a member is unsafe or too large."""
     name = PurePosixPath(member.name.replace("\\", "/"))
     if not (member.isfile() or member.isdir()) or member.issparse():
         problem = "a link, a device or a sparse file in an archive is refused"
@@ -187,7 +187,7 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
         with records.record(annotations.path, number, kind="lines"):
             for target, concept in _concepts(columns, document_id, records.notes):
                 if target not in gold:
-                    raise DataError("an id is given for this mention, but no T line describes it", id=target)
+                    raise DataError("this mention has an id, but no T line", id=target)
                 gold[target][concept] = None
     records.notes.update(_counts(gold))
     return Document(
@@ -201,7 +201,7 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
 
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:
-    """Return label and spans of a T line."""
+    """Return the label and the spans of a T line."""
     if len(columns) != 3:
         raise DataError(f"a mention has 3 tab-separated columns, this line has {len(columns)}", id=name)
     label, _, offsets = columns[1].partition(" ")
@@ -235,7 +235,9 @@ def _compare(surface: str, spans: tuple[Span, ...], name: str, text: str, notes:
     if covered == surface:
         return
     if covered.split() != surface.split():
-        raise DataError(f"the text column is not what the offsets cover; {_diagnosis(surface, spans, text)}", id=name)
+        raise DataError(
+            f"the text column differs from the text at the offsets; {_diagnosis(surface, spans, text)}", id=name
+        )
     notes["mention texts that differ from their offsets in white space"] += 1
 
 
@@ -244,14 +246,14 @@ def _diagnosis(surface: str, spans: tuple[Span, ...], text: str) -> str:
         raw = text.encode(encoding)
         pieces = (raw[start * width : end * width].decode(encoding, "replace") for start, end in spans)
         if " ".join(pieces) == surface:
-            return f"they seem to count {unit}, they must count Unicode code points"
+            return f"they seem to count {unit}, but must count Unicode code points"
     if text_of(spans, text.replace("\r\n", "\n")) == surface:
-        return "they seem to count a line end as one character; save the text with line feeds alone"
+        return "they seem to count a line end as one character; save the text with line feeds only"
     return "offsets count the Unicode code points of the text"
 
 
 def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iterator[tuple[str, str]]:
-    """Yield mention and id of each concept that a line other than a T line names."""
+    """Yield the mention and the concept id of an N line or a note."""
     kind, *rest = "".join(columns[1:2]).split(maxsplit=2) or [""]
     target = f"{document_id}:{rest[0]}" if rest and rest[0].startswith("T") else None
     if columns[0].startswith("N"):

@@ -1,18 +1,18 @@
-"""Coreference in the layout of CoNLL-2011 and CoNLL-2012: one word a line, chains as brackets in the last column.
+"""Read coreference in the format of CoNLL-2011 and CoNLL-2012: one word a line, chains as brackets in the last column.
 
     #begin document (bc/cctv/00/cctv_0000); part 000
     bc/cctv/00/cctv_0000  0  0  The    (12
     bc/cctv/00/cctv_0000  0  1  mayor  12)|(7)
     #end document
 
-Columns are parted by tabs, or by blanks where a line has no tab. The fourth is the word; in a file with fewer than
-five the words are unknown and each is written `_`. The text is the words with a blank between them and a line end
-between sentences (blank lines). Each part is a document of its own, `name/part`, and the gold id of a mention is
-its chain in it, `name/part/chain`: chains do not go beyond a part.
+Tabs separate columns, or blanks if a line has no tab. The fourth column is the word; a file with fewer than five
+columns has no words, and each word becomes `_`. The text is the words with a blank between them and a line end
+between sentences (blank lines). Each part is a separate document, `name/part`, and the gold id of a mention is its
+chain, `name/part/chain`: a chain does not go beyond its part.
 
-What the brackets mean stands in `eval.conll`. A mention that repeats span and chain of another is dropped and
-counted. The format knows no types and no mention ids: the mentions are named by document and span (see
-`mention_ids`), in reading order, the longer of two that begin together first.
+`eval.conll` explains the brackets. A mention with the same span and chain as another is dropped and counted. The
+format has no types and no mention ids: ids are made of document and span (see `mention_ids`). Mentions are in reading
+order; of two that begin together the longer comes first.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 
 
 def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
-    """Yield the lines of each document, its first line included, its last not."""
+    """Yield the lines of each document, including its first line, without its last."""
     part: Block = []
     for number, line in read_lines(file):
         if line.startswith(_BEGIN):
@@ -118,7 +118,7 @@ def _document_id(header: str) -> str:
 def _word(number: int, line: str, document_id: str) -> _Word:
     columns = columns_of(line)
     if len(columns) < 2:
-        raise DataError("a word has several columns, the brackets of its chains in the last", id=document_id)
+        raise DataError("expected a word with several columns, the brackets of its chains in the last", id=document_id)
     return _Word(number, columns[3] or None if len(columns) > 4 else None, columns[-1])
 
 

@@ -1,18 +1,18 @@
-"""The layout of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` beside it.
+"""Read the format of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` beside it.
 
     36_1ecb <tab> 0 <tab> 3 <tab> Perry <tab> HUM17
     [{"doc_id": "36_1ecb", "sent_id": 0, "tokens_number": [3], "coref_chain": "HUM17", "mention_type": "HUM"}, ...]
 
-A line of the corpus is document, sentence, number of the word in it, the word; what follows it is ignored (one
-chain a word cannot tell nested mentions apart), and so are blank lines. The text is the words with a blank between
-them and a line end between sentences. Events are in `X_Event_gold_mentions.json`: the format `ecbplus` reads the
-entities, `ecbplus-events` the events.
+A line of the corpus has document, sentence, number of the word in the sentence, and word. Further columns are
+ignored, since one chain for each word cannot describe nested mentions; so are blank lines. The text is the words with
+a blank between them and a line end between sentences. Events are in `X_Event_gold_mentions.json`: the format `ecbplus`
+reads the entities, `ecbplus-events` the events.
 
-A mention is its words: `tokens_number` that are not consecutive make several spans. `mention_type` is the type.
-The gold id is the chain, `coref_chain`, where `Singleton_...` is a chain of its own; in GUM, whose chains do not go
-beyond a document, it is `identity` (a Wikipedia title) where there is one. `tokens_str` is not read, but counted in
-`notes` where it differs from the words. Other keys are ignored. The mentions are named by document and span (see
-`mention_ids`).
+The words of a mention are its `tokens_number`; if they are not consecutive, the mention has several spans.
+`mention_type` is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM,
+whose chains do not go beyond a document, the gold id is `identity` (a Wikipedia title), if present. `tokens_str` is
+compared with the words, and differences are counted in `notes`. Other keys are ignored. Mention ids are made of
+document and span (see `mention_ids`).
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class _Found(NamedTuple):
 
 
 def read_ecbplus(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read entity mentions: of one corpus file, or of all `_corpus.txt` files of a folder."""
+    """Read the entity mentions of a corpus file, or of all `_corpus.txt` files of a folder."""
     return _read(path, "Entity", on_error)
 
 
 def read_ecbplus_events(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read event mentions: of one corpus file, or of all `_corpus.txt` files of a folder."""
+    """Read the event mentions of a corpus file, or of all `_corpus.txt` files of a folder."""
     return _read(path, "Event", on_error)
 
 
@@ -79,7 +79,7 @@ def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
                 records.add(_document([first, *more], mentions, source, records), file, first.line)
         for document_id in found:
             with records.record(source, 1):
-                raise DataError(f"mentions of a document that {file.name} does not have", id=document_id)
+                raise DataError(f"mentions of a document that is not in {file.name}", id=document_id)
     return Corpus(records, records.notes)
 
 
@@ -91,7 +91,7 @@ def _mention_file(file: Path, kind: Kind) -> Path:
     for source in (file.with_name(name), file.with_name(f"{name}.gz")):
         if source.is_file():
             return source
-    raise DataError(f"there is no file {name} beside it, with the mentions", file=str(file))
+    raise DataError(f"the file {name} beside it, with the mentions, is missing", file=str(file))
 
 
 def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
@@ -114,7 +114,7 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
 
 
 def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Numbered]]:
-    """Return the objects of the mention file, numbered from 1, by document."""
+    """Return the objects of the mention file by document, numbered from 1."""
     by_document: defaultdict[str, list[Numbered]] = defaultdict(list)
     for number, mention in enumerate(_parse(source), start=1):
         with records.record(source, 1, kind="mentions"):
@@ -170,7 +170,7 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
 def _spans(
     mention: dict[str, Any], where: dict[tuple[int, int], Span], document_id: str, number: int
 ) -> tuple[Span, ...]:
-    """Return the spans of a mention: one for each run of consecutive words."""
+    """Return the spans of a mention, one for each run of consecutive words."""
     sentence: Any = mention.get("sent_id")
     words: Any = mention.get("tokens_number")
     if not isinstance(words, list) or not words or any(type(value) is not int for value in (sentence, *words)):

@@ -1,8 +1,8 @@
-"""Files to lines and back: the one place that opens foreign text.
+"""Read lines of text files: the only module that opens foreign text.
 
-Text is UTF-8, with or without a byte order mark, plain or gzipped (`.gz`). A line ends at a line feed alone,
-and a carriage return before it is not part of the line: Unicode has further line separators, which
-`str.splitlines` would honour and which may stand inside a text.
+Text is UTF-8, with or without a byte order mark, plain or gzipped (`.gz`). Only a line feed ends a line,
+and a carriage return before it is not part of the line. Unicode has further line separators, at which
+`str.splitlines` would split, but they may occur inside a text.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from arbo.errors import DataError
 from arbo.files import PathLike
 
 Block = list[tuple[int, str]]
-"""Numbered lines that belong together, one or more."""
+"""One or more numbered lines that belong together."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def data_files(path: PathLike, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the file `path`, or the files of the folder `path` that end in `suffixes` (or these + `.gz`).
+    """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not.
 
-    Files of a folder come sorted by name; hidden files and subfolders are passed over.
+    Files are sorted by name; hidden files and subfolders are ignored.
     """
     path = Path(path)
     if path.is_dir():
@@ -52,7 +52,7 @@ def data_files(path: PathLike, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:
-    """Yield the numbered lines of a text file, from 1, without their ends."""
+    """Yield the lines of a text file without line ends, numbered from 1."""
     number = 0
     try:
         with _open(file) as stream:
@@ -73,7 +73,7 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
 def read_records(
     path: PathLike, suffixes: tuple[str, ...], build: Callable[[str, Path, int], Item], records: Records[Item]
 ) -> None:
-    """Add what each line holds of a file, or of the files of a folder, see `data_files`; blank lines hold nothing."""
+    """Add the item of each line of a file, or of the files of a folder, see `data_files`; skip blank lines."""
     for file in data_files(path, suffixes):
         for number, line in read_lines(file):
             if line.strip():
@@ -88,7 +88,7 @@ def read_blocks(
     build: Callable[[Block, Path, Records[Item]], Item],
     records: Records[Item],
 ) -> None:
-    """Add what each block of lines holds of a file, or of the files of a folder, see `data_files`."""
+    """Add the item of each block of lines of a file, or of the files of a folder, see `data_files`."""
     for file in data_files(path, suffixes):
         for block in blocks(file, records):
             first_line = block[0][0]
@@ -97,7 +97,7 @@ def read_blocks(
 
 
 def read_text(file: Path) -> str:
-    """Return the whole of a text file as it is, line ends of two characters included, without a byte order mark."""
+    """Return the text of a file with its line ends as they are, without a byte order mark."""
     with sound(file):
         raw = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else file.read_bytes()
     return decode(raw, file)
@@ -105,7 +105,7 @@ def read_text(file: Path) -> str:
 
 @contextmanager
 def sound(file: Path) -> Iterator[None]:
-    """Turn whatever an unreadable or broken file or archive raises into an error that names it."""
+    """Turn the exceptions of an unreadable file or archive into a DataError that names it."""
     try:
         yield
     except DataError:
@@ -119,7 +119,7 @@ def sound(file: Path) -> Iterator[None]:
 
 
 def decode(raw: bytes, file: Path) -> str:
-    """Return the text that a whole file holds."""
+    """Decode the bytes of a whole file."""
     raw = raw.removeprefix(_BYTE_ORDER_MARK)
     try:
         return raw.decode("utf-8")

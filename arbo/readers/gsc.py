@@ -1,12 +1,12 @@
-"""GSC+: phenotype mentions in abstracts, one block a document, a blank line between blocks.
+"""Read GSC+: phenotype mentions in abstracts, one block for each document, a blank line between blocks.
 
     11312426
     Nevoid basal cell carcinoma syndrome ...
     7 <tab> 27 <tab> basal cell carcinoma <tab> HP:0002671
 
-The document id, the text on one line, then a line a mention: start, end, the text there, one id of the Human
-Phenotype Ontology. Offsets run over the text and must cover what the third column says. Mentions nest. The format
-names no types and no mention ids: the mentions are named by document and span (see `mention_ids`).
+A block has the document id, the text on one line, and a line for each mention: start, end, text, and one id of the
+Human Phenotype Ontology. The offsets must cover the text in the third column. Mentions may nest. The format has no
+types and no mention ids: ids are made of document and span (see `mention_ids`).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _mention(columns: list[str], document_id: str, text: str) -> tuple[Span, str
         )
     if text[slice(*span)] != surface:
         raise DataError(
-            f"the text column is not what {start} to {end} covers; offsets count the Unicode code points of the text",
+            f"the text column differs from the text at {start} to {end}; offsets count Unicode code points",
             id=document_id,
         )
     return span, concept.strip()

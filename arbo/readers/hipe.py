@@ -1,18 +1,19 @@
-"""The tables of HIPE-2022: one token a line, a header that names the columns, mentions as IOB, links to Wikidata.
+"""Read the tables of HIPE-2022: one token a line, a header with the columns, mentions as IOB, links to Wikidata.
 
     TOKEN <tab> NE-COARSE-LIT <tab> ... <tab> NEL-LIT <tab> NEL-METO <tab> MISC
     # hipe2022:document_id = cu31924087948174_0054
     Odysseus <tab> B-pers <tab> ... <tab> Q47231 <tab> _ <tab> NoSpaceAfter
 
 A comment with `document_id` begins a document; other comments (`# key = value`, without a tab) and blank lines are
-passed over. The text is the tokens: `NoSpaceAfter` in MISC puts nothing behind one, `EndOfSentence` a line end,
-anything else a blank.
+ignored. The text is the tokens, with a blank after each, but nothing after `NoSpaceAfter` in MISC, and a line end
+after `EndOfSentence`.
 
-Mentions and their types are those of NE-COARSE-LIT. An `I-` tag with no mention of its type before it begins one,
-as in the task's own scorer, and is counted in `notes`. Of NEL-LIT, a QID is the gold id (of several, `Q1|Q2`, each
-is acceptable), `NIL` is gold `()`, and `_` is not annotated (None). The first token decides; mentions whose tokens
-disagree are counted, and so are nested mentions (NE-NESTED), which are ignored, for they have no links. Metonymic
-and fine-grained columns are not read. The mentions are named by document and span (see `mention_ids`).
+NE-COARSE-LIT gives mentions and types. An `I-` tag without a mention of its type before it begins a mention,
+as in the task's own scorer, and is counted in `notes`. NEL-LIT gives the gold: a QID is the gold id (several,
+`Q1|Q2`, are all acceptable), `NIL` is gold `()`, and `_` is not annotated (None). The first token of a mention
+decides; mentions whose tokens disagree are counted. Nested mentions (NE-NESTED) have no links, and are ignored and
+counted. Metonymic and fine-grained columns are not read. Mention ids are made of document and span (see
+`mention_ids`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _NIL = "NIL"
 
 
 class _Columns(NamedTuple):
-    """Where the columns are that are read; those that may be absent are -1 then."""
+    """Positions of the columns; -1 for an absent optional column."""
 
     width: int
     token: int
@@ -147,7 +148,7 @@ def _document(block: _Block, notes: Counter[str]) -> Document:
 
 
 def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:
-    """Return the tokens as a text, and where each is in it."""
+    """Join the tokens into a text; also return the offsets of each token."""
     pieces: list[str] = []
     places: list[Span] = []
     offset = 0

@@ -1,4 +1,4 @@
-r"""Arbo's own format: JSON lines, one object a line, for documents and for entities.
+r"""Read JSON lines, arbo's own format for documents and entities: one object a line.
 
 A document (`id` and `text` are required):
 
@@ -6,9 +6,9 @@ A document (`id` and `text` are required):
         {"id": "m1", "spans": [[0, 4], [15, 21]], "type": "Organ", "entities": ["UBERON:0004538"]}], "domain": null}
 
 `spans` (required) holds pairs of start and end, counted in Unicode code points, the end exclusive; several
-pairs make a discontinuous mention. `entities` lists every acceptable gold id, is `[]` where the annotation
-says NIL, and is null or absent where nothing is annotated. `type` and `domain` may be null or absent. A mention
-without an `id` is named by document and spans (see `mention_ids`).
+pairs make a discontinuous mention. `entities` lists every acceptable gold id; it is `[]` if the mention is annotated
+as NIL, and null or absent if the mention is not annotated. `type` and `domain` may be null or absent. A mention
+without an `id` gets one made of document and spans (see `mention_ids`).
 
 An entity (`id` and `name` are required):
 
@@ -16,7 +16,7 @@ An entity (`id` and `name` are required):
      "types": ["Disease"], "alternative_ids": ["MESH:D010190"], "xrefs": ["DOID:1793"], "domain": null}
 
 In the file each object is on one line; blank lines are ignored. An unknown or repeated key is an error.
-Strings are kept exactly as they are written, line ends (`\r\n` too) included. A duplicate id with equal
+Strings are kept exactly as written, including line ends (also `\r\n`). A duplicate id with equal
 content is dropped and counted; with different content it is an error. Files ending in `.gz` are gzipped.
 """
 

@@ -1,11 +1,11 @@
-"""The layout of MEDIC, the disease vocabulary of CTD: one concept a line.
+"""Read the format of MEDIC, the disease vocabulary of CTD: one concept a line.
 
     D010190|260350||Pancreatic Neoplasms|Cancer of Pancreas|...
 
-id, alternative ids, an empty field, the preferred name, synonyms. Ids are written bare here and with the name
-of their source elsewhere, so each is known by both: `260350` also as `OMIM:260350` (digits alone are OMIM),
-`D010190` also as `MESH:D010190` (C or D and digits are MeSH). Where an alternative id is another concept's
-own id, that concept keeps it in both forms.
+The fields are id, alternative ids, an empty field, the preferred name, and synonyms. Corpora write ids with or without
+the name of their source, so that each id gets both forms: `260350` also `OMIM:260350` (digits are OMIM),
+`D010190` also `MESH:D010190` (C or D and digits are MeSH). If an alternative id is another concept's own id, that
+concept keeps it in both forms.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _entity(line: str) -> Entity:
     ids, bars, names = line.partition("||")
     entity_id, *alternatives = ids.split("|")
     if not bars:
-        raise DataError("expected id|alternative ids||name|synonyms, found no ||", id=entity_id[:60])
+        raise DataError("expected id|alternative ids||name|synonyms, but the line has no ||", id=entity_id[:60])
     name, *aliases = names.split("|")
     return Entity(entity_id, name, tuple(aliases), alternative_ids=tuple(alternatives))
 

@@ -1,15 +1,15 @@
-r"""OBO, the flat format of ontologies: one entity a live term.
+r"""Read OBO, the flat format of ontologies: each term that is not obsolete is an entity.
 
 - `synonym` of every scope (EXACT, RELATED, ...) and the old `exact_synonym` etc.: aliases;
 - `def`: the quoted part is the definition; `xref`: the id before the first blank;
 - `namespace`, else the `default-namespace` of the file: the type;
-- `alt_id`: alternative ids. An obsolete term is no entity; when it names exactly one replacement, its id and
+- `alt_id`: alternative ids. An obsolete term is not an entity; if it names exactly one replacement, its id and
   alternative ids become alternative ids of the live term at the end of that chain of replacements;
-- a term without a name is named by its id, a synonym or definition without quotes is left out: both counted.
+- a term without a name gets its id as name, a synonym or definition without quotes is left out; both are counted.
 
-Runs of white space count as one blank, `\` escapes are resolved. A term that comes twice with equal content
-is kept once; with different content it is an error, as is a second `id`, `name` or `def` in one term.
-Only names, ids and definitions make an entity. Of the relations `is_a` alone is read, by `read_obo_parents`.
+Runs of white space count as one blank, `\` escapes are resolved. A repeated term with equal content is kept once;
+with different content it is an error, as is a second `id`, `name` or `def` in one term. `read_obo_parents` reads
+`is_a`; other relations are ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Tags = dict[str, list[str]]
 
 
 def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read an OBO file, or all `.obo` files of a folder; one without any `[Term]` is an error, never skipped."""
+    """Read an OBO file, or all `.obo` files of a folder; a file without a `[Term]` is always an error."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Tags] = []
     for file in data_files(path, SUFFIXES):
@@ -60,15 +60,15 @@ def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
                     else:
                         records.add(_entity(term, records.notes), file, begin)
         if not has_terms:
-            raise DataError("holds no [Term]; is it OBO?", file=str(file))
+            raise DataError("the file has no [Term]; check that it is OBO", file=str(file))
     entities = _with_replaced(list(records), obsolete, records.notes)
     return KnowledgeBase(entities, records.notes)
 
 
 def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
-    """Return for each live term of an OBO file, or of all of a folder, what it is: the ids that it names by `is_a`.
+    """Read the `is_a` parents of each live term of an OBO file, or of all `.obo` files of a folder.
 
-    Of a term that comes more than once all ids count.
+    The parents of a repeated term are merged.
     """
     parents: dict[str, tuple[str, ...]] = {}
     records: Records[Entity] = Records("terms")
@@ -85,7 +85,7 @@ def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
 
 
 def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
-    """Yield of each stanza the line it begins on, its kind, and its lines with their numbers."""
+    """Yield the first line number, the kind, and the numbered lines of each stanza."""
     begin, kind = 1, _HEADER
     lines: list[tuple[int, str]] = []
     for number, line in read_lines(file):
@@ -99,7 +99,7 @@ def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
 
 
 def _tags(lines: Iterable[tuple[int, str]]) -> Tags:
-    """Return the values of the tags that are read here."""
+    """Return the values of the tags that this module uses."""
     tags: Tags = {}
     for number, line in lines:
         tag, colon, value = line.partition(":")
@@ -137,7 +137,7 @@ def _entity(term: Tags, notes: Counter[str]) -> Entity:
 
 
 def _with_replaced(entities: list[Entity], obsolete: list[Tags], notes: Counter[str]) -> list[Entity]:
-    """Return the entities, each with the ids of the obsolete terms that it replaces."""
+    """Add the ids of obsolete terms to the entities that replace them."""
     live = {entity.id for entity in entities}
     successor = {}
     for term in obsolete:
@@ -170,12 +170,12 @@ def _follow(term_id: str, successor: Mapping[str, str], live: set[str]) -> str |
 
 
 def _value(term: Tags, tag: str) -> str:
-    """Return the value of a tag that a term has once, empty where it has none."""
+    """Return the value of a tag that may occur once; an empty string if the term does not have it."""
     return _bare(term.get(tag, [""])[0])
 
 
 def _ids(values: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct ids of values that may go on with a comment: `UMLS:C0000 "a name"`."""
+    """Return the distinct ids of values, without comments, as in `UMLS:C0000 "a name"`."""
     ids = (_bare(value).partition(" ")[0] for value in values)
     return tuple(dict.fromkeys(id_ for id_ in ids if id_))
 
@@ -186,7 +186,7 @@ def _quoted(value: str) -> str | None:
 
 
 def _bare(value: str) -> str:
-    """Drop modifiers and comment: `kidney {source="x"} ! the organ`."""
+    """Remove modifiers and comment, as in `kidney {source="x"} ! the organ`."""
     return _plain(_TRAILER.sub("", value, count=1))
 
 

@@ -1,21 +1,21 @@
-"""PubTator: title, abstract and tab-separated mentions, one block a document.
+"""Read PubTator: title, abstract and tab-separated mentions, one block for each document.
 
     8701013|t|Famotidine-associated delirium.
     8701013|a|Famotidine is a histamine H2-receptor antagonist ...
     8701013 <tab> 0 <tab> 10 <tab> Famotidine <tab> Chemical <tab> D015738
 
-The text is title, one blank, abstract; offsets run over it. Blank lines separate blocks, and a title begins
-one as well. What real files do, and what becomes of it (everything but plain mentions is counted in `notes`):
+The text is title, one blank, abstract; offsets count in this text. Blank lines separate blocks, and a title also
+begins one. Real files have more than plain mentions; this is counted in `notes`:
 
 - several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped;
 - the id `-1`: NIL, gold `()`; an empty id or no id column: not annotated, gold None;
 - a seventh column (the parts of a composite mention) is ignored;
 - relations (`PMID <tab> CID <tab> id <tab> id`) are ignored;
 - a document that comes twice with equal content is kept once; with different content it is an error;
-- the text column differs from the offsets in white space alone: the offsets win. Any other difference is an
-  error, since it mostly means that the offsets count bytes or UTF-16 units.
+- if the text column differs from the offsets only in white space, the offsets count. Any other difference is an
+  error, since it usually means that the offsets count bytes or UTF-16 units.
 
-Mentions have no ids here: they are named by document and span (see `mention_ids`).
+The format has no mention ids: they are made of document and span (see `mention_ids`).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
 
 
 def _header(line: str, letter: str) -> tuple[str, str] | None:
-    """Split `ID|letter|text`, or return None where the line is something else."""
+    """Split `ID|letter|text`; return None for another line."""
     document_id, _, rest = line.partition("|")
     if "\t" in document_id or not rest.startswith(f"{letter}|"):
         return None
@@ -115,7 +115,7 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
             id=document_id,
         )
     if columns[0] != document_id:
-        raise DataError(f"the line belongs to {columns[0]!r:.60}, but stands in this document", id=document_id)
+        raise DataError(f"the line belongs to document {columns[0]!r:.60}, not to this one", id=document_id)
     if len(columns) == 4:
         notes["relation lines ignored"] += 1
         return None
@@ -146,7 +146,7 @@ def _compare(surface: str, span: Span, document_id: str, text: str, notes: Count
         return
     if covered.split() != surface.split():
         reason = _diagnosis(surface, span, text)
-        raise DataError(f"the text column is not what {start} to {end} covers; {reason}", id=document_id)
+        raise DataError(f"the text column differs from the text at {start} to {end}; {reason}", id=document_id)
     notes["mention texts that differ from their offsets in white space"] += 1
 
 
@@ -154,7 +154,7 @@ def _diagnosis(surface: str, span: Span, text: str) -> str:
     start, end = span
     for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
         if text.encode(encoding)[start * width : end * width] == surface.encode(encoding):
-            return f"the offsets seem to count {unit}, they must count Unicode code points"
+            return f"the offsets seem to count {unit}, but must count Unicode code points"
     return "offsets count Unicode code points over title, one blank, abstract"
 
 

@@ -1,7 +1,7 @@
-"""Plain text: a file a document, named after the file, without mentions.
+"""Read plain text: each file is a document, named after the file, without mentions.
 
-What `arbo.spans` finds mentions in. Offsets count the code points of the text as it stands in the file, line ends of
-two characters included.
+`arbo.spans` finds mentions in such documents. Offsets count the code points of the file, including line ends of two
+characters.
 """
 
 from __future__ import annotations

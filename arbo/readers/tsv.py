@@ -1,11 +1,11 @@
-"""A knowledge base as a table: one entity a line, two to four tab-separated columns.
+"""Read a knowledge base from a table: one entity a line, two to four tab-separated columns.
 
     D010190 <tab> Pancreatic Neoplasms <tab> Cancer of Pancreas|Pancreas Cancer <tab> Tumors of the pancreas.
 
-Id and name, then, as far as they are there, aliases with `|` between them and a definition; the last two may be
-empty. White space around a column or an alias is dropped. A first line whose first two columns are `id` and
-`name`, in any case, is a header and passed over. Quotes are characters like any other. An id that comes twice with
-equal content is kept once; with different content it is an error.
+The columns are id, name, aliases (separated by `|`) and definition; the last two may be empty or absent. White space
+around a column or an alias is dropped. A first line whose first two columns are `id` and `name`, in upper or lower
+case, is a header and skipped. Quotes have no special meaning. A repeated id with equal content is kept once; with
+different content it is an error.
 """
 
 from __future__ import annotations

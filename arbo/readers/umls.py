@@ -1,20 +1,20 @@
-"""UMLS in its Rich Release Format: a folder with MRCONSO.RRF, MRSTY.RRF and, if you have it, MRDEF.RRF.
+"""Read UMLS in its Rich Release Format: a folder with MRCONSO.RRF, MRSTY.RRF and, optionally, MRDEF.RRF.
 
     C0016382|ENG|P|L0016382|PF|S0042357|Y|A0058910|||D005483|MSH|MH|D005483|Flushing|0|N|256|
     C0016382|T184|A2.2.2|Sign or Symptom|AT17683123|256|
     C0016382|A0058910|AT38137289||MSH|A transitory reddening of the face ...|N|256|
 
-An entity is a concept with a name in one language (`LAT`) that is not suppressed; the number of those without any is in
-`notes`. Its name is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or what comes nearest to
-it; the other names, distinct, are its aliases. Its definition is the first that is not suppressed and belongs to a name
-in that language, its types are the ids of its semantic types (`TUI`). It answers to `UMLS:C0016382` as well, as
-MedMentions writes ids.
+An entity is a concept with an unsuppressed name in the chosen language (`LAT`); concepts without one are counted in
+`notes`. Its name is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or the nearest to that;
+its other distinct names are aliases. Its definition is the first unsuppressed definition of a name in that language.
+Its types are the ids of its semantic types (`TUI`). `UMLS:C0016382`, the spelling of MedMentions, is an alternative
+id.
 
-Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, a concept at a time, so that its rows must
-stand together, as they do in the releases; a concept whose rows stand in two places is an error.
+Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, one concept at a time: the rows of a concept
+must be adjacent, as in the releases; otherwise an error is raised.
 
-To keep what MedMentions ST21pv is annotated with, its 21 semantic types and all that lie below them in the Semantic
-Network (Mohan and Li 2019, who also choose among the vocabularies, which this does not):
+To keep the concepts of MedMentions ST21pv, pass its 21 semantic types; the types below them in the Semantic Network
+are included (Mohan and Li 2019 also select vocabularies, which this reader does not):
 
     from arbo.readers.umls import ST21PV, read_umls
 
@@ -52,7 +52,7 @@ _NOT_SUPPRESSED = "N"
 
 
 class _Atom(NamedTuple):
-    """A name of a concept: the columns of MRCONSO that are read."""
+    """A name of a concept: the columns of MRCONSO that the reader uses."""
 
     line: int
     CUI: str
@@ -66,7 +66,7 @@ class _Atom(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
-        """Of the names of a concept the least is preferred."""
+        """Sort key: the smallest name of a concept is the preferred one."""
         return self.TS != "P", self.STT != "PF", self.ISPREF != "Y"
 
 
@@ -82,11 +82,11 @@ def read_umls(
     types: str | Iterable[str] | None = None,
     on_error: OnError = "fail",
 ) -> KnowledgeBase:
-    """Read the concepts of a folder, or those of these semantic types and of all below them alone.
+    """Read the concepts of a folder, or only those of the given semantic types and of the types below them.
 
     Raises:
-        UsageError: no concept has one of ``types``, so that what lies below it is not known.
-        DataError: a file is missing or malformed; malformed lines are left out with ``on_error="skip"``.
+        UsageError: no concept has one of ``types``, so that the types below it are unknown.
+        DataError: a file is missing or malformed; ``on_error="skip"`` leaves malformed lines out.
 
     """
     records: Records[Entity] = Records("entities", on_error)
@@ -124,7 +124,7 @@ def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[_D
 
 
 def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Entity]) -> Mapping[str, tuple[str, ...]]:
-    """Return the semantic types of each concept, or of those alone that have a wanted one or one below it."""
+    """Return the semantic types of each concept, or only of concepts with a wanted type or one below it."""
     types_of: dict[str, tuple[str, ...]] = {}
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # millions of concepts, hundreds of combinations
     tree: dict[str, str] = {}
@@ -140,7 +140,7 @@ def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Enti
 
 
 def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
-    """Return semantic types and all below them by their tree numbers.
+    """Return semantic types and all types below them, by their tree numbers.
 
     >>> tree = {"T051": "B", "T038": "B2.2.1", "T047": "B2.2.1.2.1", "T033": "A2.2"}
     >>> sorted(_with_all_below({"T038"}, tree)), sorted(_with_all_below({"T051"}, tree))
@@ -156,7 +156,7 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
 
 
 def _is_below(number: str, top: str) -> bool:
-    """Say whether one tree number is another or lies below it: A1.2 is below A1 and A, but A1.21 not below A1.2."""
+    """Return whether a tree number is equal to or below another: A1.2 is below A1 and A, A1.21 is not below A1.2."""
     return number == top or number.startswith(top if len(top) == 1 else f"{top}.")
 
 
@@ -172,7 +172,7 @@ def _definitions(
 
 
 def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entity]) -> Iterator[tuple[Any, ...]]:
-    """Yield of each line its number and these columns."""
+    """Yield the number and the chosen columns of each line."""
     known = _COLUMNS[table].split()
     pick = itemgetter(*map(known.index, columns))
     for number, line in read_lines(file):
@@ -191,7 +191,7 @@ def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entit
 def _file(path: PathLike, table: str) -> Path:
     file = _find(path, table)
     if file is None:
-        raise DataError(f"no folder with a file {table}.RRF, or {table}.RRF.gz", file=str(path))
+        raise DataError(f"expected a folder with the file {table}.RRF or {table}.RRF.gz", file=str(path))
     return file
 
 

@@ -1,21 +1,22 @@
-"""ZeShEL (Logeswaran et al. 2019): wikis on sixteen worlds, whose pages are documents and entities at once.
+"""Read ZeShEL (Logeswaran et al. 2019): wikis on sixteen worlds, whose pages are both documents and entities.
 
     documents/lego.json    {"document_id": "0A1B", "title": "Ann Droid", "text": "Ann Droid Ann Droid is a robot ..."}
     mentions/test.json     {"mention_id": "7C2D", "context_document_id": "0A1B", "corpus": "lego", "start_index": 6,
                             "end_index": 6, "text": "robot", "label_document_id": "3E4F", "category": "LOW_OVERLAP"}
 
-One object a line; no other keys. A world is the domain of its documents and entities (see `arbo.retrieval.domains`).
+One object a line; other keys are an error. The domain of documents and entities is their world (see
+`arbo.retrieval.domains`).
 
-The entities are the pages of a world's file, or of all files of the folder `documents`: the file's name is the domain,
-the text without the title that it begins with the definition. An entity also answers to `world/line`, lines counted
-from 0: so BLINK names it in the form it gives ZeShEL (see `arbo.readers.blink`).
+The entities are the pages of a world's file, or of all files of the folder `documents`. The file's name is the domain;
+the text, without the title at its beginning, is the definition. `world/line`, with lines counted from 0, is an
+alternative id: BLINK uses it for ZeShEL (see `arbo.readers.blink`).
 
-The documents are those in which a file of mentions (or all files of a folder) has any; their texts are looked up in the
-folder `documents` beside that of the mentions. `start_index` and `end_index` count what white space parts, from 0, the
-end included. `label_document_id` is the gold id, null or absent where nothing is annotated, and `category` the type:
-how name and title relate, by which results are told apart. A mention that comes twice with equal content is kept once;
-with different content it is an error. Tokens win over `text` where they differ in white space alone, which is counted
-in `notes`; any other difference is an error.
+The documents are the pages with a mention in a file of mentions, or in all files of a folder; their texts are in the
+folder `documents` beside the folder of the mentions. `start_index` and `end_index` count the words between white space
+from 0, the end included. `label_document_id` is the gold id; it is null or absent if the mention is not annotated.
+`category`, the relation of name and title, is the type. A repeated mention with equal content is kept once; with
+different content it is an error. If `text` differs from the tokens only in white space, the tokens count, and the
+difference is counted in `notes`; any other difference is an error.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class _Page(NamedTuple):
 
 
 class _Marked(NamedTuple):
-    """A mention as it is written."""
+    """A mention as in the file."""
 
     id: str
     document_id: str
@@ -82,14 +83,14 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     records: Records[Document] = Records("documents", on_error)
     folder = files[0].absolute().parent.parent / "documents"
     if not folder.is_dir():
-        raise DataError("no such folder; it holds the texts, and belongs beside that of the mentions", file=str(folder))
+        raise DataError("no such folder; the texts must be in it, beside the folder of the mentions", file=str(folder))
     worlds = {_world(file): file for file in data_files(folder, SUFFIXES)}
     texts = _texts(by_page, worlds, records)
     for (world, document_id), mentions in by_page.items():
         first = places[mentions[0].id]
         with records.record(*first):
             if world not in worlds:
-                raise DataError(f"{folder} has no file of the world {world!r:.60}", id=mentions[0].id)
+                raise DataError(f"{folder} has no file for the world {world!r:.60}", id=mentions[0].id)
             if (world, document_id) not in texts:
                 raise DataError(f"{worlds[world]} has no document {document_id!r:.60}", id=mentions[0].id)
             records.add(_document(texts[world, document_id], mentions, places, marked), *first)
@@ -110,7 +111,7 @@ def _world(file: Path) -> str:
 def _texts(
     wanted: Iterable[tuple[str, str]], worlds: Mapping[str, Path], records: Records[Document]
 ) -> dict[tuple[str, str], str]:
-    """Return the texts of the wanted documents, by world and id."""
+    """Return the texts of the wanted documents by world and id."""
     of_world: defaultdict[str, set[str]] = defaultdict(set)
     for world, document_id in wanted:
         of_world[world].add(document_id)
@@ -145,7 +146,7 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
     if " ".join(covered) != mention.text:
         if covered != mention.text.split():
             raise DataError(
-                f"the text of the mention is not what tokens {mention.first} to {mention.last} hold in document "
+                f"the text of the mention differs from tokens {mention.first} to {mention.last} of document "
                 f"{mention.document_id!r}; tokens are parted by white space, and count from 0",
                 id=mention.id,
             )
@@ -162,7 +163,7 @@ def _entity(page: _Page, world: str, place: int) -> Entity:
 
 
 def _without_title(text: str, title: str) -> str | None:
-    """Return what follows the title, with or without blanks inside it, or the whole text: None if that is nothing."""
+    """Return the text without the title at its beginning, if it has one; None if nothing is left."""
     heading, begun = "".join(title.split()), ""
     for token in _TOKEN.finditer(text):
         begun += token[0]

@@ -1,1 +1,1 @@
-"""Saved runs: their tables, views, explanations and scores; none of it needs an encoder."""
+"""Runs: tables, views, explanations, scores and folders; nothing here needs an encoder."""

@@ -1,4 +1,4 @@
-"""Scores of a run against the gold annotations of its mentions, and of candidates."""
+"""Scores of runs and of candidates against gold annotations."""
 
 from __future__ import annotations
 
@@ -43,32 +43,32 @@ _USUAL = Resampling()
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """How well mentions were linked, called NIL, and clustered; None where that does not apply."""
+    """Scores of links, NIL decisions and clusters; a score that does not apply is None."""
 
     mentions: int
     linking: LinkingScores | None
     nil: NilScores | None
     nil_curve: NilCurve | None
-    """NIL by a threshold on the nearest entity's similarity alone, at every threshold."""
+    """NIL decided only by a threshold on the similarity of the nearest entity, at every threshold."""
     clustering: ClusteringScores | None
-    """Agreement of the clusters with the sets of gold ids, over the mentions that have one."""
+    """Agreement of the clusters with the sets of gold ids, over the mentions with gold ids."""
     clustering_unseen: ClusteringScores | None
-    """The same over the mentions whose gold ids training did not have (ALL/UNSEEN of the ArboEL paper, section 3.5)."""
+    """The same over mentions whose gold ids do not occur in training (ALL/UNSEEN in the ArboEL paper, section 3.5)."""
     coreference: CoreferenceScores | None
     with_nil: LinkingCounts | None
-    """Links and NIL decisions together, over all annotated mentions: NIL is a class beside the entities."""
+    """Links and NIL decisions together, over all annotated mentions; NIL counts as one more class."""
     clustered: int
-    """Mentions that clustering and coreference are over."""
+    """Number of mentions that clustering and coreference count."""
     lines: tuple[Line, ...]
-    """The headline figures; each knows how uncertain it is."""
+    """The headline figures, with the counts for their intervals."""
 
     @property
     def accuracy_with_nil(self) -> float | None:
-        """Share of the annotated mentions that are linked to a gold entity, or are NIL and called so."""
+        """Share of the annotated mentions with a correct link or a correct NIL decision."""
         return self.with_nil.accuracy if self.with_nil else None
 
     def report(self, name: str = "", how: Resampling | None = _USUAL) -> Report:
-        """Return the headline figures as a table, under a name, with intervals unless ``how`` is None."""
+        """Return the headline figures as a named table, with intervals unless ``how`` is None."""
         return Report.of({name: self.lines}, how=how)
 
     def as_dict(self) -> dict[str, Any]:
@@ -97,10 +97,10 @@ def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = No
     """Score a run; see `Result.evaluate`.
 
     Args:
-        run: what was linked or discovered.
+        run: the run.
         train: documents whose gold entities count as seen.
-        classes: (mentions,) what they are of, for clusters, where not as the run's own knowledge base says: see
-            `Gold.classes`.
+        classes: (mentions,) the class of each mention for clusters, see `Gold.classes`; by default from the run's own
+            knowledge base.
 
     """
     gold, row_of = gold_of(run)
@@ -129,20 +129,20 @@ def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = No
 
 
 def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -> dict[str, Evaluation]:
-    """Score several runs of the same documents so that they can be compared, linked or discovered.
+    """Score several runs of the same documents with the same gold classes, so that they can be compared.
 
-    What the mentions are of, for clusters, is what the first run with a knowledge base says: it may know that two gold
-    ids are of one entity.
+    The gold classes of clusters come from the first run with a knowledge base, which may know that two gold ids belong
+    to one entity.
 
     Raises:
-        UsageError: the runs are of other mentions, or of other gold annotations.
+        UsageError: the runs have different mentions or gold annotations.
 
     """
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
         for column in ("mention_id", "document_id", "gold"):
             if run.mention_table[column] != first.mention_table[column]:
-                raise UsageError(f"{name} and {other} differ in {column}; only results of the same documents compare")
+                raise UsageError(f"{name} and {other} differ in {column}; compare only results of the same documents")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
     return {name: evaluate(run, train=train, classes=classes) for name, run in runs.items()}
@@ -151,7 +151,7 @@ def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -
 def compare(
     results: Mapping[str, Run], *, train: Iterable[Any] | None = None, how: Resampling | None = _USUAL
 ) -> Report:
-    """Put the scores of several results of the same documents side by side, each tested against the first.
+    """Compare the scores of several results of the same documents, and test each against the first.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -161,12 +161,12 @@ def compare(
     True
 
     Args:
-        results: by name.
+        results: the results by name.
         train: documents whose gold entities count as seen.
-        how: how uncertainty is found; None for no tests.
+        how: the settings of intervals and tests; None for neither.
 
     Raises:
-        UsageError: the results are of other mentions, or of other gold annotations.
+        UsageError: the results have different mentions or gold annotations.
 
     """
     evaluations = evaluate_together(results, train=None if train is None else Corpus.of(train))
@@ -176,13 +176,13 @@ def compare(
 def evaluate_candidates(
     candidates: Ints, documents: Corpus, kb: KnowledgeBase, *, train: Corpus | None = None
 ) -> LinkingScores:
-    """Score the first candidate of each mention as its link, without a graph or NIL, and the lists by recall@k.
+    """Score candidates: the first of each mention as its link, without graph or NIL, and the lists by recall@k.
 
     Args:
-        candidates: (mentions, k) rows of the knowledge base, best first, -1 where there are fewer.
-        documents: those that the candidates are of, with gold annotations.
-        kb: that of the candidates.
-        train: documents whose gold entities count as seen; the scores are then also given for seen and unseen.
+        candidates: (mentions, k) rows of the knowledge base, best first, filled up with -1.
+        documents: the documents of the candidates, with gold annotations.
+        kb: the knowledge base of the candidates.
+        train: documents whose gold entities count as seen; adds scores for seen and unseen entities.
 
     """
     gold, k = Gold.of(documents, kb), candidates.shape[1]
@@ -259,7 +259,7 @@ def _codes(ids: pa.ChunkedArray) -> Ints:
 
 
 def _best_scores(run: Run) -> npt.NDArray[np.float64]:
-    """Similarity of the nearest entity of each mention, -inf where none was found."""
+    """Return the similarity of the nearest entity of each mention; -inf without one."""
     scores = run.link_table["candidate_scores"]
     best = pc.list_element(
         pc.if_else(pc.equal(pc.list_value_length(scores), 0), pa.scalar([-np.inf], scores.type), scores), 0
@@ -269,7 +269,7 @@ def _best_scores(run: Run) -> npt.NDArray[np.float64]:
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Read the gold annotations of a run, and number the entities that are right, predicted or candidates."""
+    """Read the gold annotations of a run, and number the entities that are correct, predicted or candidates."""
     in_kb = run.mention_table["gold_entities"]
     ids = pc.unique(
         pa.concat_arrays(

@@ -1,4 +1,4 @@
-"""Why a mention was decided as it was."""
+"""Explanations of decisions on mentions."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from arbo.results.run import Link, Run
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One place on the path from the entity to the mention."""
+    """A step on the path from the entity to the mention."""
 
     id: str
     name: str
     document_id: str | None
     """None for the entity."""
     dissimilarity: float | None
-    """Of the edge that leads here; None at the start."""
+    """Dissimilarity of the edge to this step; None at the start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The path of a linked mention, or what was found about one that is NIL; prints as text."""
+    """The path of a linked mention, or the nearest entities and mentions of a NIL mention; prints as text."""
 
     mention: str
     entity: str | None
     path: tuple[Step, ...]
-    """From the entity to the mention; for NIL the mention alone."""
+    """The steps from the entity to the mention; for NIL only the mention."""
     weakest: int | None
-    """Place in ``path`` of the step over the heaviest edge."""
+    """Index in ``path`` of the step with the heaviest edge."""
     text: str
 
     def __str__(self) -> str:
@@ -65,8 +65,8 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     if link.candidates:
         id_, score = link.candidates[0]
         lines.append(
-            f"    the nearest entity, {id_}, has {_measure(result)} {score:.3f}; entity edges go up to "
-            f"dissimilarity {_number(entity_limit)}{by_mentions}"
+            f"    the nearest entity, {id_}, has {_measure(result)} {score:.3f}; the entity threshold "
+            f"is dissimilarity {_number(entity_limit)}{by_mentions}"
         )
     cluster = result.cluster_of(link)
     others = [m for m in cluster.mentions if m.id != link.mention.id]
@@ -75,7 +75,7 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         lines.append(
             f"    together with {shown}{more}; its weakest join is {_number(cluster.weakest_join)}, "
-            f"mention edges go up to {_number(mention_limit)}"
+            f"the mention threshold is {_number(mention_limit)}"
         )
     else:
         why = (
@@ -92,7 +92,7 @@ def _called(link: Link) -> str:
 
 
 def _measure(result: Run) -> str:
-    """Name what a score is: an encoder's, or a reranker's."""
+    """Return the name of scores: similarity of an encoder, or probability of a reranker."""
     return "probability" if "reranker" in result.manifest["encoder"] else "similarity"
 
 
@@ -103,7 +103,7 @@ def _score(link: Link, measure: str) -> str:
     (nearest, score), (second, _) = link.candidates[:2]
     if nearest == link.entity:
         return f"{own}, margin {link.margin:.3f} over {second}"
-    return f"{own}; by itself nearest to {nearest} ({_number(score)}, margin {link.margin:.3f})"
+    return f"{own}; nearest entity {nearest} ({_number(score)}, margin {link.margin:.3f})"
 
 
 def _number(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Giants: discovered clusters that have swallowed too much, and the edges that did it; see `arbo.linking.chaining`."""
+"""Giants: discovered clusters that are too large, and the edges that join them; see `arbo.linking.chaining`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Bridge:
 
     mentions: tuple[Mention, Mention]
     names: tuple[str, str]
-    """What was compared: their texts, abbreviations written out."""
+    """The names that were compared: texts of the mentions, with abbreviations replaced by their long forms."""
     dissimilarity: float
     sides: tuple[int, int]
-    """How many mentions stand on either side of it in the cluster's tree."""
+    """Number of mentions on either side of the edge in the cluster's tree."""
 
     def __str__(self) -> str:
         ends = (
@@ -31,31 +31,31 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Giant:
-    """A discovered cluster with more than 20 mentions and more than 5 % of all, under ten names or more in effect.
+    """A discovered cluster with more than 20 mentions, more than 5 % of all, and ten or more effective names.
 
-    The names in effect are one divided by the chance that two of its mentions, picked at random, have the same name.
+    The number of effective names is 1 divided by the chance that two random mentions of the cluster have the same name.
     """
 
     cluster: str
     """Its id."""
     mentions: int
     share: float
-    """Of all mentions."""
+    """Share of all mentions."""
     names: int
-    """Different names of its mentions, in lower case."""
+    """Number of distinct names of its mentions, in lower case."""
     splits_below: float
-    """Just below this mention threshold no part of it is a giant."""
+    """Just below this mention threshold, no part of the cluster is a giant."""
     bridges: tuple[Bridge, ...]
-    """The edges that join its largest parts, see `clustering.bridges`: at most three, and only those whose smaller part
-    has a tenth or more of the first one's."""
+    """At most three edges that join its largest parts, see `clustering.bridges`; the smaller part of each has at least
+    a tenth of the size of the first one's."""
 
     def __str__(self) -> str:
         head = (
-            f"one discovered cluster, {self.cluster}, holds {self.share:.0%} of all mentions: {self.mentions:,} under "
+            f"the discovered cluster {self.cluster} has {self.share:.0%} of all mentions: {self.mentions:,} under "
             f"{self.names:,} names; the edges that join its largest parts:"
         )
         below = math.floor(self.splits_below * 1000) / 1000
-        tail = f"lower the mention threshold below {below:.3f}, where it falls apart into parts of usual size"
+        tail = f"lower the mention threshold below {below:.3f} to split it into parts of usual size"
         if below == 0:
             tail = "no mention threshold splits it: its mentions have equal vectors"
         return "\n".join([head, *(f"    {bridge}" for bridge in self.bridges), tail])

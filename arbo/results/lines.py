@@ -1,4 +1,4 @@
-"""The headline figures of a run; each knows how uncertain it is."""
+"""The headline figures of a run, with the counts for their intervals."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from arbo.metrics import Line, LinkingOutcomes, NilCurve, Summed, cluster_lines 
 _RECALL_SHOWN = (4, 16, 64)
 _RECALL_WITH_NIL_SHOWN = (1, 64)
 MOST_WITH_INTERVALS = 50_000
-"""Mentions above which the scores of clusters have no intervals: each is hundreds of passes over half of them."""
+"""Cluster scores of more mentions have no intervals, since each interval needs hundreds of passes over half of them."""
 
 
 def linking_lines(
     outcomes: LinkingOutcomes, document: Ints, groups: Mapping[str, list[str | None]], seen: Bools | None
 ) -> list[Line]:
-    """Tell accuracy and recall of links, also of seen and unseen entities, and as means over groups."""
+    """Return accuracy and recall of links: overall, for seen and unseen entities, and as means over groups."""
 
     def line(name: str, right: Bools, among: Bools, what: str) -> Line:
         over = f"{int((right & among).sum()):,} of {int(among.sum()):,} {what}"
@@ -45,7 +45,7 @@ def linking_lines(
 
 
 def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
-    """Make the line of a mean over groups; None where there are fewer than two."""
+    """Return the line of a mean over groups; None with fewer than two groups."""
     found = {label for label, has_one in zip(labels, concept, strict=True) if has_one and label is not None}
     if len(found) < 2:
         return None
@@ -59,7 +59,7 @@ def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bo
 
 
 def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: NilCurve) -> list[Line]:
-    """Tell how well NIL is told from the rest, alone and beside links."""
+    """Return the scores of NIL decisions, alone and together with links."""
     assert with_nil.rank is not None
     annotated = with_nil.annotated
     ks = [k for k in _RECALL_WITH_NIL_SHOWN if k <= with_nil.width]
@@ -77,7 +77,7 @@ def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document:
 
 
 def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str) -> list[Line]:
-    """Tell how well clusters agree with classes, over the chosen mentions."""
+    """Return the agreement of clusters with classes, over the chosen mentions."""
     if not chosen.any():
         return []
     over = f"{int(chosen.sum()):,} mentions with gold ids"
@@ -93,20 +93,20 @@ def _share(right: Bools, among: Bools, document: Ints) -> Summed:
 
 
 def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:
-    """Count the columns of flags, (mentions, columns), in each document; (documents, columns)."""
+    """Sum the flags, (mentions, columns), of each document; (documents, columns)."""
     n = int(document.max(initial=-1)) + 1
     return np.column_stack([np.bincount(document, column, minlength=n) for column in flags.T])
 
 
 def _per_document_and_kind(chosen: Bools, document: Ints, kind: Ints, n_kinds: int) -> npt.NDArray[np.float64]:
-    """Count the mentions that a boolean each chooses; (documents, kinds)."""
+    """Count the chosen mentions of each document, for each boolean array; (documents, kinds)."""
     n = int(document.max(initial=-1)) + 1
     counts = np.bincount(document[chosen] * n_kinds + kind[chosen], minlength=n * n_kinds)
     return counts.reshape(n, n_kinds).astype(np.float64)
 
 
 def _mean_proportion(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Mean over groups of the first half of the columns as shares of the second; groups without any are left out."""
+    """Return the mean over groups of the first half of the columns divided by the second; skip empty groups."""
     right, among = np.split(counts, 2, axis=-1)
     share = np.divide(right, among, out=np.zeros_like(among), where=among > 0)
     n_groups = (among > 0).sum(axis=-1)

@@ -1,4 +1,4 @@
-"""What linking gives: the tables of a run, and what can be done with them."""
+"""The result of linking: the tables of a run, with methods to explain, evaluate and save them."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from arbo.results.run_folder import load_run, save_run
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions.
 
-    The three tables hold a row a mention, a mention, and a cluster; their columns are described in
-    `arbo.linking.tables`.
+    There are three tables: mentions and links have a row for each mention, clusters a row for each cluster;
+    `arbo.linking.tables` describes their columns.
     """
 
     @property
     def giants(self) -> tuple[Giant, ...]:
-        """Discovered clusters that have swallowed too much, with the edges that did it; largest first."""
+        """Discovered clusters that are too large, with the edges that join their parts; largest first."""
         return giants_of(self)
 
     def explain(self, link: Link | str) -> Explanation:
-        """Say why a link, or a mention of this id, is what it is: the path from the entity, or what kept them away."""
+        """Explain the link of a mention: the path from the entity, or for NIL the nearest entity and mentions."""
         return explain(self, self.link_of(link) if isinstance(link, str) else link)
 
     def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
         """Score the result against the gold annotations of its mentions.
 
         Args:
-            train: documents whose gold entities count as seen; linking is then also given for seen and unseen.
+            train: documents whose gold entities count as seen; adds scores of links for seen and unseen entities.
 
         """
         return evaluate(self, train=None if train is None else Corpus.of(train))
 
     def save(self, folder: PathLike) -> None:
-        """Write a run folder; complete or not at all. A run folder of that name is replaced, nothing else is."""
+        """Write a run folder, completely or not at all; only an earlier run folder is replaced."""
         save_run((self.mention_table, self.link_table, self.cluster_table), self.manifest, folder)
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
-        """Read a run folder, checking that its files are those that were written."""
+        """Read a run folder, and check the hashes of its files."""
         return cls(*load_run(folder))
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
-        """Return the same result with the seconds spent by stage in its manifest."""
+        """Return the same result, with the seconds of each stage in its manifest."""
         return replace(self, manifest={**self.manifest, "seconds": seconds})
 
     def __repr__(self) -> str:

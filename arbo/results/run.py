@@ -1,4 +1,4 @@
-"""The tables of a run, and views of them for people: links, clusters."""
+"""The tables of a run, and its links and clusters as views of the tables."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class Link:
 
     mention: Mention
     expansion: str | None
-    """The mention's name with abbreviations written out, None where nothing was to be written out."""
+    """The mention's name with abbreviations replaced by their long forms; None if it has no abbreviations."""
     entity: str | None
-    """Id of the entity, None for NIL."""
+    """Id of the entity; None for NIL."""
     entity_name: str | None
     cluster: str
-    """Its cluster's id: the entity's, or one for mentions of the same new entity."""
+    """Id of the cluster: the entity's id, or a new id shared by mentions of the same new entity."""
     score: float | None
-    """Similarity of the mention and its entity, a reranker's probability if there is one; None for NIL."""
+    """Similarity of mention and entity, or the reranker's probability; None for NIL."""
     margin: float | None
-    """Similarity of the nearest entity minus that of the second nearest; None with fewer than two entities."""
+    """Similarity of the nearest entity minus similarity of the second nearest; None with fewer than two entities."""
     bottleneck: float
     """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL."""
     parent: str | None
-    """The entity or mention it hangs on; None for NIL."""
+    """The entity or mention from which the mention is reached; None for NIL."""
     parent_is_mention: bool
     step: float | None
     """Dissimilarity of the edge from the parent."""
     candidates: tuple[tuple[str, float], ...]
-    """Nearest entities and their similarities, nearest first."""
+    """Ids and similarities of the nearest entities, nearest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +50,16 @@ class Cluster:
 
     id: str
     entity: str | None
-    """Id of its entity, None for a discovered one."""
+    """Id of its entity; None for a discovered cluster."""
     name: str
-    """Name of its entity; of a discovered one the most frequent name of its mentions."""
+    """Name of its entity; for a discovered cluster, the most frequent name of its mentions."""
     mentions: tuple[Mention, ...]
     weakest_join: float | None
-    """Of a discovered entity with several mentions: dissimilarity of the edge without which it falls apart."""
+    """For a discovered entity with several mentions: dissimilarity of the heaviest edge that holds it together."""
 
 
 class Rows(Sequence[Item], Generic[Item]):
-    """A sequence that makes each item when it is asked for."""
+    """A sequence that makes each item on access."""
 
     def __init__(self, length: int, make: Callable[[int], Item]) -> None:
         self._places = range(length)
@@ -95,48 +95,48 @@ class Rows(Sequence[Item], Generic[Item]):
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    The tables have one row for each mention, mention, and cluster; their columns are described in
-    `arbo.linking.tables`. `arbo.Result` adds what can be done with a run.
+    There are three tables: mentions and links have a row for each mention, clusters a row for each cluster;
+    `arbo.linking.tables` describes their columns. `arbo.Result` adds methods to explain, evaluate and save a run.
     """
 
     mention_table: pa.Table
     link_table: pa.Table
     cluster_table: pa.Table
     manifest: dict[str, Any]
-    """How the result was made: configuration, encoder, content hashes, counts, seconds by stage."""
+    """Origin of the result: configuration, encoder, content hashes, counts, seconds of each stage."""
 
     @property
     def links(self) -> Sequence[Link]:
-        """One link a mention, in the order of the documents."""
+        """The link of each mention, in the order of the documents."""
         return Rows(self.link_table.num_rows, self._link)
 
     @property
     def clusters(self) -> Sequence[Cluster]:
-        """All clusters: those of entities by id, then the discovered ones, largest first."""
+        """All clusters: first those of entities, then the discovered ones, largest first."""
         return Rows(self.cluster_table.num_rows, self._cluster)
 
     @property
     def discovered(self) -> Sequence[Cluster]:
-        """The clusters that are not in the knowledge base, largest first."""
+        """The clusters without an entity of the knowledge base, largest first."""
         first = self.cluster_table["entity_id"].length() - self.cluster_table["entity_id"].null_count
         return Rows(self.cluster_table.num_rows - first, lambda place: self._cluster(first + place))
 
     def link_of(self, mention_id: str) -> Link:
-        """Return the link of the mention with this id; KeyError if there is none."""
+        """Return the link of the mention with this id; raise KeyError for an unknown id."""
         return self._link(self.row_of[mention_id])
 
     def cluster_of(self, link: Link) -> Cluster:
-        """Return the cluster that the link's mention is in."""
+        """Return the cluster of the link's mention."""
         return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
 
     @cached_property
     def row_of(self) -> dict[str, int]:
-        """Row of each mention by its id."""
+        """The row of each mention by its id."""
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
 
     @cached_property
     def _rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the mentions sorted by cluster, and where each cluster starts."""
+        """The rows of mentions sorted by cluster, and the offset of each cluster."""
         place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
         cluster = place.to_numpy()
         order = np.argsort(cluster, kind="stable")

@@ -1,4 +1,4 @@
-"""Run folders: Parquet tables and a manifest with their hashes, complete or absent."""
+"""Run folders: Parquet tables and a manifest with their hashes, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
 def save_run(tables: tuple[pa.Table, pa.Table, pa.Table], manifest: dict[str, Any], folder: PathLike) -> None:
-    """Write the three tables of a run and what is known of it; a folder that is not a run is never replaced.
+    """Write the three tables and the manifest of a run; only an earlier run folder is replaced.
 
     Raises:
-        UsageError: the folder cannot be written, or holds anything but a run.
+        UsageError: the folder cannot be written, or has other content than a run.
 
     """
     target = Path(folder).resolve()
@@ -63,7 +63,7 @@ def load_run(folder: PathLike) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, 
     """Read the tables and the manifest of a run folder.
 
     Raises:
-        DataError: no run folder, a manifest of a newer version, a file that is missing, truncated or changed.
+        DataError: the folder is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
 
     """
     path = Path(folder)
@@ -71,7 +71,7 @@ def load_run(folder: PathLike) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, 
         manifest = check_manifest(_read_manifest(path), FORMAT, path / MANIFEST)
     except OSError as error:
         raise DataError(
-            f"no run folder: {MANIFEST} cannot be read ({error.strerror}); arbo link and discover write runs",
+            f"not a run folder: {MANIFEST} cannot be read ({error.strerror}); run arbo link or arbo discover",
             file=str(folder),
         ) from None
     names = [f"{name}.parquet" for name in TABLES]
@@ -87,7 +87,7 @@ def load_run(folder: PathLike) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, 
 
 
 def check_replaceable(target: Path) -> None:
-    """Raise UsageError unless a run may be written here: nothing there, an empty folder, or an earlier run."""
+    """Raise UsageError unless the folder is missing, empty, or an earlier run folder."""
 
     def files_of(folder: Path) -> list[str]:
         with suppress(FileNotFoundError):  # another process may have moved it away since
@@ -98,7 +98,7 @@ def check_replaceable(target: Path) -> None:
 
 
 def _read_manifest(folder: Path) -> object:
-    """Read a manifest; raise FileNotFoundError where there is none."""
+    """Read a manifest; raise FileNotFoundError if it is missing."""
     file = folder / MANIFEST
     try:
         return json.loads(file.read_text("utf-8"))

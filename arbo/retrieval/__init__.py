@@ -1,1 +1,1 @@
-"""From mentions to candidates and neighbours: search, and reranking."""
+"""Search the candidates and neighbours of mentions, and rerank them."""

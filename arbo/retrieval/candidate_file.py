@@ -1,7 +1,7 @@
-"""Files of candidates: one Parquet file with a row a mention, complete or absent.
+"""Files of candidates: one Parquet file with a row for each mention, written completely or not at all.
 
-The columns are the lists ``candidates``, rows of the knowledge base, and ``candidate_scores``; what the candidates are
-of stands in the metadata of the schema.
+The columns are the lists ``candidates``, rows of the knowledge base, and ``candidate_scores``; the metadata of the
+schema holds the origin of the candidates.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _COLUMNS = ("candidates", "candidate_scores")
 
 
 def save_candidates(entities: Ids, scores: Floats, made_of: dict[str, Any], path: PathLike) -> None:
-    """Write candidates, (mentions, k), and what they were made of; see `Candidates.save`."""
+    """Write candidates, (mentions, k), and their origin; see `Candidates.save`."""
     target = Path(path)
     if target.exists():
         try:
             _metadata(target)
         except DataError as error:
-            raise UsageError(f"{error}; name another file, or remove it first") from None
+            raise UsageError(f"{error}; choose another file, or remove this one first") from None
     there = entities >= 0
     start = pa.array(np.concatenate([[0], np.cumsum(there.sum(axis=1))]), pa.int32())
     arrays = [pa.ListArray.from_arrays(start, pa.array(column[there])) for column in (entities, scores)]
@@ -47,21 +47,21 @@ def save_candidates(entities: Ids, scores: Floats, made_of: dict[str, Any], path
 
 
 def load_candidates(path: PathLike) -> tuple[Ids, Floats, dict[str, Any]]:
-    """Read candidates, their scores and what they were made of; see `Candidates.load`."""
+    """Read candidates, their scores and their origin; see `Candidates.load`."""
     own = _metadata(Path(path))
     try:
         table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
         entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
         count = entities.value_lengths().to_numpy(zero_copy_only=False)
         if entities.value_lengths() != scores.value_lengths() or count.max(initial=0) > own["k"]:
-            raise ValueError("its lists are not of one length")
+            raise ValueError("its lists differ in length")
         return *padded(entities.flatten().to_numpy(), scores.flatten().to_numpy(), count, own["k"]), own
     except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
         raise DataError(f"the candidates cannot be read: {error}; {MEND}", file=fspath(path)) from None
 
 
 def padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
-    """Lay lists that stand behind each other, of these lengths, out as (mentions, k)."""
+    """Convert concatenated lists of these lengths to arrays of (mentions, k), filled up with -1 and -inf."""
     there = np.arange(k) < count[:, None]
     found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
     found[0][there], found[1][there] = entities, scores
@@ -69,9 +69,9 @@ def padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floa
 
 
 def _metadata(file: Path) -> dict[str, Any]:
-    """Read what stands beside the table."""
+    """Read the metadata of the table."""
     try:
         own = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
     except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:
-        raise DataError(f"no file of candidates ({error!r:.200})", file=str(file)) from None
+        raise DataError(f"not a file of candidates ({error!r:.200})", file=str(file)) from None
     return check_manifest(own, FORMAT, file)

@@ -1,10 +1,10 @@
-"""Candidates: the nearest entities of each mention, for a second stage to put into its own order.
+"""Candidates: the nearest entities of each mention, for a second stage to rerank.
 
-They are entities by their rows in the knowledge base, so that they mean nothing beside another one, or beside other
-documents: a set knows the fingerprints of both, and `Candidates.check` refuses what it was not made of.
+Candidates are rows of a knowledge base, and are valid only for this knowledge base and these documents: a set has the
+fingerprints of both, and `Candidates.check` refuses others.
 
-The oracles of the ArboEL paper (section 3.4), which keep the quality of a first stage out of the comparison of second
-ones: SELF is ``with_gold(candidates, gold)``, UNION ``with_gold(union(*sets), gold)``.
+The oracles of the ArboEL paper (section 3.4) compare second stages independently of the quality of a first stage: SELF
+is ``with_gold(candidates, gold)``, UNION is ``with_gold(union(*sets), gold)``.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from arbo.retrieval.candidate_file import MEND, load_candidates, padded, save_ca
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Candidates:
-    """The candidates of each mention of some documents, best first, and what they were made of.
+    """The candidates of each mention of some documents, best first, and their origin.
 
     Raises:
-        ValueError: arrays of different shapes, NaN or infinite scores, an entity twice among a mention's candidates,
-            candidates that do not descend or stand behind an empty place.
+        ValueError: the arrays differ in shape, a score is NaN or infinite, a mention has a candidate twice, scores do
+            not descend, or an empty place precedes a candidate.
 
     """
 
     entities: Ids
-    """(mentions, k) rows of the knowledge base; -1 where there are fewer than k."""
+    """(mentions, k) rows of the knowledge base, filled up with -1."""
     scores: Floats
-    """(mentions, k) float32, descending: higher is closer. -inf for an entity that nobody scored, such as one that was
-    injected, and where there is none."""
+    """(mentions, k) float32, descending: higher is closer. -inf for an entity without a score, such as an injected gold
+    entity, and for empty places."""
     documents: str
     """Fingerprint of the documents."""
     knowledge_base: str
     """Fingerprint of the knowledge base."""
     made_by: dict[str, Any]
-    """Settings of the encoder that found them, and of what was done since; ready for JSON."""
+    """Settings of the encoder and of later stages; ready for JSON."""
 
     def __post_init__(self) -> None:
         entities, scores = np.asarray(self.entities), np.asarray(self.scores, np.float32)
@@ -64,7 +64,7 @@ class Candidates:
                 "has an entity below -1": (entities < -1).any(axis=1),
                 "has scores that are NaN or infinite": (np.isnan(scores) | (scores == np.inf)).any(axis=1),
                 "has a score in an empty place": (~there & (scores != -np.inf)).any(axis=1),
-                "has an entity behind an empty place": (there[:, 1:] & ~there[:, :-1]).any(axis=1),
+                "has an entity after an empty place": (there[:, 1:] & ~there[:, :-1]).any(axis=1),
                 "has the same entity twice": repeated(entities).any(axis=1),
                 "has scores that do not descend": (scores[:, 1:] > scores[:, :-1]).any(axis=1),
             }
@@ -77,10 +77,10 @@ class Candidates:
 
     @classmethod
     def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
-        """Take those that a run holds: as many as its configuration says, see `LinkerConfig.candidates`.
+        """Return the candidates in a run; their number is `LinkerConfig.candidates`.
 
         Raises:
-            UsageError: the run is not of this knowledge base.
+            UsageError: the run has another knowledge base.
 
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
@@ -106,7 +106,7 @@ class Candidates:
 
     @property
     def k(self) -> int:
-        """How many places each mention has."""
+        """Number of places of each mention."""
         return int(self.entities.shape[1])
 
     @property
@@ -116,7 +116,7 @@ class Candidates:
 
     @property
     def fingerprint(self) -> str:
-        """The SHA-256 of the entities and their scores."""
+        """SHA-256 of the entities and their scores."""
         digest = hashlib.sha256(str(self.entities.shape).encode("ascii"))
         for array in (self.entities, self.scores):
             digest.update(array.tobytes())
@@ -133,17 +133,17 @@ class Candidates:
         return f"Candidates({len(self):,} mentions, {int((self.entities >= 0).sum()):,} candidates, k={self.k})"
 
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
-        """Raise unless these are candidates of the mentions of these documents, and entities of this knowledge base.
+        """Raise DataError unless the candidates belong to these documents and this knowledge base.
 
         Raises:
-            DataError: another fingerprint; or arrays that do not fit, whatever the fingerprints say.
+            DataError: a fingerprint differs, or the arrays do not fit.
 
         """
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
             raise DataError(f"the candidates were made with {other}")
         if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
             raise DataError(
-                f"the candidates are of {len(self):,} mentions and name rows up to {self.entities.max(initial=-1):,}; "
+                f"the candidates have {len(self):,} mentions and rows up to {self.entities.max(initial=-1):,}; "
                 f"there are {len(documents.mentions):,} mentions and {len(kb):,} entities: {MEND}"
             )
 
@@ -161,10 +161,10 @@ class Candidates:
         return evaluate_candidates(self.entities, corpus, kb, train=None if train is None else Corpus.of(train))
 
     def save(self, path: PathLike) -> None:
-        """Write one Parquet file, complete or not at all; see `arbo.retrieval.candidate_file`.
+        """Write one Parquet file, completely or not at all; see `arbo.retrieval.candidate_file`.
 
         Raises:
-            UsageError: the file cannot be written, or is there and no file of candidates.
+            UsageError: the file cannot be written, or exists and is not a file of candidates.
 
         """
         own = {"documents": self.documents, "knowledge_base": self.knowledge_base, "made_by": self.made_by}
@@ -172,10 +172,10 @@ class Candidates:
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Read what `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
-            DataError: no such file, one that is truncated, changed, of another kind or of a newer version.
+            DataError: the file is missing, truncated, changed, of another kind or of a newer version.
 
         """
         entities, scores, own = load_candidates(path)
@@ -186,14 +186,14 @@ class Candidates:
 
 
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
-    """Inject the gold entity of each mention whose candidates hold none, as the last of them (the oracle SELF).
+    """Add the gold entity as last candidate of each mention that has no gold candidate (the oracle SELF).
 
-    Where the list is full it takes the place of the last. Its score is -inf: nobody found it.
+    In a full list it replaces the last candidate. Its score is -inf.
 
     Args:
-        candidates: of some mentions.
-        gold: (mentions, any) rows of the entities that are right for each, -1 where there are fewer; the first is
-            injected, see `arbo.data.gold.Gold.entities`.
+        candidates: the candidates of a first stage.
+        gold: (mentions, any) rows of the correct entities of each mention, filled up with -1; the first is added, see
+            `arbo.data.gold.Gold.entities`.
 
     >>> found = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
     >>> with_gold(found, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
@@ -212,13 +212,13 @@ def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
 
 
 def union(*candidates: Candidates) -> Candidates:
-    """Put the candidates of several first stages together, each entity once (the oracle UNION, before gold).
+    """Merge the candidates of several first stages, each entity once (the oracle UNION, before gold is added).
 
-    They come in turns: the first of each set, then the second of each. Scores of different encoders do not compare, so
-    that the score is minus the best rank, counted from 0. There are as many places as the sets have together.
+    Candidates alternate: the first of each set, then the second of each. Scores of different encoders are not
+    comparable, so that the new score is minus the best rank, counted from 0. The number of places is the sum over sets.
 
     Raises:
-        ValueError: no set, or sets of other documents or of another knowledge base.
+        ValueError: there is no set, or the sets differ in documents or knowledge base.
 
     >>> one = Candidates([[3, 1]], [[0.9, 0.5]], "d", "kb", {"encoder": "a"})
     >>> other = Candidates([[1, 4]], [[7.0, 6.0]], "d", "kb", {"encoder": "b"})
@@ -243,27 +243,27 @@ def union(*candidates: Candidates) -> Candidates:
 
 
 def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
-    """Sort the candidates of each mention by descending score; equals stay in their order, empty places come last."""
+    """Sort the candidates of each mention by descending score; ties keep their order, empty places come last."""
     order = np.lexsort((-scores, entities < 0), axis=-1)
     return np.take_along_axis(entities, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 def gaps_filled(scores: Floats) -> Floats:
-    """Give what nobody scored the lowest score of its mention, or 0 where there is none; (mentions, k)."""
+    """Replace missing scores by the lowest score of the mention, or by 0 without one; (mentions, k)."""
     lowest = np.where(np.isfinite(scores), scores, np.float32(np.inf)).min(axis=1, initial=np.inf, keepdims=True)
     return np.where(np.isfinite(scores), scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
 
 
 def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
-    """Tell two `Candidates.origin` apart: what ``own`` is of and ``given`` is not, None where they are the same."""
+    """Describe the difference of two `Candidates.origin`; None if they are equal."""
     for what, one, other in zip(("other documents", "another knowledge base"), own, given, strict=True):
         if one != other:
-            return f"{what}: that fingerprint is {one}, this one {other}; {MEND}"
+            return f"{what} (fingerprint {one}, not {other}); {MEND}"
     return None
 
 
 def repeated(entities: Ids) -> Bools:
-    """Mark the entities that an earlier place of the same mention holds already; (mentions, k)."""
+    """Mark the entities that occur at an earlier place of the same mention; (mentions, k)."""
     order = np.argsort(entities, axis=1, kind="stable")
     ordered = np.take_along_axis(entities, order, axis=1)
     again = np.zeros(entities.shape, np.bool_)
@@ -272,7 +272,7 @@ def repeated(entities: Ids) -> Bools:
 
 
 def is_gold(entities: Ids, gold: Ids) -> Bools:
-    """Mark the entities that are among the gold ones of their mention; (mentions, k)."""
+    """Mark the gold entities of each mention; (mentions, k)."""
     right = np.zeros(entities.shape, np.bool_)
     for accepted in gold.T:
         right |= (entities == accepted[:, None]) & (entities >= 0)

@@ -1,8 +1,8 @@
-"""Domains: worlds, wikis or hospitals that have nothing to do with each other, each with its own entities.
+"""Domains: independent worlds, wikis or hospitals, each with its own entities.
 
-Of a mention it is that of its document, of an entity its own. Neighbours are searched inside a domain, and so no edge
-of the graph and no cluster ever joins two; what has no domain forms one as well, that of None. Which of equally near
-things comes first does not depend on what other domains hold.
+The domain of a mention is that of its document; an entity has its own. Neighbours are searched within a domain, so that
+no edge of the graph and no cluster joins two domains. Mentions and entities without a domain form the domain None. The
+order of equally near neighbours does not depend on other domains.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = npt.NDArray[np.int32]
 
 
 class Part(NamedTuple):
-    """Queries and the things they are compared with, both of one domain, by their rows, which ascend."""
+    """The rows of the queries and of the things to compare, all of one domain; rows ascend."""
 
     queries: Rows
     things: Rows
@@ -38,10 +38,10 @@ def mention_parts(mentions: Sequence[str | None]) -> list[Part]:
 
 
 def entity_parts(mentions: Sequence[str | None], entities: Sequence[str | None]) -> list[Part]:
-    """Compare the mentions of each domain with its entities, of which there may be none.
+    """Compare the mentions of each domain with its entities; a domain may have no entities.
 
     Raises:
-        UsageError: no mention has any entity in its domain, as when documents have domains and entities none.
+        UsageError: no mention has an entity in its domain, for example if only the documents have domains.
 
     >>> parts = entity_parts(["lego", "yugioh", "lego"], ["muppets", "lego", "lego"])
     >>> [(part.queries.tolist(), part.things.tolist()) for part in parts]
@@ -51,9 +51,9 @@ def entity_parts(mentions: Sequence[str | None], entities: Sequence[str | None])
     parts = [Part(*rows) for rows in zip(_rows(mentions, mentions), _rows(mentions, entities), strict=True)]
     if len(mentions) and len(entities) and not any(len(part.things) for part in parts):
         raise UsageError(
-            f"no entity is in a domain of the documents: theirs are {_named(mentions)}, those of the knowledge base "
-            f"{_named(entities)}; mentions are compared with entities of their own domain, so use the same names in "
-            "both, or none in either"
+            f"no entity is in a domain of the documents: the documents have {_named(mentions)}, the knowledge base "
+            f"{_named(entities)}; mentions are compared only with entities of their own domain, so use the same "
+            "domains in both, or leave them out"
         )
     return parts
 
@@ -68,10 +68,10 @@ def nearest_within(
     search: SearchMethod,
     progress: Progress,
 ) -> Neighbors:
-    """Find the ``k`` nearest things of each query within its part; see `clustering.comparison.nearest`.
+    """Search the ``k`` nearest things of each query within its part; see `clustering.comparison.nearest`.
 
-    Things that are the queries themselves (the same object) are not their own neighbours. Lists are empty places
-    (-1 and infinity) where a part has fewer than ``k``.
+    If things and queries are the same object, a query is not its own neighbour. A list of fewer than ``k`` is filled up
+    with -1 and infinity.
     """
     scanner = best_scanner()
 
@@ -101,7 +101,7 @@ def nearest_within(
 def recall_within(
     parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Embeddings, *, metric: Metric
 ) -> float:
-    """Share of the exact neighbours that `nearest_within` found: the recall of each part, weighted by neighbours."""
+    """Return the share of exact neighbours that `nearest_within` found: the weighted mean of the recall of parts."""
     n_there, n_right = 0, 0.0
     for part in parts:
         lists = Neighbors(found.ids[part.queries], found.dissimilarity[part.queries])
@@ -113,7 +113,7 @@ def recall_within(
 
 
 def _rows(domains: Sequence[str | None], of: Sequence[str | None]) -> list[Rows]:
-    """Rows of ``of`` in each distinct domain of ``domains``, in the order of first appearance."""
+    """Return the rows of ``of`` in each distinct domain of ``domains``, in order of first appearance."""
     number = {domain: place for place, domain in enumerate(dict.fromkeys(domains))}
     label = np.fromiter((number.get(domain, len(number)) for domain in of), np.int32, len(of))
     order = np.argsort(label, kind="stable").astype(np.int32)
@@ -122,7 +122,7 @@ def _rows(domains: Sequence[str | None], of: Sequence[str | None]) -> list[Rows]
 
 
 def _inside(part: Part, queries: Embeddings, things: Embeddings) -> tuple[Embeddings, Embeddings, Rows | None]:
-    """Return the queries and things of a part, and the place of each query among the things if it is one of them."""
+    """Return the queries and things of a part, and the index of each query among the things if it is one of them."""
     some = queries.taken(part.queries)
     if things is queries:
         return some, some, np.arange(len(some), dtype=np.int32)
@@ -130,7 +130,7 @@ def _inside(part: Part, queries: Embeddings, things: Embeddings) -> tuple[Embedd
 
 
 def _named(domains: Sequence[str | None], most: int = 3) -> str:
-    """Name the first domains, as what follows "theirs are"."""
+    """Return the first domains as text."""
     distinct = list(dict.fromkeys(domains))
     shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]
     return ", ".join(shown) + (f" and {len(distinct) - most:,} more" if len(distinct) > most else "")

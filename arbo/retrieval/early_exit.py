@@ -1,4 +1,4 @@
-"""Early exit: mentions that a first stage is sure of need not be read by a reranker."""
+"""Early exit: skip the reranker for mentions whose first candidate has a large margin."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from arbo.retrieval.candidates import Candidates, is_gold, other_origin
 
 
 def check_skip_margin(margin: float | None) -> None:
-    """Raise UsageError unless a margin can be meant, see `LinkerConfig.skip_margin`."""
+    """Raise UsageError for an invalid margin, see `LinkerConfig.skip_margin`."""
     if margin is not None and (type(margin) not in (int, float) or not 0 <= margin < float("inf")):
         raise UsageError(f"skip_margin must be a number of at least 0 or None, not {margin!r}")
 
 
 def margins(scores: Floats) -> Floats:
-    """How much better the first candidate of each mention is than the second; infinite where that has no score."""
+    """Return the score of the first candidate minus that of the second; infinity if the second has no score."""
     margin = np.full(len(scores), np.inf, np.float32)
     if scores.shape[1] > 1:
         has_two = np.isfinite(scores[:, 1])
@@ -27,32 +27,32 @@ def margins(scores: Floats) -> Floats:
 
 
 class Skipping(NamedTuple):
-    """What it costs not to read the mentions that a first stage is sure of."""
+    """The share of mentions that the reranker skips, and the loss of accuracy."""
 
     margin: float | None
-    """The smallest margin that is skipped, see `rerank`; None to skip none."""
+    """The smallest margin that is skipped, see `rerank`; None skips no mention."""
     skipped: float
-    """Share of all mentions that are not read."""
+    """Share of all mentions that are skipped."""
     accuracy: float
-    """Share of the mentions with a gold entity whose first candidate is one."""
+    """Share of the mentions with a gold entity whose first candidate is a gold entity."""
     lost: float
-    """Accuracy when all are read, minus ``accuracy``; negative where the first stage knew better."""
+    """Accuracy of reranking all mentions, minus ``accuracy``; negative if the first stage is better."""
 
 
 def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_lost: float = 0.0) -> Skipping:
-    """Choose the margin from which on mentions are not read, on documents with gold annotations.
+    """Choose the margin above which mentions skip the reranker, on documents with gold annotations.
 
-    Of the margins there are, the smallest whose loss of accuracy is not above ``most_lost``: the most is skipped. All
-    are tried, exactly. Choose it on other documents than those that are reported on.
+    It is the smallest margin whose loss of accuracy is at most ``most_lost``, which skips the most mentions. All
+    margins in the data are tried. Report scores on other documents than those of this choice.
 
     Args:
         retrieved: candidates of a first stage.
-        reranked: the same, all of them read: `rerank` without a margin.
-        gold: (mentions, any) rows of the entities that are right for each, see `arbo.data.gold.Gold.entities`.
-        most_lost: of the accuracy, between 0 and 1.
+        reranked: the same candidates after `rerank` without a margin.
+        gold: (mentions, any) rows of the correct entities of each mention, see `arbo.data.gold.Gold.entities`.
+        most_lost: maximum loss of accuracy, between 0 and 1.
 
     Raises:
-        ValueError: candidates and gold that are not of the same mentions, or ``most_lost`` is out of range.
+        ValueError: candidates and gold have different mentions, or ``most_lost`` is out of range.
 
     >>> before = Candidates([[0, 1], [0, 1], [0, 1]], [[0.9, 0.1], [0.6, 0.5], [0.8, 0.1]], "d", "kb", {})
     >>> after = Candidates([[0, 1], [1, 0], [0, 1]], [[0.9, 0.1]] * 3, "d", "kb", {})
@@ -61,7 +61,9 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
 
     """
     if not len(retrieved) == len(reranked) == len(gold):
-        raise ValueError(f"{len(retrieved):,} mentions, but {len(reranked):,} reranked and {len(gold):,} with gold")
+        raise ValueError(
+            f"the mentions differ: {len(retrieved):,} retrieved, {len(reranked):,} reranked, {len(gold):,} in gold"
+        )
     if other := other_origin(reranked.origin, retrieved.origin):
         raise ValueError(f"the reranked candidates were made with {other}")
     if not 0 <= most_lost <= 1:

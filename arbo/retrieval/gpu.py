@@ -1,7 +1,7 @@
-"""Exact search on a GPU: the matrix products of `clustering.knn.nearest` made by torch; faiss is not needed.
+"""Exact search on a GPU: torch computes the matrix products of `clustering.knn.nearest`, without faiss.
 
-What is found is the same to the last bit: the products only propose candidates, which are scored again on the processor
-in a fixed order of summation (`clustering.dense_search`).
+The result is the same to the last bit: the products only propose candidates, which are scored again on the CPU in a
+fixed order of summation (`clustering.dense_search`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     import torch
 
 _PRODUCTS = 1 << 28
-"""Products that are held at once: a gigabyte, and as much again to sort them out."""
+"""Number of products in memory at once: a gigabyte, and as much again to select candidates."""
 
 
 def torch_scanner(device: str | torch.device) -> Scanner:
-    """Let a device make the products; it holds the whole matrix, in float32."""
+    """Return a scanner that computes the products on a device, which holds the whole matrix in float32."""
     import torch
 
     def scanner(matrix: Floats) -> Scan:
@@ -49,7 +49,7 @@ def torch_scanner(device: str | torch.device) -> Scanner:
 
 
 def best_scanner() -> Scanner:
-    """Return that of a GPU if torch is in use and has one, else that of faiss."""
+    """Return the scanner of a GPU if torch is loaded and has one, otherwise that of faiss."""
     import sys
 
     torch = sys.modules.get("torch")

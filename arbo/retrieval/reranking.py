@@ -1,17 +1,17 @@
-"""The second stage: a reranker puts the candidates of each mention into its own order, and makes their scores its own.
+"""The second stage: a reranker scores and sorts the candidates of each mention.
 
-What it says of the candidates of a mention becomes a probability, by a softmax over them: the models of both papers are
-trained to tell the right candidate from the others, so that their scores mean nothing beside those of another mention.
-A probability does: 1 minus it is the dissimilarity of the entity edge, from 0 (this one, surely) to 1 (not this one).
-An entity that is no candidate has the probability 0. A threshold of 0.5 links what is likelier than all others
-together. It cannot tell a mention that no candidate fits from one that several fit, and a single candidate always has
-the probability 1: where mentions can be NIL, tune the threshold.
+A softmax over the candidates of a mention turns the scores into probabilities. The models of both papers are trained to
+separate the correct candidate from the others of a mention, so that scores of different mentions are not comparable;
+probabilities are. The dissimilarity of an entity edge is 1 minus the probability: 0 is certain, 1 is excluded. Other
+entities have the probability 0. A threshold of 0.5 links an entity that is more likely than all others together. The
+threshold cannot distinguish a mention without a fitting candidate from one with several, and a single candidate always
+has the probability 1: if mentions can be NIL, tune the threshold.
 
-Mention edges stay those of the encoder, unless they are asked for too (`LinkerConfig.rerank_mentions`), as in Angell et
-al. (2021), "Clustering-based inference for biomedical entity linking". Another mention is then read like an entity of
-its name, and compared with the candidates: the probability is that in a softmax over them and it. In a domain without
-entities a mention has no candidates. In their place stands an entity of its own name, which the first stage finds as
-near as the nearest neighbour: a neighbour of the same name has the probability 0.5, and one that fits worse has less.
+Mention edges stay those of the encoder, unless `LinkerConfig.rerank_mentions` is set, as in Angell et al. (2021),
+"Clustering-based inference for biomedical entity linking". The reranker then reads another mention like an entity of
+its name, and the probability is that in a softmax over the candidates and this mention. In a domain without entities
+a mention has no candidates; an entity with the mention's own name takes their place, with the first-stage score of the
+nearest neighbour: a neighbour with the same name has the probability 0.5, and one that fits worse has less.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from arbo.retrieval.retrieval import Retrieval
 
 
 class Reranker(Protocol):
-    """Scores a mention with an entity, having read both; `arbo.CrossEncoder` is one."""
+    """Scores pairs of a mention and an entity, like `arbo.CrossEncoder`."""
 
     @property
     def threshold(self) -> float:
@@ -44,28 +44,28 @@ class Reranker(Protocol):
 
     @property
     def retrieval_weight(self) -> float:
-        """What a first stage's score is multiplied with before it is added to this one's; 0 leaves it out."""
+        """Factor of the first stage's score, which is added to the reranker's; 0 leaves it out."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies it in a manifest, ready for JSON."""
+        """Identification of the reranker in a manifest, ready for JSON."""
 
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score mention ``mention[i]`` with the entity in row ``entity[i]``: any finite numbers, (pairs,)."""
+        """Score mention ``mention[i]`` with the entity in row ``entity[i]``; (pairs,) finite numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A reranker, and the mentions that it reads."""
+    """A reranker and the mentions that it scores."""
 
     reranker: Reranker
     inputs: Sequence[MentionInput]
     announce: Announce
 
     def sorted(self, kb: KnowledgeBase, entities: Ids, scores: Floats, skip_margin: float | None) -> tuple[Ids, Floats]:
-        """Sort candidates by the scores of the reranker; (mentions, k) both, scores -inf for what is not read."""
+        """Sort candidates by the scores of the reranker; both are (mentions, k), skipped ones have the score -inf."""
         sure: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
         read = (entities >= 0) & ~sure[:, None]
         said = self.scores(kb, entities, read, gaps_filled(scores))
@@ -73,20 +73,20 @@ class _Reading:
         return best_first(entities, said)
 
     def scores(self, kb: KnowledgeBase, entities: Ids, read: Bools, retrieval: Floats) -> Floats:
-        """Score some entities of each mention, the first stage's scores added; (mentions, k), -inf elsewhere."""
+        """Score the entities in ``read``, and add the first stage's scores; (mentions, k), -inf elsewhere."""
         mention, entity = np.nonzero(read)[0], entities[read]
         own = np.asarray(self.reranker.score(self.inputs, kb, mention, entity, self.announce))
         if own.shape != mention.shape:
             raise DataError(
-                f"the reranker gives scores of shape {own.shape} for {len(mention):,} pairs: it must be one each"
+                f"the reranker returned scores of shape {own.shape} for {len(mention):,} pairs, not one for each pair"
             )
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
             given = own.astype(np.float32) + np.float32(weight) * retrieval[read]
         if n_bad := int((~np.isfinite(given)).sum()):
             raise DataError(
-                f"the reranker gives NaN or infinity for {n_bad:,} of {len(given):,} pairs, {weight:g} times the first "
-                "stage's score (`retrieval_weight`) added"
+                f"the reranker returned NaN or infinity for {n_bad:,} of {len(given):,} pairs, after adding {weight:g} "
+                "times the first stage's score (`retrieval_weight`)"
             )
         scores = np.full(entities.shape, -np.inf, np.float32)
         scores[read] = given
@@ -103,23 +103,24 @@ def rerank(
     expand_abbreviations: bool = True,
     announce: Announce = quiet,
 ) -> Candidates:
-    """Put the candidates of each mention into a reranker's order: the same sets, with probabilities as scores.
+    """Sort the candidates of each mention by a reranker, and return them with probabilities as scores.
 
-    Candidates that it takes for equal stay in their order.
+    Candidates with equal scores keep their order.
 
     Args:
-        reranker: what reads each mention with each of its candidates.
-        candidates: what a first stage found.
-        documents: those that the candidates are of, see `Linker.link`.
-        kb: that of the candidates.
-        skip_margin: at least 0; mentions whose first candidate is so much better than the second, by the scores that
-            ``candidates`` have, are not read: the first has the probability 1. None reads all. See `skipping`.
+        reranker: scores each mention with each of its candidates.
+        candidates: the candidates of a first stage.
+        documents: the documents of the candidates, see `Linker.link`.
+        kb: the knowledge base of the candidates.
+        skip_margin: at least 0; if the first-stage score of the first candidate exceeds that of the second by this
+            margin, the mention is skipped, and its first candidate gets the probability 1. None skips no mention. See
+            `skipping`.
         expand_abbreviations: see `LinkerConfig.expand_abbreviations`.
         announce: shows progress, see `arbo.progress`.
 
     Raises:
-        DataError: candidates of other documents or of another knowledge base, or scores that are NaN, infinite, or not
-            one for each pair.
+        DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,
+            infinity, or a wrong number of scores.
 
     """
     check_skip_margin(skip_margin)
@@ -142,10 +143,10 @@ def reranked(
     mentions: bool = False,
     announce: Announce,
 ) -> Retrieval:
-    """Let a reranker make the entity edges of a retrieval, see `rerank`, and those between ``mentions`` if asked to.
+    """Rerank the entity edges of a retrieval, see `rerank`, and optionally those between ``mentions``.
 
-    The dissimilarity of an entity is then 1 minus its probability. Neighbours among mentions stay in their order, so
-    that the first k of more are those of k.
+    The dissimilarity of an entity is then 1 minus its probability. Neighbouring mentions keep their order, so that the
+    first k of a longer list are the neighbours for k.
     """
     ids, dissimilarity = retrieval.entities
     reading = _Reading(reranker, retrieval.inputs, announce)
@@ -163,14 +164,14 @@ def reranked(
 
 
 def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
-    """Make an entity of each mention, called as the mention is."""
+    """Make an entity with the name of each mention."""
     return KnowledgeBase(
         Entity(str(place), item.name, domain=item.document.domain) for place, item in enumerate(inputs)
     )
 
 
 def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said: Floats) -> Neighbors:
-    """Weigh the edges between mentions, beside what is said of the candidates of each; without any, of its own name."""
+    """Return the dissimilarities of mention edges, relative to the scores of the candidates or of the own name."""
     others, dissimilarity = retrieval.mentions
     there = others >= 0
     alone = (entities < 0).all(axis=1, keepdims=True) & there.any(axis=1, keepdims=True)
@@ -187,13 +188,13 @@ def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said:
 
 
 def _probability(entities: Ids, said: Floats) -> Floats:
-    """Turn what a reranker says of the candidates of a mention into probabilities; (mentions, k)."""
+    """Return the softmax of the reranker's scores of each mention; (mentions, k)."""
     probability = softmax(said, axis=1) if said.size else said
     return np.where(entities >= 0, probability, np.float32(-np.inf))
 
 
 def _no_candidate(mention: Ids, entity: Ids) -> Floats:
-    """Return the dissimilarity of entities that are no candidates: 1, as their probability is 0."""
+    """Return the dissimilarity 1 for all pairs: entities that are not candidates have the probability 0."""
     return np.ones(len(mention), np.float32)
 
 

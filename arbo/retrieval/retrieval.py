@@ -1,6 +1,6 @@
-"""From mentions to the graph: encode, find neighbours, and keep what the decisions are explained with.
+"""From mentions to the graph: encode, search neighbours, and keep the data for explanations.
 
-Neighbours are of the mention's own domain, see `arbo.retrieval.domains`.
+Neighbours belong to the mention's own domain, see `arbo.retrieval.domains`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, 
 
 
 class EncodedEntities(NamedTuple):
-    """The entities of a knowledge base as an encoder sees them."""
+    """The entities of a knowledge base and their vectors."""
 
     vectors: Embeddings
     domains: Sequence[str | None]
@@ -32,36 +32,36 @@ class EncodedEntities(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Retrieval:
-    """The nearest entities and mentions of each mention; from here on everything is cheap."""
+    """The nearest entities and mentions of each mention; later steps are cheap."""
 
     inputs: list[MentionInput]
     n_entities: int
     entities: Neighbors
     mentions: Neighbors
     distance: Callable[[Ids, Ids], Floats]
-    """Gives the dissimilarity of mentions and entities that are not among the neighbours, pair by pair."""
+    """Returns the dissimilarity of pairs of mentions and entities that are not neighbours."""
     offset: float
-    """What a dissimilarity is subtracted from to make a similarity: 1 for cosines and probabilities, 0 for products."""
+    """The similarity is this number minus the dissimilarity: 1 for cosines and probabilities, 0 for inner products."""
     threshold: tuple[float, float]
     """Default thresholds on (entity, mention) edges."""
     settings: dict[str, Any]
-    """What identifies encoder and reranker in a manifest."""
+    """Identification of encoder and reranker in a manifest."""
     search: SearchMethod
-    """How neighbours were found; where tokens are compared, what the first stage proposes."""
+    """The search method; with late interaction, that of the first stage."""
     recall: Mapping[str, float]
-    """The share of the exact neighbours that was found, measured on a sample: of ``entities`` and of ``mentions``,
-    where the search of these is not exact, see `clustering.comparison.is_exact`."""
+    """The share of exact neighbours that an approximate search found, measured on a sample, for ``entities`` and
+    ``mentions``; empty for an exact search, see `clustering.comparison.is_exact`."""
 
     def graph(self, k: int) -> Graph:
-        """Build the inference graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
+        """Build the graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
         return Graph.from_neighbors(self.mentions.first(k), self.entities.first(1), n_entities=self.n_entities)
 
     def similarity(self, dissimilarity: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-        """Turn dissimilarities into similarities (higher is closer): the one place where the sign changes."""
+        """Convert dissimilarities to similarities (higher is closer)."""
         return np.float32(self.offset) - dissimilarity
 
     def dissimilarity_to(self, entity: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        """Dissimilarity of each mention and the entity given for it, infinite for -1; (mentions,)."""
+        """Return the dissimilarity of each mention and the given entity; infinity for -1; (mentions,)."""
         found = np.full(len(entity), np.inf, np.float32)
         mention, place = np.nonzero((self.entities.ids == entity[:, None]) & (entity >= 0)[:, None])
         found[mention] = self.entities.dissimilarity[mention, place]
@@ -81,12 +81,12 @@ def retrieve(
     search: SearchMethod,
     announce: Announce,
 ) -> Retrieval:
-    """Encode mentions and find the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
+    """Encode mentions, and search the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
 
-    Both are of the mention's domain. Lists end in empty places (-1 and infinity) where a domain holds fewer.
+    Both belong to the mention's domain. In a smaller domain, lists are filled up with -1 and infinity.
 
     Raises:
-        UsageError: no mention has an entity in its domain, or an approximate search of sparse vectors.
+        UsageError: no mention has an entity in its domain, or the search is approximate and the vectors are sparse.
 
     """
     domains = [item.document.domain for item in inputs]
@@ -95,7 +95,7 @@ def retrieve(
         parts["entities"] = entity_parts(domains, entities.domains)
     vectors = encoder.encode_mentions(inputs, announce)
     if search != "exact" and issparse(vectors.matrix):
-        raise UsageError(f"search={search!r} is for dense vectors, such as a transformer's; these are searched exactly")
+        raise UsageError(f"search={search!r} needs dense vectors, such as a transformer's; these need search='exact'")
     things, most = {"mentions": vectors}, {"mentions": min(k, len(inputs) - 1)}
     if entities is not None:
         things = {"entities": entities.vectors, **things}

@@ -1,8 +1,8 @@
-"""The embedded sample collection: an invented island, its research station, and what is written there.
+"""The embedded sample collection: reports from a research station on an invented island.
 
 `documents.jsonl` holds the documents with every marked mention and its gold entities, `entities.jsonl` the knowledge
 base, both in the format of `arbo.readers.jsonl`. A gold id that begins with `NEW:` names an entity that the knowledge
-base lacks (to be discovered); an empty list of entities marks a mention that was annotated as NIL without an id.
+base lacks (to be discovered); an empty list of entities marks a mention that is annotated as NIL without an id.
 
 Every text, name and definition was written for this project; none is meant to describe a real place, person or
 species. The collection is under the licence of the project.

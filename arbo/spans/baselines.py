@@ -1,7 +1,7 @@
-"""Words that are spelt much like a name of an entity, found without any model.
+"""Find words that are spelt like a name of an entity, without a model.
 
-A baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), strong because it is told the
-entity. It is a `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]], kb.entities[entity[i]])``.
+This is a baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), which is strong because
+the entity is given. It is a `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]], kb.entities[entity[i]])``.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.text.words import Offsets, fold, windows, words
 
 _AT_ONCE = 256
-"""Entities that are compared with a text at once, to bound the memory."""
+"""Number of entities to compare with a text at once, which bounds the memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fuzzy:
-    """Runs of words that are spelt much like a name of the entity: by normalised Levenshtein similarity.
+    """Finds runs of words that are spelt like a name of the entity, by normalised Levenshtein similarity.
 
-    That is 1 minus the edit distance as a share of the longer string, words folded and joined by one blank. A run has
-    at most one word more than the name that it is compared with. Needs the package rapidfuzz.
+    The similarity is 1 minus the edit distance divided by the length of the longer string, after words are folded and
+    joined by one blank. A run has at most one word more than the name. Needs the package rapidfuzz.
     """
 
     threshold: float = 0.8
-    """The least similarity of a run that is a span."""
+    """Minimum similarity of a span."""
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> list[Spans]:
-        """Return for each pair the runs at or above the threshold; of those that overlap the most similar."""
+        """Return the runs at or above the threshold for each pair; the most similar, if they overlap."""
         found: list[Spans] = [()] * len(text)
         for pair, runs, similarity in self._similarities(texts, kb, text, entity, announce):
             kept = np.flatnonzero(similarity >= self.threshold)
@@ -49,7 +49,7 @@ class Fuzzy:
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Return for each pair the similarity of the run that is most like a name, 0 in a text without words."""
+        """Return the similarity of the most similar run for each pair; 0 for a text without words."""
         best = np.zeros(len(text), np.float32)
         for pair, _, similarity in self._similarities(texts, kb, text, entity, announce):
             best[pair] = similarity.max(initial=0.0)
@@ -58,7 +58,7 @@ class Fuzzy:
     def _similarities(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce
     ) -> Iterator[tuple[int, Offsets, Floats]]:
-        """Yield each pair, the runs of its text, and how like each is to the most similar name; -1 if too long."""
+        """Yield each pair, the runs of its text, and the similarity of each to the nearest name; -1 if too long."""
         try:
             from rapidfuzz.distance import Levenshtein
             from rapidfuzz.process import cdist
@@ -82,7 +82,7 @@ class Fuzzy:
 
 
 def _by_text(text: Ids, announce: Announce) -> Iterable[tuple[int, list[int]]]:
-    """Return each text with its pairs."""
+    """Group the pairs by text."""
     pairs: dict[int, list[int]] = {}
     for pair, row in enumerate(text.tolist()):
         pairs.setdefault(row, []).append(pair)
@@ -94,5 +94,5 @@ def _names(entity: Entity) -> list[str]:
 
 
 def _comparable(name: str) -> str:
-    """Return the words of a name, folded; a name without any, such as "+++", stays itself."""
+    """Return the folded words of a name; a name without words, such as "+++", is returned as it is."""
     return " ".join(fold(name[begin:end]) for begin, end in words(name)) or name.strip()

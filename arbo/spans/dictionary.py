@@ -1,4 +1,4 @@
-"""The names of a knowledge base found in texts: one pass over the words, however many names there are."""
+"""Find the names of a knowledge base in texts, in one pass over the words for any number of names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from arbo.text.words import content_words, fold
 _ROOT = 0
 _NOWHERE = -1
 _ACRONYM = 5
-"""The longest name of one word in capitals that is sought in capitals alone: "ALL" is not all, nor "CAT" a cat."""
+"""Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
 
 
 class Match(NamedTuple):
@@ -25,14 +25,14 @@ class Match(NamedTuple):
     begin: int
     end: int
     size: int
-    """How many words it has, stop words left out."""
+    """Number of words, without stop words."""
     entities: tuple[int, ...]
-    """Rows of those that have the name."""
+    """Rows of the entities with the name."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Dictionary:
-    """Names as paths of words from one root, each word as it is compared; stop words are left out.
+    """A trie of names: paths of normalised words from a root, without stop words.
 
     >>> from arbo import Entity
     >>> kb = KnowledgeBase([Entity("D1", "Cancer of the Breast", ("Breast Cancer",)), Entity("D2", "cancer")])
@@ -41,23 +41,23 @@ class Dictionary:
     """
 
     normalize: Callable[[str], str] = fold
-    """Gives all spellings of one word the same form, whatever their case."""
+    """Returns the same form for all spellings of a word, in any case."""
     number: dict[str, int] = field(default_factory=dict, repr=False)
     """of each word"""
     step: dict[int, int] = field(default_factory=dict, repr=False)
-    """where a word leads from a node: key `_key(node, word)`"""
+    """The next node, by the key `_key(node, word)`."""
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
-    """entities with a name that ends in a node, ascending"""
+    """Rows of the entities with a name that ends in a node, ascending."""
 
     @classmethod
     def of(
         cls, kb: KnowledgeBase, rows: Iterable[int] | None = None, *, normalize: Callable[[str], str] = fold
     ) -> Self:
-        """Take the names of a knowledge base, or of the entities in these rows; names of stop words alone are none.
+        """Make a trie of the names of a knowledge base, or of some rows; names of only stop words are left out.
 
-        A name that is one word of at most `_ACRONYM` capitals is found in capitals alone, a plural s left out of it and
-        of the text ("APCs"); one of a single character, such as "1", nowhere. Digits alone, such as "34", are a name
-        only where they are what the entity is called itself: they name too much as an alias.
+        A name of one word with at most `_ACRONYM` capitals matches only capitals; a plural s does not matter ("APCs").
+        A name of a single character, such as "1", never matches. Digits, such as "34", match only as preferred name of
+        an entity, not as alias, since they match too much.
         """
         made = cls(normalize)
         ends: dict[int, dict[int, None]] = {}
@@ -78,9 +78,9 @@ class Dictionary:
         return made
 
     def matches(self, text: str) -> list[Match]:
-        """Find every name in a text, those within others too: by where they begin, the shorter first.
+        """Find all names in a text, also nested ones, ordered by begin, the shorter first.
 
-        Between the words of a name there may be stop words and punctuation, but not the end of a sentence.
+        The words of a name may be separated by stop words and punctuation, but not by the end of a sentence.
         """
         spans = content_words(text)
         surface = [text[begin:end] for begin, end in spans]
@@ -96,7 +96,7 @@ class Dictionary:
         return sorted(set(found))
 
     def _along(self, spans: list[Span], word: list[str], first: int, last: int) -> Iterator[Match]:
-        """Yield the names that begin with the first word and end before the last."""
+        """Yield the names that begin at word ``first`` and end before word ``last``."""
         node = _ROOT
         for place in range(first, last):
             node = self._next(node, word[place])
@@ -110,7 +110,7 @@ class Dictionary:
         return _NOWHERE if number < 0 else self.step.get(_key(node, number), _NOWHERE)
 
     def _path(self, name: str, known: dict[str, str]) -> list[str]:
-        """Return the words of a name as they are compared; ``known`` keeps what was made before."""
+        """Return the normalised words of a name; ``known`` caches them."""
         surface = [name[begin:end] for begin, end in content_words(name)]
         if len(surface) == 1 and len(surface[0]) == 1:
             return []
@@ -121,7 +121,7 @@ class Dictionary:
 
 
 def _capitals(word: str) -> str:
-    """Return a word in capitals without its plural s; nothing of another word."""
+    """Return a word in capitals without its plural s; an empty string for another word."""
     singular = singular_form(word)
     return singular if singular.isupper() else ""
 

@@ -1,4 +1,4 @@
-"""How well mentions of unmarked documents are found, and found and linked."""
+"""Scores of mentions found in unmarked documents, and of their entities."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from arbo.spans.overlaps import Spans
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FoundScores:
-    """How well the mentions of unmarked documents are found, and found and linked, beside annotated ones."""
+    """Scores of found mentions, and of found and linked mentions, against annotated documents."""
 
     mentions: SpanScores
-    """An item a document: spans alone, whatever is meant."""
+    """Scores of spans, whatever their entity; an item is a document."""
     links: SpanScores
-    """An item a document and entity: a mention is right with its entity alone. NIL is no entity, and left out."""
+    """Scores of spans with the correct entity; an item is a document and an entity. NIL mentions are left out."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return counts and ratios, ready for JSON."""
@@ -33,26 +33,29 @@ class FoundScores:
         for what, scores in (("found", self.mentions), ("found and linked", self.links)):
             for kind, of in (("exact spans", scores.exact), ("overlapping", scores.overlap)):
                 lines.append(f"{what}, {kind}: precision {of.precision:.4f}, recall {of.recall:.4f}, F1 {of.f1:.4f}")
-        return "\n".join([*lines, "(found and linked: of mentions whose entity is in the knowledge base)"])
+        return "\n".join([*lines, "(found and linked: only mentions with an entity in the knowledge base)"])
 
 
 def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None]) -> FoundScores:
     """Score found mentions and their entities against annotated documents, end to end.
 
-    Exact is the same characters, overlapping a common one. A found mention is right with any entity that a gold mention
-    which it overlaps accepts. Gold mentions without an entity of the knowledge base count as mentions, not as links.
+    Exact means the same characters, overlapping at least one common character. The entity of a found mention is correct
+    if an overlapping gold mention accepts it. Gold mentions without an entity of the knowledge base count as mentions,
+    not as links.
 
     Args:
         gold: annotated documents.
-        found: the same documents with the mentions that were found.
-        kb: what they were linked to.
-        entities: the id of each found mention's entity, in the order of ``found.mentions``, None for NIL.
+        found: the same documents with the found mentions.
+        kb: the knowledge base of their entities.
+        entities: the entity id of each found mention, in the order of ``found.mentions``; None for NIL.
 
     """
     if [document.id for document in gold] != [document.id for document in found]:
         raise UsageError("gold and found must be the same documents in the same order")
     if len(entities) != len(found.mentions):
-        raise UsageError(f"{len(found.mentions):,} mentions were found, entities are given for {len(entities):,}")
+        raise UsageError(
+            f"expected an entity for each of {len(found.mentions):,} found mentions, not {len(entities):,} entities"
+        )
     entity_of, right = iter(entities), iter(Gold.of(gold, kb).lists)
     true: dict[tuple[int, int], list[Spans]] = {}
     pred: dict[tuple[int, int], list[Spans]] = {}
@@ -74,9 +77,9 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
 
 
 def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Sequence[Sequence[int]]) -> int:
-    """Return the first entity that a gold mention accepts which overlaps the found one and accepts its entity too.
+    """Return the first accepted entity of a gold mention that overlaps a found mention and accepts its entity.
 
-    So that whichever of the accepted entities was chosen counts as the same; one of the same spans comes first.
+    All accepted entities of a gold mention thus count as the same. A gold mention with the same spans comes first.
     """
     right = [
         (mention.spans != found.spans, place)

@@ -1,4 +1,4 @@
-"""From the attention that an entity pays to a text's tokens to the spans that it stands in."""
+"""Convert the attention of entities to the tokens of a text into spans."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Attention:
-    """The attention of entities to texts, pair by pair: the tokens of each pair's text, and their weights."""
+    """The attention of entities to texts: tokens and weights of each pair."""
 
     start: Ids
-    """(pairs + 1,) the tokens of pair ``i`` are those from ``start[i]`` to ``start[i + 1]``."""
+    """(pairs + 1,) the tokens of pair ``i`` are at ``start[i]`` to ``start[i + 1]``."""
     begin: Ids
-    """(tokens,) the first character of each,"""
+    """(tokens,) start of each token in the text."""
     end: Ids
-    """(tokens,) and the one behind its last."""
+    """(tokens,) end of each token, exclusive."""
     weight: Floats
-    """(tokens,) they sum to 1 over a pair, unless its text has no tokens."""
+    """(tokens,) weights, which sum to 1 over a pair, unless its text has no tokens."""
 
     def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
-        """Find the spans of each pair, see `spans_of`; ``text``: (pairs,) the text of each."""
+        """Find the spans of each pair, see `spans_of`; ``text`` is (pairs,)."""
         found: list[tuple[Span, ...]] = [()] * len(text)
         for pairs in np.split(order := np.argsort(text, kind="stable"), np.flatnonzero(np.diff(text[order])) + 1):
             if not len(pairs):
@@ -46,21 +46,21 @@ class Attention:
 
 
 def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
-    """Find the spans of entities in a text: of each the words that it pays attention to, stop words left out.
+    """Find the spans of entities in a text: the words to which each entity attends, without stop words.
 
-    A word's weight is the sum over its tokens; those at or above the threshold are kept. Neighbours among them become
-    one span where nothing but white space, hyphens or an apostrophe, perhaps with an s, parts them; what stands apart
-    is a span of its own, also where only a stop word lies between.
+    The weight of a word is the sum over its tokens; words at or above the threshold are kept. Adjacent kept words are
+    joined into one span if only white space, hyphens or an apostrophe (perhaps with an s) separate them. A stop word
+    between two words separates their spans.
 
     Args:
         text: the text.
-        begin: (tokens,) the first character of each token,
-        end: (tokens,) and the one behind its last.
+        begin: (tokens,) start of each token in the text.
+        end: (tokens,) end of each token, exclusive.
         weight: (entities, tokens) attention.
-        threshold: the smallest weight of a word that is kept.
+        threshold: minimum weight of a word.
 
     Returns:
-        For each entity its spans, perhaps none.
+        The spans of each entity; may be empty.
 
     Examples:
         >>> begin, end = np.array([[0, 4], [5, 8], [9, 13], [13, 17], [18, 20], [21, 25]]).T
@@ -77,13 +77,13 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
 
 
 def word_weights(words: npt.NDArray[np.int64], begin: Ids, end: Ids, weight: Floats) -> Floats:
-    """Sum the weights of tokens by words; a token over several words counts for each by its characters in it.
+    """Sum the weights of tokens by word; a token over several words is divided by its characters in each.
 
     Args:
-        words: (words, 2) characters, ascending and apart.
-        begin: (tokens,) the first character of each token,
-        end: (tokens,) and the one behind its last; what is of no word counts for none.
-        weight: (entities, tokens).
+        words: (words, 2) offsets, ascending and without overlap.
+        begin: (tokens,) start of each token in the text.
+        end: (tokens,) end of each token, exclusive; characters outside of words are ignored.
+        weight: (entities, tokens) attention.
 
     Returns:
         (entities, words)
@@ -99,7 +99,7 @@ def word_weights(words: npt.NDArray[np.int64], begin: Ids, end: Ids, weight: Flo
 
 
 def _joined(words: npt.NDArray[np.int64], tied: Bools, kept: Bools) -> tuple[Span, ...]:
-    """Make spans of the words that are kept; ``tied`` says of each but the last whether the next belongs to it."""
+    """Join the kept words into spans; ``tied`` marks each word, except the last, that is joined with the next."""
     chosen = np.flatnonzero(kept)
     if not len(chosen):
         return ()

@@ -1,8 +1,8 @@
-"""Mentions proposed in unmarked documents: by a dictionary, or by a model that reads pairs of a text and an entity.
+"""Find mentions in unmarked documents, by a dictionary or by a model that scores pairs of text and entity.
 
-A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best where proposals overlap.
-`DictionaryFinder` needs no weights. `PairFinder` makes a finder of any `Reader`: it asks about the entities that are
-near the words of a text, see `arbo.spans.preselection`.
+A `Finder` proposes spans, each with an entity; `find_mentions` keeps the best of overlapping proposals.
+`DictionaryFinder` needs no weights. `PairFinder` makes a finder of any `Reader`: it scores the entities that are near
+the words of a text, see `arbo.spans.preselection`.
 """
 
 from __future__ import annotations
@@ -32,59 +32,59 @@ from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
 from arbo.text.words import fold, words
 
-LEFT_OUT = "mentions that the documents had are left out: others were found"
-"""A note of what `find` returns."""
+LEFT_OUT = "mentions of the documents replaced by found ones"
+"""A note in the result of `find`."""
 
 
 class Proposal(NamedTuple):
     """A span that may be a mention of an entity."""
 
     document: int
-    """The place of its document."""
+    """The index of its document."""
     spans: Spans
     entity: int
-    """The row of the entity that it is proposed for."""
+    """The row of its entity."""
     score: float
-    """How surely; of one finder's proposals those of higher score stay where they overlap."""
+    """The confidence: of overlapping proposals of a finder, the one with the highest score is kept."""
 
 
 class Finder(Protocol):
     """Proposes mentions of the entities of a knowledge base, which may overlap."""
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterable[Proposal]:
-        """Propose mentions in the texts of documents, whatever mentions these have, by document."""
+        """Propose mentions in the texts of documents, ordered by document; existing mentions are ignored."""
 
 
 class Reader(Protocol):
-    """Says of pairs of a text and an entity how surely the text names the entity, and in which of its words."""
+    """Scores pairs of a text and an entity, and finds the words that name the entity."""
 
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Return a score for each pair, by the rows of its text and its entity; higher is surer."""
+        """Return a score for each pair of rows of a text and an entity; higher means more likely."""
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> list[Spans]:
-        """Return for each pair the spans that name the entity, if it is named at all."""
+        """Return the spans that name the entity, for each pair, assuming that the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Documents with the mentions that were found, and what each was found as."""
+    """Documents with the found mentions, and the entity of each."""
 
     corpus: Corpus
-    """The mentions have no gold ids, and the type of their entity where it has one alone."""
+    """Documents with the found mentions: without gold ids, and with the type of the entity if it has exactly one."""
     proposals: tuple[Proposal, ...]
-    """One a mention, in the order of ``corpus.mentions``."""
+    """The proposal of each mention, in the order of ``corpus.mentions``."""
 
 
 def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Found:
-    """Find mentions of the entities of a knowledge base in documents; those that these have are not looked at.
+    """Find mentions of the entities of a knowledge base in documents; existing mentions are ignored.
 
-    Of proposals that overlap the one of the highest score stays, then the longer, then the first; of several entities
-    with the same spans that which comes first in the knowledge base. Entities of another domain than the document's are
-    not proposed.
+    Of overlapping proposals the one with the highest score is kept, then the longer, then the first; of several
+    entities with the same spans, the first in the knowledge base. Entities of other domains than the document's are not
+    proposed.
     """
     corpus = Corpus.of(documents)
     proposed: list[list[Proposal]] = [[] for _ in corpus]
@@ -98,7 +98,7 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
 
 
 def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
-    """Return documents with the mentions that a finder finds in place of their own, see `find`; `Linker.link` reads it.
+    """Replace the mentions of documents by those that a finder finds, see `find`; the result is for `Linker.link`.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -110,7 +110,7 @@ def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *
 
 
 def _kept(proposals: list[Proposal]) -> list[Proposal]:
-    """Return those that stay, by where they begin."""
+    """Return the proposals that are kept, ordered by begin."""
     proposals = sorted(proposals, key=lambda proposal: proposal.entity)
     places = without_overlaps([proposal.spans for proposal in proposals], [proposal.score for proposal in proposals])
     return sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans)
@@ -135,18 +135,18 @@ def _type(kb: KnowledgeBase, entity: int) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryFinder:
-    """Proposes every name of the knowledge base that a text has, and the abbreviations that the text gives them.
+    """Proposes the names of the knowledge base in a text, and the abbreviations that the text defines for them.
 
-    All scores are 1, so that the longest name stays. A text that defines an abbreviation, as in "ataxia telangiectasia
-    (A-T)", decides what it means there: the name that the long form is, or ends with.
+    All scores are 1, so that the longest name is kept. If a text defines an abbreviation, as in "ataxia telangiectasia
+    (A-T)", the abbreviation means the name that the long form is, or ends with.
     """
 
     normalize: Callable[[str], str] = normalize_name
-    """Gives all spellings of one word the same form, whatever their case."""
+    """Returns the same form for all spellings of a word, in any case."""
     abbreviations: bool = True
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions; time grows with the texts, hardly with the names."""
+        """Propose mentions; the time grows with the texts, and hardly with the number of names."""
         dictionary = Dictionary.of(kb, normalize=self.normalize)
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(dictionary, document.text):
@@ -164,7 +164,7 @@ class DictionaryFinder:
 
 
 def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
-    """Return the name that each abbreviation of the text, and its plural, stands for: the longest that ends there."""
+    """Return the longest name at the end of the long form of each abbreviation, and of its plural."""
     ending: dict[int, list[Match]] = {}
     for match in matches:
         ending.setdefault(match.end, []).append(match)
@@ -181,15 +181,15 @@ def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
 
 
 def each_alone(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Take every span for a mention: for readers that find whole names."""
+    """Make each span a separate mention, for readers that find whole names."""
     return tuple((span,) for span in spans)
 
 
 def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Take spans that follow each other for one mention until a word comes again: no name says the same word twice.
+    """Join successive spans into one mention until a word is repeated, since no name has the same word twice.
 
-    For readers that find words, which may stand apart ("pain and swelling in knee" names the swelling of the knee), and
-    find them each time that an entity is named.
+    For readers that find separate words ("pain and swelling in knee" names the swelling of the knee), each time that
+    the entity is named.
 
     >>> text = "knee pain: swelling in knee"
     >>> without_repetition(text, ((0, 4), (11, 19), (23, 27)))
@@ -210,22 +210,22 @@ def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PairFinder:
-    """Proposes the entities that a reader finds in a text, among the candidates that are near the words of the text."""
+    """Proposes the entities that a reader finds in a text, among candidates near the words of the text."""
 
     reader: Reader
     threshold: float
     """Minimum score of a proposed mention."""
     candidates: int = 32
-    """How many entities the reader is asked about, for each piece of a text."""
+    """Number of candidate entities for each piece of a text."""
     encoder: Encoder = field(default_factory=NgramEncoder)
-    """What finds the candidates."""
+    """The encoder that finds the candidates."""
     split: Splitter = passages
-    """What the reader reads at once."""
+    """Splits documents into the pieces that the reader reads at once."""
     mentions: Callable[[str, Spans], tuple[Spans, ...]] = each_alone
-    """Which spans of an entity in a text are one mention, see `each_alone` and `without_repetition`."""
+    """Groups the spans of an entity into mentions, see `each_alone` and `without_repetition`."""
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions, of the entities whose score is the threshold or more."""
+        """Propose mentions of the entities whose score is at least the threshold."""
         found, texts, score = self._asked(documents, kb, announce)
         likely = np.flatnonzero(score >= self.threshold)
         text, entity = found.text[likely], found.entity[likely]
@@ -238,19 +238,20 @@ class PairFinder:
                 yield Proposal(document, moved, int(entity[place]), float(score[likely[place]]))
 
     def tuned(self, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> PairFinder:
-        """Return the same finder with the threshold that is best on annotated documents.
+        """Return the same finder, with the best threshold on annotated documents.
 
-        It has the highest F1 of the pairs of a piece and an entity that the piece names. Pieces without annotations
-        count too, and an entity that the reader is never asked about is missed. The place of a mention does not count.
+        The best threshold has the highest F1 of pairs of a piece and an entity that it names. Pieces without
+        annotations count too, and an entity that is not a candidate counts as missed. The place of a mention does not
+        count.
 
         Raises:
-            UsageError: no document is annotated with an entity of the knowledge base.
+            UsageError: no document has a gold entity of the knowledge base.
 
         """
         found, _, score = self._asked(Corpus.of(documents), kb, announce)
         gold = Pairs.of(found.pieces.corpus, kb)
         if not len(gold):
-            raise UsageError("no text is annotated with an entity of the knowledge base: do the ids match?")
+            raise UsageError("no document has a gold entity of the knowledge base; check that the ids match")
         right = np.isin(found.text * len(kb) + found.entity, gold.text * len(kb) + gold.entity)
         curve = threshold_curve(right, score)
         best = replace(curve, gold=len(gold)).best
@@ -260,7 +261,7 @@ class PairFinder:
     def _asked(
         self, documents: Corpus, kb: KnowledgeBase, announce: Announce
     ) -> tuple[Preselection, list[str], Floats]:
-        """Ask the reader about the candidates of each piece: return them, the pieces' texts, and the scores."""
+        """Score the candidates of each piece; return the candidates, the texts of the pieces, and the scores."""
         found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
         texts = [piece.text for piece in found.pieces.corpus]
         return found, texts, self.reader.score(texts, kb, found.text, found.entity, announce)

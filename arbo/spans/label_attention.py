@@ -1,7 +1,7 @@
-"""Label attention: where a text speaks of what a name names, and what it says there (OSLAT, section 3.2).
+"""Label attention: where a text mentions an entity, and the vector of that mention (OSLAT, section 3.2).
 
-The name's vector is the query; the vectors of the text's tokens are keys and values. Neither of them passes another
-matrix: that the two meet is left to the transformer that reads both. Whether the text names it at all is judged last.
+The vector of a name is the query; the vectors of the text's tokens are keys and values. There are no further matrices:
+the transformer that reads both makes them comparable. Finally a score tells whether the text names the entity at all.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool = False) -> Tensor:
-    """Weigh the tokens of texts by how near they are to names, equation 2: ``softmax_k(h_e . h_k)``.
+    """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
 
-    In float32, whatever the precision of the vectors. The weights of a name sum to 1 over the text's tokens, those in
-    ``mask``; others have none, and a text without any has zeros.
+    The result is float32, whatever the precision of the vectors. The weights of a name sum to 1 over the tokens in
+    ``mask``; other tokens have weight 0, and so have all tokens of a text with an empty mask.
 
     Args:
-        names: (..., names, dim), the leading shapes being broadcast: (names, dim) asks each text for the same names.
+        names: (..., names, dim); leading shapes are broadcast: (names, dim) uses the same names for each text.
         tokens: (..., tokens, dim).
-        mask: (..., tokens), True or 1 for the text's own tokens: [CLS] is none of them, as it speaks for the whole text
-            and would draw all attention to it, nor are [SEP] and padding.
-        scaled: whether inner products are divided by the square root of ``dim``, as the authors' code does.
+        mask: (..., tokens), True or 1 for the text's own tokens, without [CLS] (it represents the whole text, and would
+            draw all attention), [SEP] and padding.
+        scaled: divide inner products by the square root of ``dim``, as the authors' code does.
 
     Returns:
         (..., names, tokens)
@@ -42,7 +42,7 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
 
 
 def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
-    """Sum the vectors of a text's tokens by their weights, equation 3: what the text says of a name; float32.
+    """Sum the vectors of a text's tokens by their weights, equation 3: the vector of a name in the text; float32.
 
     Args:
         weights: (..., names, tokens) of `label_attention`.
@@ -59,15 +59,16 @@ def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
 
 
 def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Tensor:
-    """Score whether texts name what names name; float32.
+    """Score whether texts mention the entities of names; float32.
 
-    A head of one number judges what the text says alone, as in section 3.3. Any other maps what the text says and the
-    name, and the score is their cosine; without a head it is the cosine of the two as they are.
+    A head with one output scores only the vector from the text, as in section 3.3. Any other head maps the vector from
+    the text and the vector of the name, and the score is their cosine; without a head, the cosine of the unmapped
+    vectors.
 
     Args:
-        head: from ``dim`` numbers to one or more.
-        said: (..., names, dim) of `entity_in_text`.
-        names: (..., names, dim), the names' vectors.
+        head: maps ``dim`` numbers to one or more.
+        said: (..., names, dim) from `entity_in_text`.
+        names: (..., names, dim), the vectors of the names.
 
     Returns:
         (..., names)

@@ -1,9 +1,9 @@
-"""OSLAT: a transformer that reads texts and names apart, and finds by attention where a text speaks of an entity.
+"""OSLAT: a transformer that reads texts and names separately, and finds the mentions of an entity by attention.
 
-One transformer reads both. A name's vector attends to the text's tokens (`arbo.spans.label_attention`): the weights
-say where the entity is, the weighted sum what the text says there, and how like the name that is whether it is there at
-all. An entity is all of its names: its weights are their mean, its score is their maximum. It need not have been seen
-in training; nor has anybody to mark a span in order to train it.
+One transformer reads both. The vector of a name attends to the text's tokens (`arbo.spans.label_attention`). The
+weights show where the entity is, the weighted sum is its vector in the text, and the similarity of that vector to the
+name shows whether the text mentions the entity at all. The weights of an entity are the mean over its names, its score
+is their maximum. The entity need not occur in training, and training needs no annotated spans.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SLICE = 256
-"""Texts whose tokens' vectors are held at once."""
+"""Number of texts whose token vectors are in memory at once."""
 
-# Pairs of a text that are compared at once: with ten names each and a text of 500 tokens, 200 MB.
+# Pairs of a text to compare at once: with ten names each and a text of 500 tokens, 200 MB.
 _PAIRS = 1024
 
 
 class Look(NamedTuple):
-    """What the names of some entities find in one text."""
+    """The attention of the names of some entities to one text."""
 
     pairs: Ids
-    """(pairs,) the pairs of text and entity that are looked at."""
+    """(pairs,) indices of the pairs of text and entity."""
     first: Ids
-    """(pairs,) the first name of each; names of a pair lie together."""
+    """(pairs,) the first name of each pair; the names of a pair are adjacent."""
     names: Tensor
     """(names, dim)"""
     weights: Tensor
@@ -64,38 +64,37 @@ class Look(NamedTuple):
 # Without slots: `cached_property` keeps the readers in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class LabelAttention:
-    """Where entities are in texts, and whether they are: OSLAT (Li et al. 2022).
+    """Finds whether and where texts mention entities: OSLAT (Li et al. 2022).
 
-    Load one with `from_pretrained`, or begin one with `of` and train it with `arbo.train_oslat`. With ``cache`` the
-    vectors of names are kept in that folder, see `DualEncoder`.
+    Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_oslat`. The folder
+    ``cache`` keeps the vectors of names, see `DualEncoder`.
     """
 
     tower: Tower
-    """Its projection is the linking head, see `name_scores`; None before it is trained."""
+    """The transformer; its projection is the linking head, see `name_scores`, which is None before training."""
     config: LabelAttentionConfig
     cache: Path | None = None
     name: str = ""
-    """What it was loaded from."""
+    """The folder or hub name from which it was loaded."""
 
     def __post_init__(self) -> None:
         longest = self.tower.longest
         if longest is not None and self.config.max_length > longest:
-            raise UsageError(f"max_length={self.config.max_length}, but the model reads {longest} tokens at most")
+            raise UsageError(f"max_length={self.config.max_length}, but the model reads at most {longest} tokens")
         _ = self.reader, self._names  # which raise where a window is too small
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
-        """Begin with any transformer: it attends as far as it happens to, and has no linking head.
+        """Make an untrained model from any transformer, without a linking head.
 
         Raises:
-            UsageError: the tower has a projection: label attention compares tokens and names as the transformer makes
-                them.
+            UsageError: the tower has a projection; label attention compares unprojected vectors.
 
         """
         if tower.projection is not None:
             raise UsageError(
-                f"the vectors are projected to {tower.dim} numbers, where label attention compares tokens and "
-                "names as the transformer makes them: begin with a model without a projection"
+                f"the model projects its vectors to {tower.dim} numbers, but label attention compares unprojected "
+                "vectors; use a model without a projection"
             )
         return cls(tower, config or LabelAttentionConfig())
 
@@ -113,8 +112,7 @@ class LabelAttention:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
         Raises:
-            DataError: also for a model of another kind, a missing or changed file, or a model that a newer arbo
-                saved.
+            DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
 
         """
         options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
@@ -122,20 +120,20 @@ class LabelAttention:
         return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write transformer, head and configuration, complete or not at all; see `DualEncoder.save_pretrained`.
+        """Write transformer, head and configuration, completely or not at all; see `DualEncoder.save_pretrained`.
 
         Raises:
-            UsageError: the folder cannot be written, or holds anything but a model that arbo saved.
+            UsageError: the folder cannot be written, or has other content than a model that arbo saved.
 
         """
         save_model(self.tower, self.tower, self.config, folder)
 
     def copy(self) -> Self:
-        """Return one with weights of its own, as they are now, in evaluation mode; it keeps no vectors."""
+        """Return a copy with its own weights, in evaluation mode and without cache."""
         return replace(self, tower=self.tower.copy(), cache=None)
 
     def with_head(self, head: torch.nn.Linear | None) -> Self:
-        """Return the same model with another linking head, or with none."""
+        """Return the same model with another linking head, or without one."""
         return replace(self, tower=Tower.of(self.tower.model, self.tower.tokenizer, head))
 
     def with_threshold(self, threshold: float) -> Self:
@@ -149,19 +147,19 @@ class LabelAttention:
 
     @property
     def module(self) -> torch.nn.ModuleList:
-        """All that has weights, as of a `DualEncoder`."""
+        """The modules with weights, see `DualEncoder.module`."""
         import torch
 
         return torch.nn.ModuleList(self.tower.modules)
 
     @property
     def threshold(self) -> float:
-        """Default minimum score of an entity that is in a text."""
+        """Default minimum score of an entity that a text mentions."""
         return self.config.entity_threshold
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What identifies it in a manifest."""
+        """Identification of the model in a manifest."""
         return {
             "encoder": "label-attention",
             "model": self.name,
@@ -172,14 +170,13 @@ class LabelAttention:
     def attention(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Attention:
-        """Weigh the tokens of text ``text[i]`` by the entity in row ``entity[i]``: the mean over its names.
+        """Compute the attention of the entity in row ``entity[i]`` to the tokens of ``text[i]``: the mean of its names.
 
-        Each text that a pair has is read once, in windows if it is long, and each name once, those of like length
-        together.
+        Each text and each name is read once; a long text is read in windows, and names of similar length together.
 
         Raises:
-            ArboError: not even one window fits into memory.
-            DataError: the model gives NaN or infinity; an invalid text.
+            ArboError: memory is too small for one window.
+            DataError: the model returns NaN or infinity, or a text is invalid.
 
         """
         weights: list[Floats] = [np.empty(0, np.float32)] * len(text)
@@ -196,7 +193,7 @@ class LabelAttention:
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> list[tuple[Span, ...]]:
-        """Find the spans of the entity in row ``entity[i]`` in text ``text[i]``: perhaps none, perhaps several.
+        """Find the spans of the entity in row ``entity[i]`` in text ``text[i]``; none, one or several.
 
         See `attention`, and `arbo.spans.extraction.spans_of` with the threshold of the configuration.
         """
@@ -206,10 +203,10 @@ class LabelAttention:
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score whether the entity in row ``entity[i]`` is in text ``text[i]``; (pairs,), the best of its names.
+        """Score whether ``text[i]`` mentions the entity in row ``entity[i]``; (pairs,), the maximum over its names.
 
-        See `attention`, and `name_scores`: cosines, or logits if the head judges what texts say alone. In a text
-        without tokens every score is 0, or the bias of such a head.
+        See `attention` and `name_scores`: scores are cosines, or logits if the head scores only the vector from the
+        text. For a text without tokens every score is 0, or the bias of such a head.
         """
         import torch
 
@@ -223,7 +220,7 @@ class LabelAttention:
     def looks(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Iterator[Look]:
-        """Look at pairs of texts and entities, those of one text together; see `attention`."""
+        """Yield the attention of pairs of texts and entities, grouped by text; see `attention`."""
         import torch
 
         used, place = np.unique(entity, return_inverse=True)
@@ -246,7 +243,7 @@ class LabelAttention:
                 yield Look(own, np.searchsorted(pair, np.arange(len(own))), own_names, weights, tokens, offsets)
 
     def name_vectors(self, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Tensor, Ids]:
-        """Make a vector of each name of every entity, (names, dim); and say which entity it is of, ascending."""
+        """Return the vectors of all names, (names, dim), and the entity of each, ascending."""
         import torch
 
         found = self._names.encode_entities(kb, announce)
@@ -255,7 +252,7 @@ class LabelAttention:
     def token_vectors(
         self, texts: Sequence[str], announce: Announce = quiet
     ) -> Iterator[tuple[Tensor, npt.NDArray[np.int64]]]:
-        """Make the vectors of each text's own tokens, (tokens, dim); with their (tokens, 2) offsets."""
+        """Yield the vectors of each text's own tokens, (tokens, dim), and their offsets, (tokens, 2)."""
         import torch
 
         slices = range(0, len(texts), SLICE)
@@ -269,7 +266,7 @@ class LabelAttention:
                 yield vectors[torch.from_numpy(own.flat(length, window))], own.offsets
 
     def names(self, kb: KnowledgeBase) -> Texts:
-        """Collect what is to be read of the entities: all of their names."""
+        """Collect the texts of the entities: all of their names."""
         return self._names.entity_texts(kb)
 
     @cached_property
@@ -279,7 +276,7 @@ class LabelAttention:
 
     @cached_property
     def transformer(self) -> Tower:
-        """The tower without the head."""
+        """The tower, without the head."""
         return replace(self.tower, projection=None)
 
     @cached_property

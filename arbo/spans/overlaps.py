@@ -1,4 +1,4 @@
-"""Spans that claim the same text: the best stay."""
+"""Choose the best of overlapping spans."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from arbo.text.checks import Span
 
 Spans = tuple[Span, ...]
-"""One mention's, or all that name one entity in a text."""
+"""The spans of a mention, or of all mentions of an entity in a text."""
 
 
 def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int]:
-    """Return the places of what stays, ascending, where of two that share a character the one of higher score does.
+    """Return the indices of the items that are kept, ascending: of overlapping ones, that with the highest score.
 
-    Of equal scores the one that covers more stays, then the one that begins first, then the earlier in the list: a
-    nested or overlapping one never decides by the order in which it was found.
+    Ties go to the item that covers more characters, then to the one that begins first, then to the earlier in the list.
 
     >>> without_overlaps([((0, 4),), ((0, 11),), ((5, 8), (12, 15)), ((12, 15),)], [1.0, 2.0, 1.0, 1.0])
     [1, 3]
@@ -38,6 +37,6 @@ def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int
 
 
 def _is_free(taken: Sequence[Span], span: Span) -> bool:
-    """Tell whether a span shares no character with any of those taken, of which none overlaps another."""
+    """Return whether a span shares no character with the taken spans, which do not overlap each other."""
     after = bisect(taken, span)
     return (after == 0 or taken[after - 1][1] <= span[0]) and (after == len(taken) or span[1] <= taken[after][0])

@@ -1,4 +1,4 @@
-"""Documents cut into pieces, and the entities that each piece names."""
+"""Cut documents into pieces, and list the entities of each piece."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from arbo.text.sentences import Splitter, lines
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pieces:
-    """Pieces of documents as documents of their own, and where they come from."""
+    """Pieces of documents as separate documents, and their places in the original ones."""
 
     corpus: Corpus
     document: Ids
-    """(pieces,) the row of each piece's document."""
+    """(pieces,) the index of the original document."""
     begin: Ids
-    """(pieces,) where it begins there."""
+    """(pieces,) start of the piece in the original document."""
 
 
 def pieces(documents: Corpus, split: Splitter = lines) -> Pieces:
-    r"""Cut documents into pieces, at line ends or as another splitter says; mentions go with the text they are in.
+    r"""Cut documents and their mentions into pieces, at line ends or with another splitter.
 
-    A piece has the id ``document/line`` with the line it begins on, counted from 1, and ``#2`` and so on for further
-    pieces of that line. A mention that reaches into several pieces is one in each of them, with what of it is
-    there, the first under its own id: its entity is named in each, though nowhere in full. The notes count those.
+    A piece has the id ``document/line``, where the line of its beginning is counted from 1, and ``#2`` and so on for
+    further pieces of that line. A mention that reaches into several pieces becomes a mention in each of them, cut to
+    the piece; the first keeps the id. The notes count such mentions.
 
     >>> mention = Mention("m", "d", ((2, 6),), "b\n\nc", gold=("E",))
     >>> [(piece.id, piece.mentions) for piece in pieces(Corpus([Document("d", "a b\n\nc d", (mention,))])).corpus][1]
@@ -91,19 +91,19 @@ def _mentions(document: Document, spans: list[Span], names: list[str], notes: Co
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:
-    """Texts, each with an entity that it names: ``(corpus[text[i]], kb.entities[entity[i]])``; by text, then entity."""
+    """Pairs of a text and an entity that it names, ``(corpus[text[i]], kb.entities[entity[i]])``, in that order."""
 
     corpus: Corpus
     text: Ids
     entity: Ids
     mentions: tuple[tuple[Spans, ...], ...]
-    """Of each pair: where the text names the entity, once or several times, each time in one span or several."""
+    """(pairs,) the mentions of the entity in the text, each with one or several spans."""
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase) -> Pairs:
-        """List the entities that each text is annotated with, those of its domain that the knowledge base holds.
+        """Pair each text with its gold entities that are in the knowledge base and in the domain of the text.
 
-        A mention of several gold ids is one of each.
+        A mention with several gold ids counts for each of them.
         """
         found: dict[tuple[int, int], list[Spans]] = defaultdict(list)
         right = iter(Gold.of(corpus, kb).lists)

@@ -1,4 +1,4 @@
-"""Which entities a text might name: those with a name near some of its words. What a slower reader is asked about."""
+"""Preselect the entities that a text might mention, those with a name near some of its words, for a slower reader."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from arbo.text.sentences import Splitter, passages
 from arbo.text.words import windows
 
 MOST_WORDS = 6
-"""Runs of more words are not compared with names."""
+"""Maximum words of a run that is compared with names."""
 _NEAREST = 8
-"""Entities that each run of words nominates, at most."""
+"""Number of nearest entities of each run of words."""
 _AT_ONCE = 1 << 15
-"""Runs that are encoded at once, to bound the memory."""
+"""Number of runs to encode at once, which bounds the memory."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Preselection:
-    """The entities that each piece of some documents might name: by piece, the nearest first."""
+    """The entities that each piece of a document might mention, ordered by piece, the nearest first."""
 
     pieces: Pieces
     text: Ids
     """(pairs,) rows of ``pieces.corpus``, ascending."""
     entity: Ids
     dissimilarity: Weights
-    """(pairs,) of the entity and the run of words nearest to it, ascending within a piece."""
+    """(pairs,) dissimilarity of the entity and the nearest run of words, ascending within a piece."""
 
     @property
     def rank(self) -> Ids:
-        """(pairs,) the place of each entity among those of its piece, from 0."""
+        """(pairs,) the rank of each entity in its piece, from 0."""
         return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
 
 
@@ -57,18 +57,18 @@ def preselect(
     split: Splitter = passages,
     announce: Announce = quiet,
 ) -> Preselection:
-    """Find up to ``n`` entities for each piece of documents: the nearest of its runs of one to six words.
+    """Find up to ``n`` entities for each piece of documents, those nearest to its runs of one to six words.
 
-    A run begins and ends with a content word; abbreviations that its document defines are written out. Each nominates
-    its eight nearest entities, exactly searched, so that the time is that of linking all runs as mentions.
+    A run begins and ends with a content word; abbreviations that the document defines are replaced by their long forms.
+    The eight nearest entities of each run are searched exactly, which takes as long as linking all runs as mentions.
 
     Args:
-        documents: unmarked; mentions that they have are kept for `preselection_recall`.
-        kb: the entities; those of the document's domain are compared.
-        n: how many a piece.
-        encoder: what compares runs with names; by default character n-grams. A transformer that reads context reads
-            each run in its own.
-        split: what a piece is.
+        documents: the documents; their mentions are kept for `preselection_recall`.
+        kb: the entities; only those of the document's domain are compared.
+        n: number of entities for each piece.
+        encoder: compares runs with names; by default character n-grams. A transformer that reads context reads each run
+            in its context.
+        split: splits documents into pieces.
         announce: shows progress.
 
     """
@@ -97,9 +97,9 @@ def preselect(
 
 
 def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, float]:
-    """Return which share of the entities that pieces are annotated with is among the first 1, 2, 4, ... preselected.
+    """Return the share of the pieces' gold entities among the first 1, 2, 4, ... preselected entities.
 
-    An entity counts once a piece; those that the knowledge base lacks do not. The last is the share among all.
+    An entity counts once for each piece, and only if the knowledge base has it. The last share is that among all.
     """
     gold = Pairs.of(found.pieces.corpus, kb)
     rank_of = dict(zip(zip(found.text.tolist(), found.entity.tolist(), strict=True), found.rank.tolist(), strict=True))
@@ -113,7 +113,7 @@ def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, flo
 
 
 def _runs(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
-    """Yield the runs of words of each piece as encoders see mentions."""
+    """Yield the runs of words of each piece as inputs of the encoder."""
     expand: Callable[[str], str] = str
     last = -1
     for row, piece in enumerate(cut.corpus):
@@ -129,7 +129,7 @@ def _runs(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
 
 
 def _best(text: Ids, entity: Ids, dissimilarity: Weights, n: int) -> tuple[Ids, Ids, Weights]:
-    """Return each entity of a text once, and of each text the ``n`` nearest; of equally near ones the first rows."""
+    """Return the ``n`` nearest entities of each text, each once; ties go to the first rows."""
     order = np.lexsort((dissimilarity, entity, text))
     text, entity, dissimilarity = text[order], entity[order], dissimilarity[order]
     is_new = np.ones(len(text), np.bool_)

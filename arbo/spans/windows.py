@@ -1,8 +1,8 @@
-"""Texts as tokens that know where they stand, read in windows where they are long.
+"""Tokens of texts with their offsets; long texts are read in windows.
 
-A text of more tokens than fit a window is read in several, each a quarter of a window into the one before, the last
-one ending with the text. Each token has its vector from the window in which it stands farther from the edge: windows
-are cut in the middle of their overlap. So all of a text is read, each token with context on both sides.
+A text with more tokens than a window is read in several windows. Each overlaps the one before by a quarter of a window,
+and the last ends with the text. The vector of a token comes from the window in which it is farther from the edge:
+windows are cut in the middle of their overlap, so that each token has context on both sides.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ class TextTokens(NamedTuple):
     """The tokens of a text, without the model's special ones."""
 
     rows: list[TokenRow]
-    """Its windows, none of a text without tokens."""
+    """The windows of the text; none for a text without tokens."""
     window: Ids
-    """(tokens,) the window that each token's vector is taken from,"""
+    """(tokens,) the window that gives the vector of each token."""
     place: Ids
-    """(tokens,) and its place there."""
+    """(tokens,) the position of each token in that window."""
     offsets: npt.NDArray[np.int64]
-    """(tokens, 2) the characters that each stands for: begin and end, equal where it stands for white space."""
+    """(tokens, 2) offsets of each token: start and end, equal for a token of white space."""
 
     def flat(self, length: Sequence[int], first: int = 0) -> Ids:
-        """Find the tokens among those of rows that lie behind each other; (tokens,).
+        """Return the indices of the tokens in concatenated rows; (tokens,).
 
         Args:
-            length: the tokens of each row, special ones and padding too.
-            first: the row that is the text's first window.
+            length: number of tokens of each row, with special tokens and padding.
+            first: the row of the text's first window.
 
         """
         begin = np.cumsum([0, *length])
@@ -54,17 +54,17 @@ class TextReader:
 
     @classmethod
     def of(cls, tokenizer: Any, max_length: int) -> Self:
-        """Make one from a tokenizer of transformers, for windows of so many tokens.
+        """Make a reader from a tokenizer of transformers, for windows of ``max_length`` tokens.
 
         Raises:
-            UsageError: the special tokens alone fill a window.
+            UsageError: the special tokens fill the window.
 
         """
         return cls(Speller.of(tokenizer, _TEMPLATE, max_length))
 
     def __call__(self, texts: Sequence[str]) -> list[TextTokens]:
-        """Spell texts; offsets are of characters as Python counts them, whatever the tokenizer makes of them."""
-        # To some tokenizers a line end is a word.
+        """Tokenise texts; offsets count Unicode code points, whatever the tokenizer counts."""
+        # Some tokenizers make a word of a line end.
         plain = [_SPACE.sub(" ", text) for text in texts]
         return [self._read(ids, offsets) for ids, offsets in self.speller.spell_with_offsets(plain)]
 
@@ -78,7 +78,7 @@ class TextReader:
 
 
 def _windows(n: int, room: int) -> tuple[Ids, Ids]:
-    """Divide ``n`` tokens: where each window begins, and where what is taken from it does, ``n`` at the end.
+    """Divide ``n`` tokens into windows; return the start of each window and of the part taken from it, then ``n``.
 
     >>> _windows(10, 4)
     (array([0, 3, 6]), array([ 0,  3,  6, 10]))

@@ -1,1 +1,1 @@
-"""Strings: what they must satisfy, and how names, words, sentences and abbreviations are found in them."""
+"""Checks of strings, and the names, words, sentences and abbreviations in them."""

@@ -1,8 +1,8 @@
-"""Abbreviations that a document defines itself, found and written out (Schwartz and Hearst 2003).
+"""Find the abbreviations that a document defines, and replace them by their long forms (Schwartz and Hearst 2003).
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
 shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
-beginning of a word. A definition may go over the end of a line, not over a blank line.
+beginning of a word. A definition may span the end of a line, but not a blank line.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _BLANK_LINE = re.compile(r"\n\s*\n")
 _BRACKET = re.compile(r"[()\[\]]")
 _ALTERNATIVE = re.compile(r"[;,]|\bor\b")
 _MAX_SHORT = 10
-# Characters around a bracket that are looked at: without a limit a text of many brackets takes quadratic time.
+# Search only this many characters around a bracket: without a limit, a text of many brackets takes quadratic time.
 _WINDOW = 500
 
 
 class Definition(NamedTuple):
-    """Where a text defines an abbreviation; both spans are offsets in the text."""
+    """The definition of an abbreviation in a text; both spans are offsets in the text."""
 
     short: Span
     long: Span
 
 
 def definitions(text: str) -> list[Definition]:
-    """Find the definitions of a text, in its order. An unbalanced bracket spoils nothing but itself.
+    """Find the abbreviations that a text defines, in text order; unbalanced brackets are ignored.
 
     >>> text = "Patients with Wilson disease (WD) were compared with CT (copper toxicosis)."
     >>> [(text[slice(*d.short)], text[slice(*d.long)]) for d in definitions(text)]
@@ -54,10 +54,10 @@ def definitions(text: str) -> list[Definition]:
 
 
 def expander(text: str) -> Callable[[str], str]:
-    """Return a function that writes out the abbreviations which `text` defines, wherever a name has them.
+    """Return a function that replaces the abbreviations in a name by the long forms that `text` defines.
 
-    The first definition holds; upper and lower case matter, a plural s does not. A bracketed short form behind its
-    own long form is dropped. Each run of white space in a long form is written as one blank.
+    The first definition of an abbreviation counts. Case matters, a plural s does not. A bracketed short form after
+    its own long form is dropped. Each run of white space in a long form becomes one blank.
 
     >>> expand = expander("Wilson disease (WD) is rare. WD patients were seen.")
     >>> expand("WD"), expand("WD patients"), expand("Wilson disease (WD)"), expand("wd")
@@ -95,14 +95,14 @@ def singular_form(form: str) -> str:
 
 
 def add_other_number(of_form: dict[str, T]) -> None:
-    """Let the plurals of abbreviations mean what these do, or their singulars, unless they mean something."""
+    """Add the plural of each singular form, and the singular of each plural, unless the form is there already."""
     for form, meaning in list(of_form.items()):
         singular = singular_form(form)
         of_form.setdefault(singular if singular != form else form + "s", meaning)
 
 
 def _brackets(text: str) -> list[Span]:
-    """Offsets of balanced pairs of round or square brackets, by their opening."""
+    """Return the offsets of balanced pairs of round or square brackets, sorted by their opening."""
     opened: list[int] = []
     waiting = {"(": 0, "[": 0}
     pairs = []
@@ -120,7 +120,7 @@ def _brackets(text: str) -> list[Span]:
 
 
 def _window_begin(text: str, sentence: int, opening: int) -> int:
-    """Return where the words before a bracket begin: with the sentence, or with a word inside the window."""
+    """Return the offset at which the words before a bracket begin: the sentence's, or a word's inside the window."""
     begin = opening - _WINDOW
     if begin <= sentence:
         return sentence
@@ -171,7 +171,7 @@ def _max_words(short: str) -> int:
 
 
 def _long_form_start(short: str, text: str) -> int | None:
-    """Offset of the shortest long form of ``short`` that ends where ``text`` ends."""
+    """Return the offset of the shortest long form of ``short`` that ends where ``text`` ends; None without one."""
     at = len(text)
     for i, letter in _letters_backwards(short):
         at -= 1

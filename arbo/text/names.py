@@ -1,4 +1,4 @@
-"""Names as encoders compare them."""
+"""Normalised names, as encoders compare them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BRITISH_OUR = re.compile(r"our\b")
 
 
 def normalize_name(name: str) -> str:
-    """Fold what seldom tells two names apart: case, accents, punctuation, English plurals and spelling variants.
+    """Remove differences of case, accents, punctuation, English plurals and spelling variants from a name.
 
     >>> normalize_name("Wilson's Tumours, Haemorrhagic (Type-2)")
     'wilson tumor hemorrhagic type 2'

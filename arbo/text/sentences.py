@@ -1,4 +1,4 @@
-"""Texts split into pieces: at line ends, or into sentences, or into what a model reads at once."""
+"""Split texts into lines, sentences, or passages that a model reads at once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from arbo.text.checks import Span
 from arbo.text.words import Offsets, offsets_of, words
 
 Splitter = Callable[[str], Offsets]
-"""Returns where the pieces of a text are: in order, none empty or overlapping, without white space at their ends."""
+"""Splits a text: returns the offsets of its pieces, in order, not empty, not overlapping, without white space at
+their ends."""
 
 _BREAK = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n\s*\n)")
 _OPENING = "\"'\u2018\u201c\u00ab(["
 _MOST_WORDS = 500
-"""Words that are read at once: a table without a full stop is no sentence."""
+"""Maximum words in a passage: a table without a full stop would otherwise be one very long sentence."""
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _SHORT = """
 al. approx. art. c.-à-d. ca. cf. dr. e.g. env. eq. ex. fig. figs. i.e. incl. mr. mrs. ms. nb. no. nos. p. p.ex. pp.
@@ -27,7 +28,7 @@ _ABBREVIATIONS = frozenset(_SHORT.split())
 
 
 def lines(text: str) -> Offsets:
-    r"""Return where the lines of a text are that hold anything but white space.
+    r"""Return the offsets of the lines of a text, without blank lines.
 
     >>> text = "A title\n\n  A paragraph. \r\n"
     >>> [text[begin:end] for begin, end in lines(text)]
@@ -37,12 +38,12 @@ def lines(text: str) -> Offsets:
 
 
 def sentences(text: str) -> Offsets:
-    r"""Return where the sentences of a text are, by a rule without a model.
+    r"""Return the offsets of the sentences of a text, found by rules.
 
-    A sentence ends at a blank line; and behind a full stop, exclamation or question mark, and closing brackets or
-    quotes, where white space and then an upper-case letter, a digit, or a bracket or quote before one of them follows.
-    A full stop of a frequent abbreviation ("Fig. 2", "St. Louis") or an initial ("J. Smith") ends none; nor does a line
-    end by itself, as lines may be wrapped. Sentences rather hang together than fall apart.
+    A sentence ends at a blank line. It also ends after a full stop, exclamation or question mark (and closing brackets
+    or quotes), if white space follows and then an upper-case letter or a digit, perhaps after an opening bracket or
+    quote. The full stop of a frequent abbreviation ("Fig. 2", "St. Louis") or an initial ("J. Smith") ends no sentence,
+    nor does the end of a line alone, since lines may be wrapped. In doubt two sentences stay together.
 
     >>> text = "Titles\n\nSt. Louis encephalitis (Fig. 2) was found.  It was\nrare, cf. E. coli."
     >>> [text[begin:end] for begin, end in sentences(text)]
@@ -52,7 +53,7 @@ def sentences(text: str) -> Offsets:
 
 
 def passages(text: str) -> Offsets:
-    """Return where the sentences of a text are, those of more than 500 words cut between words: what is read at once.
+    """Return the offsets of the sentences of a text; sentences of more than 500 words are cut between words.
 
     >>> [(int(begin), int(end)) for begin, end in passages("In short. " + "Word " * 501)]
     [(0, 9), (10, 2509), (2510, 2514)]
@@ -67,7 +68,7 @@ def passages(text: str) -> Offsets:
 
 
 def whole(text: str) -> Offsets:
-    """Return where the text is but for white space around it, as one piece.
+    """Return the offsets of the whole text, without the white space around it, as one piece.
 
     >>> whole(" a b ").tolist()
     [[1, 4]]
@@ -95,7 +96,7 @@ def _is_abbreviated(text: str, stop: int) -> bool:
 
 
 def _between(text: str, gaps: Iterator[Span] | tuple[()]) -> Offsets:
-    """Return where the pieces between the gaps are, without white space at their ends and without empty ones."""
+    """Return the offsets of the pieces between the gaps, without empty ones and without white space at their ends."""
     pieces = []
     begin = 0
     for end, after in (*gaps, (len(text), len(text))):
@@ -108,7 +109,7 @@ def _between(text: str, gaps: Iterator[Span] | tuple[()]) -> Offsets:
 
 
 def lay_out(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[Span]]]:
-    r"""Return sentences of words as a text, and where each word is in it.
+    r"""Join sentences of words into a text; also return the offsets of each word in it.
 
     >>> lay_out([["A", "cat", "."], ["It", "sat"]])
     ('A cat .\nIt sat', [[(0, 1), (2, 5), (6, 7)], [(8, 10), (11, 14)]])

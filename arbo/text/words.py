@@ -1,9 +1,9 @@
-r"""The words of a text, and which of them seldom tell two names apart.
+r"""The words of a text, and the stop words among them.
 
-A word is a maximal run of word characters (``\w``: letters, digits, the underscore) with the combining marks on them,
-so that an accent written apart (NFD) stays with its letter. Hyphens and apostrophes part words: "Crohn's" is two,
-also where the apostrophe is that of Unicode's letters (U+02BC).
-Scripts without blanks, such as Chinese, are not parted: a run of them is one word.
+A word is a maximal run of word characters (``\w``: letters, digits, the underscore) with their combining marks,
+so that a decomposed accent (NFD) stays with its letter. Hyphens and apostrophes separate words: "Crohn's" is two
+words, also with the modifier letter apostrophe (U+02BC).
+Scripts without blanks, such as Chinese, are not split: a run of such characters is one word.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from arbo.text.checks import Span
 
 Offsets = npt.NDArray[np.int64]
-"""(n, 2): begin and end of pieces of a text, in code points, the end exclusive."""
+"""(n, 2): start and end of pieces of a text, in code points; the end is exclusive."""
 
 _ENGLISH = """
     a an the this that these those such
@@ -42,9 +42,9 @@ _FRENCH = """
     aussi plusieurs quelques chaque tout tous toute toutes autre autres même mêmes
 """
 STOP_WORDS = frozenset(f"{_ENGLISH} {_FRENCH}".split())
-"""Articles, prepositions, conjunctions, pronouns and auxiliaries of both, in lower case.
+"""English and French articles, prepositions, conjunctions, pronouns and auxiliaries, in lower case.
 
-Negations ("no", "without", "sans") are none: they tell names apart.
+Negations ("no", "without", "sans") are not stop words, because they distinguish names.
 """
 
 _ELIDED = frozenset({"c", "d", "j", "l", "m", "n", "s", "t", "qu", "jusqu", "lorsqu", "puisqu", "quoiqu"})
@@ -53,7 +53,7 @@ APOSTROPHES = "'\u2019\u02bc`"
 
 
 def words(text: str) -> Offsets:
-    """Return where the words of a text are.
+    """Return the offsets of the words of a text.
 
     >>> text = "Crohn's disease, l'iléite"
     >>> [text[begin:end] for begin, end in words(text)]
@@ -63,10 +63,10 @@ def words(text: str) -> Offsets:
 
 
 def content_words(text: str) -> list[Span]:
-    """Return where the words are that are no stop words, nor letters that an apostrophe joins to another word.
+    """Return the offsets of the words, without stop words and without letters that an apostrophe joins to a word.
 
-    Where all is in capitals, in three words or more, stop words are too if they stand by themselves: the OF of "CANCER
-    OF THE COLON" is one, the AND of "AND-34" none.
+    In a text of three words or more that is all in capitals, a separate word in capitals can be a stop word: the OF of
+    "CANCER OF THE COLON" is one, the AND of "AND-34" is not.
 
     >>> text = "Crohn's disease of the colon, l'iléite"
     >>> [text[begin:end] for begin, end in content_words(text)]
@@ -92,7 +92,7 @@ def is_stop_word(word: str) -> bool:
 
 
 def fold(word: str) -> str:
-    """Return what forms of a word have in common that differ in case, width or the spelling of accents in Unicode.
+    """Return a word without differences of case, width and Unicode's spelling of accents.
 
     >>> fold("Ile\u0301ite") == fold("ILÉITE")
     True
@@ -101,7 +101,7 @@ def fold(word: str) -> str:
 
 
 def windows(text: str, most: int) -> Offsets:
-    """Return where all runs of one to ``most`` words are that begin and end with a content word, shortest first.
+    """Return the offsets of all runs of one to ``most`` words that begin and end with a content word, shortest first.
 
     >>> text = "pain in the knee"
     >>> [text[begin:end] for begin, end in windows(text, 4)]
@@ -118,7 +118,7 @@ def windows(text: str, most: int) -> Offsets:
 
 
 def offsets_of(spans: Iterable[Span]) -> Offsets:
-    """Return spans as an array, which has two columns also where there are none."""
+    """Return spans as an array of two columns, even if there are no spans."""
     return np.array(list(spans), np.int64).reshape(-1, 2)
 
 
