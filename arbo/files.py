@@ -174,6 +174,8 @@ class Format(NamedTuple):
     """What has the manifest, for errors."""
     mend: str
     """What to do where it is damaged, for errors."""
+    oldest: int | None = None
+    """The earliest version that is read; None where that is the present one."""
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
@@ -202,7 +204,8 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
             file=path,
         )
     wrong = [name for name, kind in format_.keys.items() if type(values.get(name)) is not kind]
-    if type(written_by) is not int or written_by != format_.version:
+    oldest = format_.version if format_.oldest is None else format_.oldest
+    if type(written_by) is not int or written_by < oldest:
         wrong.insert(0, "format_version")
     if wrong:
         raise DataError(f"the manifest is incomplete: {', '.join(wrong)}; {format_.mend}", file=path)

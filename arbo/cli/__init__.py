@@ -11,6 +11,7 @@ import typer
 from arbo.cli import (
     console,
     demo,
+    diff,
     discover,
     evaluate,
     explain,
@@ -66,6 +67,7 @@ for _verb in (
     tune.tune,
     evaluate.evaluate,
     explain.explain,
+    diff.diff,
     score.score,
     train.train,
     train_names.train_names,

@@ -19,7 +19,7 @@ from arbo.results.run_folder import load_run, save_run
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions.
 
-    The three tables hold a row a mention, a mention, and a cluster; their columns are described in
+    The tables hold a row a mention, a mention, a cluster, and a document; their columns are described in
     `arbo.linking.tables`.
     """
 
@@ -41,14 +41,25 @@ class Result(Run):
         """
         return evaluate(self, train=None if train is None else Corpus.of(train))
 
-    def save(self, folder: PathLike) -> None:
-        """Write a run folder; complete or not at all. A run folder of that name is replaced, nothing else is."""
-        save_run((self.mention_table, self.link_table, self.cluster_table), self.manifest, folder)
+    def save(self, folder: PathLike, *, texts: bool = True) -> None:
+        """Write a run folder; complete or not at all. A run folder of that name is replaced, nothing else is.
+
+        Args:
+            folder: where.
+            texts: whether the texts of the documents are kept in it; mentions keep theirs.
+
+        """
+        tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
+        if self.document_table is not None:
+            dropped = [] if texts else [name for name in self.document_table.column_names if name == "text"]
+            tables["documents"] = self.document_table.drop_columns(dropped)
+        save_run(tables, self.manifest, folder)
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
         """Read a run folder, checking that its files are those that were written."""
-        return cls(*load_run(folder))
+        tables, manifest = load_run(folder)
+        return cls(tables["mentions"], tables["links"], tables["clusters"], manifest, tables.get("documents"))
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result with the seconds spent by stage in its manifest."""

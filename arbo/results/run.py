@@ -95,7 +95,7 @@ class Rows(Sequence[Item], Generic[Item]):
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    The three tables hold a row a mention, a mention, and a cluster; their columns are described in
+    The tables hold a row a mention, a mention, a cluster, and a document; their columns are described in
     `arbo.linking.tables`. `arbo.Result` adds what can be done with a run.
     """
 
@@ -104,6 +104,8 @@ class Run:
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """How the result was made: configuration, encoder, content hashes, counts, seconds by stage."""
+    document_table: pa.Table | None = None
+    """A row a document; None for a run that an earlier arbo saved."""
 
     @property
     def links(self) -> Sequence[Link]:
@@ -128,6 +130,24 @@ class Run:
     def cluster_of(self, link: Link) -> Cluster:
         """Return the cluster that the link's mention is in."""
         return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
+
+    def text_of(self, document_id: str) -> str | None:
+        """Return the text of a document; None where the run has no texts.
+
+        Raises:
+            KeyError: no document has this id.
+
+        """
+        row = self._row_of_document[document_id]
+        if self.document_table is None or "text" not in self.document_table.column_names:
+            return None
+        text: str = self.document_table["text"][row].as_py()
+        return text
+
+    @cached_property
+    def _row_of_document(self) -> dict[str, int]:
+        table = self.mention_table if self.document_table is None else self.document_table
+        return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
 
     @cached_property
     def row_of(self) -> dict[str, int]:
