@@ -100,6 +100,24 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
     out.print(table)
 
 
+def print_rows(rows: Sequence[Sequence[str]], columns: Sequence[str], *, as_table: bool) -> None:
+    """Print rows as a table for people, or tab-separated, a line a row, for other programs."""
+    if not as_table:
+        for row in (columns, *rows):
+            sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(plain, row))
+    out.print(table)
+
+
+_NUMBERS = {"start", "end", "score", "margin", "size", "weakest_join"}
+"""Columns that are written to the right."""
+
+
 def print_changes(changes: Diff, limit: int) -> None:
     """Print the first changes of clusters and of mentions as tables."""
     clusters = [

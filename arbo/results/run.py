@@ -155,7 +155,7 @@ class Run:
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
 
     @cached_property
-    def _rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
+    def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows of the mentions sorted by cluster, and where each cluster starts."""
         place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
         cluster = place.to_numpy()
@@ -192,7 +192,7 @@ class Run:
 
     def _cluster(self, place: int) -> Cluster:
         values = _row(self.cluster_table, place)
-        order, start = self._rows_of_cluster
+        order, start = self.rows_of_cluster
         mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 
