@@ -182,6 +182,8 @@ class Format(NamedTuple):
     """Noun for errors, such as "a run folder"."""
     mend: str
     """How to repair a damaged file or folder, for errors."""
+    oldest: int | None = None
+    """The earliest version that can be read; None if only `version` can."""
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
@@ -210,7 +212,8 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
             file=path,
         )
     wrong = [name for name, kind in format_.keys.items() if type(values.get(name)) is not kind]
-    if type(written_by) is not int or written_by != format_.version:
+    oldest = format_.version if format_.oldest is None else format_.oldest
+    if type(written_by) is not int or written_by < oldest:
         wrong.insert(0, "format_version")
     if wrong:
         raise DataError(f"the manifest is incomplete or invalid: {', '.join(wrong)}; {format_.mend}", file=path)

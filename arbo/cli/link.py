@@ -32,6 +32,7 @@ def link(
     candidates: options.NumberOfCandidates = None,
     skip_margin: options.SkipMargin = None,
     rerank_mentions: options.RerankMentions = None,
+    no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
@@ -61,7 +62,7 @@ def link(
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error)
     if finder is None:
-        run(linker, documents, out, dry_run=dry_run, as_json=as_json)
+        run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
     else:
         found = find_in(documents, base, finder).corpus
-        run(linker, found, out, dry_run=dry_run, as_json=as_json, annotated=documents)
+        run(linker, found, out, texts=not no_texts, dry_run=dry_run, as_json=as_json, annotated=documents)

@@ -184,6 +184,9 @@ FindThreshold = Annotated[
         help="Minimum score of a proposed mention. [default: 0.8 for `fuzzy`, or the model's]",
     ),
 ]
+NoTexts = Annotated[
+    bool, typer.Option("--no-texts", help="Leave the texts of the documents out of the run; mentions keep theirs.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError,
