@@ -44,7 +44,7 @@ def test_runs_are_compared(run: Run, folder: Path, tmp_path: Path) -> None:
     run("link", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "other")
     other = run("evaluate", tmp_path / "linked", tmp_path / "other")
     assert other.code == 2
-    assert "only results of the same documents compare" in other.err
+    assert "compare only results of the same documents" in other.err
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_curves_are_drawn(run: Run, folder: Path, tmp_path: Path) -> None:
     [
         ("--save", "table.html", "ending must be one of .json"),
         ("--plot", "curve.pdf", "ending must be one of .png"),
-        ("--save", "nowhere/table.md", "there is no folder"),
+        ("--save", "nowhere/table.md", "does not exist"),
         ("--save", "run/manifest.json", "would overwrite an input"),
     ],
 )

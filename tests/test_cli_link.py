@@ -90,12 +90,12 @@ def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tm
     config.write_text('{"pooling": "median"}')
     for options, code, told in (
         (("--encoder", tmp_path / "nowhere"), 3, "nowhere"),
-        (("--encoder-config", config), 2, "name one with --encoder"),
+        (("--encoder-config", config), 2, "choose one with --encoder"),
         (("--encoder", bert_folder, "--encoder-config", config), 3, "'median' is not one of cls, mean, mention"),
         (("--search", "hnsw"), 2, "dense vectors"),
         (("--encoder", "ngrams"), 2, "did you mean ngram?"),
         (("--encoder", "MiniLM-L6-v2"), 2, "did you mean all-MiniLM-L6-v2?"),
-        (("--cache", tmp_path), 2, "name one with --encoder"),
+        (("--cache", tmp_path), 2, "choose one with --encoder"),
     ):
         done = run(*job, *options)
         assert done.code == code, done.err
