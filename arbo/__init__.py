@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from arbo.readers import read_documents as read_documents
     from arbo.readers.jsonl import read_jsonl as read_jsonl
     from arbo.readers.pubtator import read_pubtator as read_pubtator
+    from arbo.results.diff import diff as diff
     from arbo.results.evaluation import compare as compare
     from arbo.results.result import Result as Result
     from arbo.results.run import Cluster as Cluster, Link as Link
@@ -91,6 +92,7 @@ _HOME = {
     "UsageError": "errors",
     "VectorEncoder": "encoders.vectors",
     "compare": "results.evaluation",
+    "diff": "results.diff",
     "find_mentions": "spans.finding",
     "load_sample": "sample",
     "nil_split": "kb.withholding",

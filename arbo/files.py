@@ -147,11 +147,18 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
 
     """
     check_writable(target)
-    content = set(files_in(target)) if target.is_dir() else {target.name} if target.exists() else set()
+    try:
+        content = os.listdir(target)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        content = [target.name]
     if content and manifest not in content:
         raise UsageError(f"{target} exists and is not a {what}; choose another folder, or remove this one first")
-    foreign = sorted(content - {manifest, *(files_of(target) if content else ())})
-    if foreign:
+    own = {manifest, *files_of(target)} if content else set()
+    folders = {parent.as_posix() for name in own for parent in Path(name).parents}
+    foreign = sorted(set(files_in(target)) - own) if content else []
+    if foreign := foreign or sorted(set(content) - own - folders):
         raise UsageError(
             f"{target} is a {what}, but also has other files ({', '.join(foreign[:3])}), which would be deleted; "
             "move them, or choose another folder"
@@ -175,6 +182,8 @@ class Format(NamedTuple):
     """Noun for errors, such as "a run folder"."""
     mend: str
     """How to repair a damaged file or folder, for errors."""
+    oldest: int | None = None
+    """The earliest version that can be read; None if only `version` can."""
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
@@ -203,7 +212,8 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
             file=path,
         )
     wrong = [name for name, kind in format_.keys.items() if type(values.get(name)) is not kind]
-    if type(written_by) is not int or written_by != format_.version:
+    oldest = format_.version if format_.oldest is None else format_.oldest
+    if type(written_by) is not int or written_by < oldest:
         wrong.insert(0, "format_version")
     if wrong:
         raise DataError(f"the manifest is incomplete or invalid: {', '.join(wrong)}; {format_.mend}", file=path)

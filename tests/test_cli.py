@@ -27,7 +27,7 @@ def test_demo(run: Run, tmp_path: Path) -> None:
     shown = run("demo", "--files", tmp_path / "sample")
     assert shown.code == 0
     assert "weakest step" in shown.out
-    assert "new-3" in shown.out
+    assert "new-D09" in shown.out
     assert "accuracy" in shown.out
     assert arbo.read_jsonl(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
     assert run("demo", "--json").json["linking"] is not None

@@ -158,3 +158,8 @@ def test_hash_seeds_change_no_bit() -> None:
     one, other = (python(_DIGEST, PYTHONHASHSEED=seed).strip() for seed in ("0", "12345"))
     assert one == other
     assert len(one) == hashlib.sha256().digest_size * 2
+
+
+def test_the_default_normaliser_has_one_name_in_files() -> None:
+    """Settings that were kept compare by it: a function that moves must not make them stale."""
+    assert arbo.NgramEncoder().settings["normalize"] == "arbo.names.normalize_name"

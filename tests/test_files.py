@@ -47,3 +47,29 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_numbers_that_json_has_not_are_null() -> None:
     value = {"a": [float("nan"), (1.5, -float("inf"))], 1: {"b": float("inf")}}
     assert files.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}
+
+
+def test_only_a_folder_of_its_kind_is_replaced(tmp_path: Path) -> None:
+    def check(name: str) -> None:
+        files.check_replaceable(tmp_path / name, "thing", "it.json", lambda folder: ["part/a.txt"])
+
+    check("nothing there")
+    (tmp_path / "empty").mkdir()
+    check("empty")
+    (tmp_path / "thing" / "part").mkdir(parents=True)
+    (tmp_path / "thing" / "it.json").write_text("{}")
+    (tmp_path / "thing" / "part" / "a.txt").write_text("")
+    check("thing")
+    (tmp_path / "foreign" / "deep").mkdir(parents=True)
+    (tmp_path / "file").write_text("")
+    for name in ("foreign", "file"):
+        with pytest.raises(arbo.UsageError, match="exists and is not a thing"):
+            check(name)
+    for foreign in ("thing/mine.txt", "thing/part/mine.txt", "thing/mine/deep.txt"):
+        (tmp_path / foreign).parent.mkdir(exist_ok=True)
+        (tmp_path / foreign).write_text("")
+        with pytest.raises(arbo.UsageError, match=r"but also has other files \(.*mine"):
+            check("thing")
+        (tmp_path / foreign).unlink()
+    with pytest.raises(arbo.UsageError, match=r"but also has other files \(mine\)"):
+        check("thing")

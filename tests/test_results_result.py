@@ -135,7 +135,7 @@ def test_discovered_clusters_come_last_and_the_largest_first(result: arbo.Result
     _, kb = arbo.load_sample()
     discovered = list(result.discovered)
     assert discovered == list(result.clusters)[-len(discovered) :]
-    assert [cluster.id for cluster in discovered] == [f"new-{i + 1}" for i in range(len(discovered))]
+    assert [cluster.id for cluster in discovered] == [f"new-{cluster.mentions[0].id}" for cluster in discovered]
     sizes = [len(cluster.mentions) for cluster in discovered]
     assert sizes == sorted(sizes, reverse=True)
     rows = [kb.index(cluster.entity) for cluster in result.clusters if cluster.entity is not None]
@@ -144,13 +144,22 @@ def test_discovered_clusters_come_last_and_the_largest_first(result: arbo.Result
 
 def test_a_new_cluster_never_takes_the_id_of_an_entity() -> None:
     kb = arbo.KnowledgeBase(
-        [arbo.Entity("new-1", "marsh fever"), arbo.Entity("A", "kelp blight", alternative_ids=("new-2",))]
+        [arbo.Entity("new-d-1", "marsh fever"), arbo.Entity("A", "kelp blight", alternative_ids=("new-d-1#2",))]
     )
-    found = arbo.Linker(kb).link([document("d", "marsh fever", "zzz qqq")])
+    found = arbo.Linker(kb).link([document("d", "marsh fever", "zzz qqq", "yyy")])
     assert [(c.id, c.entity, len(c.mentions)) for c in found.clusters] == [
-        ("new-1", "new-1", 1),
-        ("new-3", None, 1),
+        ("new-d-1", "new-d-1", 1),
+        ("new-d-1#3", None, 1),
+        ("new-d-2", None, 1),
     ]
+
+
+def test_no_two_discovered_entities_have_one_name() -> None:
+    """A mention id can look like a name that was changed."""
+    mentions = [{"id": id_, "spans": [[i, i + 1]]} for i, id_ in enumerate(["a", "a#2", "b"])]
+    kb = arbo.KnowledgeBase([arbo.Entity("new-a", "marsh fever")])
+    found = arbo.Linker(kb, config=arbo.LinkerConfig(k=0)).link([{"id": "d", "text": "xyz", "mentions": mentions}])
+    assert [link.cluster for link in found.links] == ["new-a#2", "new-a#2#2", "new-b"]
 
 
 def test_the_explanation_of_a_link_is_its_path(result: arbo.Result) -> None:

@@ -20,7 +20,7 @@ import arbo
 from arbo.linking.config import Limit
 from arbo.results import run_folder
 
-TABLES = ("mentions", "links", "clusters")
+TABLES = ("mentions", "links", "clusters", "documents")
 FILES = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
 
 
@@ -287,6 +287,21 @@ def test_a_pickle_is_never_unpickled(run: Path, tmp_path: Path, name: str) -> No
     assert not (tmp_path / "exploded").exists()
     pickle.loads(pickled)  # noqa: S301  the bomb works
     assert (tmp_path / "exploded").exists()
+
+
+def test_a_run_of_the_first_version_is_read(run: Path, result: arbo.Result) -> None:
+    """It has no documents, and its discovered entities are numbered."""
+    manifest = json.loads((run / "manifest.json").read_text("utf-8"))
+    del manifest["files"]["documents.parquet"]
+    (run / "documents.parquet").unlink()
+    edit_json(run / "manifest.json", format_version=1, files=manifest["files"])
+    loaded = arbo.Result.load(run)
+    assert list(loaded.links) == list(result.links)
+    assert loaded.document_table is None
+    assert loaded.text_of(loaded.links[0].mention.document_id) is None
+    edit_json(run / "manifest.json", format_version=0)
+    with pytest.raises(arbo.DataError, match="invalid: format_version"):
+        arbo.Result.load(run)
 
 
 def test_a_manifest_of_a_newer_version(run: Path) -> None:

@@ -109,7 +109,7 @@ def test_nothing_that_is_there_is_lost(bert: Tower, tmp_path: Path, sample: Any)
         train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "own").touch()
-    with pytest.raises(UsageError, match="not a model that arbo saved"):
+    with pytest.raises(UsageError, match="not a model folder of arbo"):
         train(encoder(bert), documents, kb, out=tmp_path / "model", config=QUICK)
     assert not (tmp_path / "model.training").exists()
 

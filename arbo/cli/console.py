@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from arbo.kb.homonyms import Holders
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
+    from arbo.results.diff import Diff
     from arbo.results.result import Result
     from arbo.results.run import Cluster, Link
     from arbo.spans.finding import Found
@@ -97,6 +98,59 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
         example = ", ".join(texts[:3]) + (", ..." if len(texts) > 3 else "")
         table.add_row(plain(cluster.id), plain(cluster.name), str(len(cluster.mentions)), join, plain(example))
     out.print(table)
+
+
+def print_rows(rows: Sequence[Sequence[str]], columns: Sequence[str], *, as_table: bool) -> None:
+    """Print rows as a table for people, or tab-separated, a line a row, for other programs."""
+    if not as_table:
+        for row in (columns, *rows):
+            sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(plain, row))
+    out.print(table)
+
+
+_NUMBERS = {"start", "end", "score", "margin", "size", "weakest_join"}
+"""Columns that are written to the right."""
+
+
+def print_changes(changes: Diff, limit: int) -> None:
+    """Print the first changes of clusters and of mentions as tables."""
+    clusters = [
+        (row.change, row.cluster, row.name, f"{row.before:,}", f"{row.after:,}", ", ".join(row.of), ", ".join(row.into))
+        for row in changes.clusters[:limit]
+    ]
+    mentions = [
+        (
+            row.change,
+            row.mention,
+            row.text,
+            "" if row.change == "new" else row.entity_before or "NIL",
+            "" if row.change == "gone" else row.entity_after or "NIL",
+        )
+        for row in changes.mentions[:limit]
+    ]
+    for title, columns, rows, n in (
+        ("Clusters", ("change", "cluster", "name", "before", "after", "from", "into"), clusters, len(changes.clusters)),
+        ("Mentions", ("change", "mention", "text", "before", "after"), mentions, len(changes.mentions)),
+    ):
+        if not rows:
+            continue
+        print_title(title)
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for column in columns:
+            table.add_column(
+                column, justify="right" if column in ("before", "after") and title == "Clusters" else "left"
+            )
+        for row in rows:
+            table.add_row(*map(plain, row))
+        out.print(table)
+        if n > len(rows):
+            out.print(f"and {n - len(rows):,} more; --limit shows more, --json prints all")
 
 
 def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.data.corpus import Corpus
 
 if TYPE_CHECKING:
     from arbo.results.result import Result
@@ -34,7 +33,7 @@ def demo(
     if files is not None:
         check_writable(files / "documents.jsonl")
         files.mkdir(parents=True, exist_ok=True)
-        Corpus.of(documents).to_jsonl(files / "documents.jsonl")
+        documents.to_jsonl(files / "documents.jsonl")
         kb.to_jsonl(files / "entities.jsonl")
         console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
     result = Linker(kb, announce=bars).link(documents)

@@ -21,6 +21,7 @@ def discover(
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
+    no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
@@ -37,4 +38,11 @@ def discover(
     check_replaceable(out)
     fields = {"k": k, "search": search}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, threshold=threshold, config=config).load()
-    run(linker, read_documents(docs, format_, types, on_error), out, dry_run=dry_run, as_json=as_json)
+    run(
+        linker,
+        read_documents(docs, format_, types, on_error),
+        out,
+        texts=not no_texts,
+        dry_run=dry_run,
+        as_json=as_json,
+    )

@@ -32,6 +32,7 @@ def link(
     candidates: options.NumberOfCandidates = None,
     skip_margin: options.SkipMargin = None,
     rerank_mentions: options.RerankMentions = None,
+    no_texts: options.NoTexts = False,
     dry_run: options.DryRun = False,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
@@ -47,7 +48,6 @@ def link(
     if find_mentions is None and find_threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
     check_replaceable(out)
-    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     fields = {
         "method": method,
         "k": k,
@@ -57,11 +57,12 @@ def link(
         "rerank_mentions": rerank_mentions,
     }
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config).load()
+    finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error)
     if finder is None:
-        run(linker, documents, out, dry_run=dry_run, as_json=as_json)
+        run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
     else:
         found = find_in(documents, base, finder).corpus
-        run(linker, found, out, dry_run=dry_run, as_json=as_json, annotated=documents)
+        run(linker, found, out, texts=not no_texts, dry_run=dry_run, as_json=as_json, annotated=documents)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -159,20 +158,6 @@ RerankMentions = Annotated[
         show_default=False,
     ),
 ]
-ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; an earlier model there is replaced.")]
-Start = Annotated[
-    str,
-    typer.Option(
-        "--encoder",
-        metavar="MODEL",
-        help="Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
-    ),
-]
-Steps = Annotated[int | None, typer.Option("--steps", min=1, help="Stop after this many steps.")]
-Tensorboard = Annotated[
-    Path | None,
-    typer.Option("--tensorboard", metavar="FOLDER", help="Folder to write the figures to for TensorBoard as well."),
-]
 Finder = Annotated[
     str,
     _find(
@@ -199,15 +184,12 @@ FindThreshold = Annotated[
         help="Minimum score of a proposed mention. [default: 0.8 for `fuzzy`, or the model's]",
     ),
 ]
+NoTexts = Annotated[
+    bool, typer.Option("--no-texts", help="Leave the texts of the documents out of the run; mentions keep theirs.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
     OnError,
     typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]
-
-
-def with_default(settings: type, name: str, what: str = "") -> str:
-    """Return the help of an option, with the default from settings."""
-    default = next(field.default for field in fields(settings) if field.name == name)
-    return f"{what} [default: {default}, or the preset's]".strip()

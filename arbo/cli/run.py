@@ -20,6 +20,7 @@ def run(
     documents: Corpus,
     out: Path,
     *,
+    texts: bool,
     dry_run: bool,
     as_json: bool,
     annotated: Corpus | None = None,
@@ -39,7 +40,7 @@ def run(
     scores = None
     if annotated is not None and linker.kb is not None:
         scores = scores_against(annotated, documents, linker.kb, result.link_table["entity_id"].to_pylist())
-    result.save(out)
+    result.save(out, texts=texts)
     _tell_notes(result)
     if as_json:
         console.print_json(_summary(result, out, scores))

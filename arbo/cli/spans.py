@@ -11,7 +11,6 @@ from arbo.cli import console, options
 from arbo.cli.finding import find_in, load_finder, scores_against
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.reporting import check_jsonl_output
-from arbo.data.corpus import Corpus
 
 if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase
@@ -53,7 +52,7 @@ def spans(
     found = find_in(documents, base, chosen)
     scores = scores_against(documents, found.corpus, base, [base.entities[at.entity].id for at in found.proposals])
     if out is not None:
-        Corpus.of(found.corpus).to_jsonl(out)
+        found.corpus.to_jsonl(out)
     if as_json:
         console.print_json(_as_dict(found, base, out, scores))
         return

@@ -23,7 +23,6 @@ class CrossEncoderConfig(Settings):
     """
 
     format: ClassVar[str] = "arbo-cross-encoder"
-    kind: ClassVar[str] = "a cross-encoder"
     called: ClassVar[str] = "the cross-encoder's configuration"
 
     mention: str = "[CLS] {left} [START] {mention} [END] {right} [SEP]"

@@ -22,7 +22,6 @@ class EncoderConfig(Settings):
     """
 
     format: ClassVar[str] = "arbo-model"
-    kind: ClassVar[str] = "a dual-encoder"
     called: ClassVar[str] = "the encoder's configuration"
 
     mention: str = "[CLS] {mention} [SEP]"

@@ -37,8 +37,6 @@ class ModelConfig(Protocol):
 
     format: ClassVar[str]
     """Name of the kind in manifests."""
-    kind: ClassVar[str]
-    """Name of the kind in errors, with an article."""
 
     @classmethod
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
@@ -47,8 +45,12 @@ class ModelConfig(Protocol):
 
 Config = TypeVar("Config", bound=ModelConfig)
 
-FORMATS = ("arbo-model", "arbo-cross-encoder", "arbo-label-attention")
-"""All values of `ModelConfig.format`."""
+FORMATS = {
+    "arbo-model": "a dual-encoder",
+    "arbo-cross-encoder": "a cross-encoder",
+    "arbo-label-attention": "a label-attention model (of arbo train-finder)",
+}
+"""All values of `ModelConfig.format`, and what errors call such models."""
 _VERSION = 1
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
@@ -131,7 +133,7 @@ def load_single(
     manifest = _manifest_of(folder, kind)
     if manifest is None:
         raise DataError(
-            f"this is a transformer, not {kind.kind} that arbo saved; choose such a model", file=str(folder)
+            f"this is a transformer, not {FORMATS[kind.format]} that arbo saved; choose such a model", file=str(folder)
         )
     _check_files(folder, manifest.files)
     return Tower.load(folder, device=device, precision=precision), manifest.config
@@ -141,13 +143,11 @@ def check_model_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo."""
 
     def files_of(folder: Path) -> list[str]:
-        path = folder / MANIFEST
-        values = read_json(path, "what arbo knows of the model")
-        found = values.get("format") if isinstance(values, dict) else None
-        kind = found if found in FORMATS else FORMATS[0]
-        return list(check_manifest(values, _format(kind, "a model that arbo saved"), path)["files"])
+        if not (folder / MANIFEST).is_file():  # another process may have moved it away since
+            return []
+        return list(_read_manifest(folder)["files"])
 
-    check_replaceable(target, "model that arbo saved", MANIFEST, files_of)
+    check_replaceable(target, "model folder of arbo", MANIFEST, files_of)
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
@@ -160,18 +160,25 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
     path = folder / MANIFEST
     if not path.is_file():
         return None
-    values = read_json(path, "what arbo knows of the model")
-    manifest = check_manifest(values, _format(kind.format, f"{kind.kind} that arbo saved"), path)
-    unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
-    if unknown:
-        known = ", ".join(("format", "format_version", *_KEYS))
-        raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known: {known}", file=str(path))
+    manifest = _read_manifest(folder)
+    if manifest["format"] != kind.format:
+        raise DataError(f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}", file=str(folder))
     config = kind.from_dict(manifest["config"], file=str(path))
     return _Manifest(config, manifest["shared"], manifest["files"])
 
 
-def _format(name: str, what: str) -> Format:
-    return Format(name, _VERSION, _KEYS, what, _MEND)
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """Read what arbo wrote beside a model of any kind."""
+    path = folder / MANIFEST
+    values = read_json(path, "what arbo knows of the model")
+    found = values.get("format") if isinstance(values, dict) else None
+    name = found if found in FORMATS else " or ".join(FORMATS)
+    manifest = check_manifest(values, Format(name, _VERSION, _KEYS, "a model that arbo saved", _MEND), path)
+    unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
+    if unknown:
+        known = ", ".join(("format", "format_version", *_KEYS))
+        raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {known}", file=str(path))
+    return manifest
 
 
 def _check_files(folder: Path, digests: Mapping[str, str]) -> None:

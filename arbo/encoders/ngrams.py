@@ -20,6 +20,8 @@ from arbo.text.names import normalize_name
 Floats = npt.NDArray[np.float64]
 
 _UNSEEN = 1 << 16
+_NORMALIZER = "arbo.names.normalize_name"
+"""What files call the default normaliser, wherever it lives: settings that are kept compare by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class NgramEncoder:
             "decay": self.decay,
             "floor": self.floor,
             "alias_weight": self.alias_weight,
-            "normalize": f"{self.normalize.__module__}.{self.normalize.__qualname__}",
+            "normalize": _NORMALIZER if self.normalize is normalize_name else _name_of(self.normalize),
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
@@ -148,6 +150,10 @@ class NgramEncoder:
         matrix = sp.csr_array((weights, indices, indptr), shape, dtype=np.float64)
         matrix.sum_duplicates()
         return matrix
+
+
+def _name_of(normalize: Callable[[str], str]) -> str:
+    return f"{normalize.__module__}.{normalize.__qualname__}"
 
 
 def _incidence(rows: Iterable[Iterable[str]], column: dict[str, int], *, grow: bool) -> sp.csr_array:

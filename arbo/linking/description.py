@@ -8,7 +8,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
-from arbo.linking.tables import cluster_table, link_table, mention_table
+from arbo.linking.tables import cluster_table, document_table, link_table, mention_table
 from arbo.results.result import Result
 from arbo.retrieval.retrieval import Retrieval
 
@@ -24,8 +24,8 @@ def describe(
     gold = Gold.of(corpus, kb)
     mentions = mention_table(corpus, retrieval.inputs, gold, kb)
     names = [mention.name for mention in retrieval.inputs]
-    cluster_rows, cluster_ids = cluster_table(kb, names, clusters)
     mention_ids = mentions["mention_id"].combine_chunks()
+    cluster_rows, cluster_ids = cluster_table(kb, mention_ids.to_pylist(), names, clusters)
     links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids)
     entity_limit, mention_limit = config.limits(retrieval.threshold)
     manifest = {
@@ -42,7 +42,7 @@ def describe(
             "gold": {} if kb is None else _gold_notes(gold),
         },
     }
-    return Result(mentions, links, cluster_rows, manifest)
+    return Result(mentions, links, cluster_rows, manifest, document_table(corpus))
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

@@ -10,15 +10,17 @@ candidate_scores`` (nearest entities and their similarities).
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined its last two parts; null for one mention or a linked cluster). Clusters of entities come first, in
-the order of the knowledge base, then the discovered ones, largest first: ``new-1, new-2, ...``, without ids of the
-knowledge base.
+the order of the knowledge base, then the discovered ones, largest first. A discovered entity is called
+``new-<id of its first mention>``, mentions in the order of the documents: so the same clusters have the same names in
+every run. Where the knowledge base has an entity of that id, ``#2`` and so on is appended.
+
+``documents``: ``document_id, domain, text``; without ``text`` if the run was saved without texts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from itertools import count, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -105,11 +107,25 @@ def link_table(
     )
 
 
-def cluster_table(kb: KnowledgeBase | None, names: Sequence[str], clusters: Partition) -> tuple[pa.Table, pa.Array]:
+def document_table(corpus: Corpus) -> pa.Table:
+    """Make the table of documents."""
+    return pa.table(
+        {
+            "document_id": pa.array([document.id for document in corpus], pa.string()),
+            "domain": pa.array([document.domain for document in corpus], pa.string()),
+            "text": pa.array([document.text for document in corpus], pa.large_string()),
+        }
+    )
+
+
+def cluster_table(
+    kb: KnowledgeBase | None, mention_ids: Sequence[str], names: Sequence[str], clusters: Partition
+) -> tuple[pa.Table, pa.Array]:
     """Make the table of clusters with mentions; also return the cluster id of each mention.
 
     Args:
         kb: the knowledge base.
+        mention_ids: the id of each mention.
         names: the name of each mention, with abbreviations replaced by their long forms.
         clusters: the partition.
 
@@ -122,8 +138,8 @@ def cluster_table(kb: KnowledgeBase | None, names: Sequence[str], clusters: Part
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
     known = [] if kb is None else [kb.entities[row] for row in label[~is_new]]
-    free = (id_ for id_ in map("new-{}".format, count(1)) if kb is None or id_ not in kb)
-    ids = [entity.id for entity in known] + list(islice(free, int(is_new.sum())))
+    first = [mention_ids[node - n_entities] for node in label[is_new].tolist()]  # a label is the cluster's first node
+    ids = [entity.id for entity in known] + _new_ids(first, kb)
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
     table = pa.table(
@@ -136,6 +152,20 @@ def cluster_table(kb: KnowledgeBase | None, names: Sequence[str], clusters: Part
         }
     )
     return table, table["cluster_id"].combine_chunks().take(pa.array(place))
+
+
+def _new_ids(first: Sequence[str], kb: KnowledgeBase | None) -> list[str]:
+    """Name discovered entities by their first mentions; none has the name of another, or the id of an entity."""
+    name_of: dict[str, str] = {}
+    taken: set[str] = set()
+    for mention_id in sorted(first):  # so that no name depends on the sizes of clusters
+        name, number = f"new-{mention_id}", 1
+        while name in taken or (kb is not None and name in kb):
+            number += 1
+            name = f"new-{mention_id}#{number}"
+        name_of[mention_id] = name
+        taken.add(name)
+    return [name_of[mention_id] for mention_id in first]
 
 
 def _usual_names(names: Sequence[str], place: npt.NDArray[np.int64], begin: int, end: int) -> list[str]:

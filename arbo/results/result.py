@@ -19,8 +19,8 @@ from arbo.results.run_folder import load_run, save_run
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions.
 
-    There are three tables: mentions and links have a row for each mention, clusters a row for each cluster;
-    `arbo.linking.tables` describes their columns.
+    There are four tables: mentions and links have a row for each mention, clusters a row for each cluster, documents
+    a row for each document; `arbo.linking.tables` describes their columns.
     """
 
     @property
@@ -41,14 +41,25 @@ class Result(Run):
         """
         return evaluate(self, train=None if train is None else Corpus.of(train))
 
-    def save(self, folder: PathLike) -> None:
-        """Write a run folder, completely or not at all; only an earlier run folder is replaced."""
-        save_run((self.mention_table, self.link_table, self.cluster_table), self.manifest, folder)
+    def save(self, folder: PathLike, *, texts: bool = True) -> None:
+        """Write a run folder, completely or not at all; only an earlier run folder is replaced.
+
+        Args:
+            folder: the folder to write.
+            texts: keep the texts of the documents; the surfaces of mentions are always kept.
+
+        """
+        tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
+        if self.document_table is not None:
+            dropped = [] if texts else [name for name in self.document_table.column_names if name == "text"]
+            tables["documents"] = self.document_table.drop_columns(dropped)
+        save_run(tables, self.manifest, folder)
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
         """Read a run folder, and check the hashes of its files."""
-        return cls(*load_run(folder))
+        tables, manifest = load_run(folder)
+        return cls(tables["mentions"], tables["links"], tables["clusters"], manifest, tables.get("documents"))
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result, with the seconds of each stage in its manifest."""

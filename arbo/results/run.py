@@ -95,8 +95,9 @@ class Rows(Sequence[Item], Generic[Item]):
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    There are three tables: mentions and links have a row for each mention, clusters a row for each cluster;
-    `arbo.linking.tables` describes their columns. `arbo.Result` adds methods to explain, evaluate and save a run.
+    There are four tables: mentions and links have a row for each mention, clusters a row for each cluster, documents
+    a row for each document; `arbo.linking.tables` describes their columns. `arbo.Result` adds methods to explain,
+    evaluate and save a run.
     """
 
     mention_table: pa.Table
@@ -104,6 +105,8 @@ class Run:
     cluster_table: pa.Table
     manifest: dict[str, Any]
     """Origin of the result: configuration, encoder, content hashes, counts, seconds of each stage."""
+    document_table: pa.Table | None = None
+    """The documents; None for a run folder of format version 1, which has none."""
 
     @property
     def links(self) -> Sequence[Link]:
@@ -129,13 +132,31 @@ class Run:
         """Return the cluster of the link's mention."""
         return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
 
+    def text_of(self, document_id: str) -> str | None:
+        """Return the text of a document; None where the run has no texts.
+
+        Raises:
+            KeyError: no document has this id.
+
+        """
+        row = self._row_of_document[document_id]
+        if self.document_table is None or "text" not in self.document_table.column_names:
+            return None
+        text: str = self.document_table["text"][row].as_py()
+        return text
+
+    @cached_property
+    def _row_of_document(self) -> dict[str, int]:
+        table = self.mention_table if self.document_table is None else self.document_table
+        return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
+
     @cached_property
     def row_of(self) -> dict[str, int]:
         """The row of each mention by its id."""
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
 
     @cached_property
-    def _rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
+    def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of mentions sorted by cluster, and the offset of each cluster."""
         place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
         cluster = place.to_numpy()
@@ -172,7 +193,7 @@ class Run:
 
     def _cluster(self, place: int) -> Cluster:
         values = _row(self.cluster_table, place)
-        order, start = self._rows_of_cluster
+        order, start = self.rows_of_cluster
         mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,16 @@ from arbo.files import (
 
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
-FORMAT = Format("arbo-run", 1, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again")
+LATER = ("documents",)
+"""Tables that a run can lack: an earlier arbo did not write them."""
+FORMAT = Format(
+    "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
+)
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
-def save_run(tables: tuple[pa.Table, pa.Table, pa.Table], manifest: dict[str, Any], folder: PathLike) -> None:
-    """Write the three tables and the manifest of a run; only an earlier run folder is replaced.
+def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: PathLike) -> None:
+    """Write the tables and the manifest of a run; only an earlier run folder is replaced.
 
     Raises:
         UsageError: the folder cannot be written, or has other content than a run.
@@ -43,7 +48,7 @@ def save_run(tables: tuple[pa.Table, pa.Table, pa.Table], manifest: dict[str, An
     try:
         with whole_folder(target) as partial:
             hashes = {}
-            for name, table in zip(TABLES, tables, strict=True):
+            for name, table in tables.items():
                 file = partial / f"{name}.parquet"
                 pq.write_table(table, file)
                 hashes[file.name] = sha256_of(file)
@@ -59,8 +64,8 @@ def save_run(tables: tuple[pa.Table, pa.Table, pa.Table], manifest: dict[str, An
         raise UsageError(f"cannot write the run folder {target}: {error.strerror or error}") from error
 
 
-def load_run(folder: PathLike) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, Any]]:
-    """Read the tables and the manifest of a run folder.
+def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
+    """Read the tables, by name, and the manifest of a run folder.
 
     Raises:
         DataError: the folder is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
@@ -74,16 +79,18 @@ def load_run(folder: PathLike) -> tuple[pa.Table, pa.Table, pa.Table, dict[str, 
             f"not a run folder: {MANIFEST} cannot be read ({error.strerror}); run arbo link or arbo discover",
             file=str(folder),
         ) from None
-    names = [f"{name}.parquet" for name in TABLES]
-    check_hashes(path, {name: str(manifest["files"].get(name)) for name in names}, FORMAT.mend)
-    tables = []
-    for file in (path / name for name in names):
+    names = [*TABLES, *(name for name in LATER if f"{name}.parquet" in manifest["files"])]
+    hashes = {f"{name}.parquet": str(manifest["files"].get(f"{name}.parquet")) for name in names}
+    check_hashes(path, hashes, FORMAT.mend)
+    tables = {}
+    for name in names:
+        file = path / f"{name}.parquet"
         try:
-            tables.append(pq.read_table(file, partitioning=None))
+            tables[name] = pq.read_table(file, partitioning=None)
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
-    return tables[0], tables[1], tables[2], {**manifest, "threshold": threshold}
+    return tables, {**manifest, "threshold": threshold}
 
 
 def check_replaceable(target: Path) -> None:
@@ -92,7 +99,7 @@ def check_replaceable(target: Path) -> None:
     def files_of(folder: Path) -> list[str]:
         with suppress(FileNotFoundError):  # another process may have moved it away since
             check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)
-        return [f"{name}.parquet" for name in TABLES]
+        return [f"{name}.parquet" for name in (*TABLES, *LATER)]
 
     check_folder_replaceable(target, "run folder", MANIFEST, files_of)
 

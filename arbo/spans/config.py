@@ -21,7 +21,6 @@ class LabelAttentionConfig(Settings):
     """
 
     format: ClassVar[str] = "arbo-label-attention"
-    kind: ClassVar[str] = "a label-attention model (of arbo train-finder)"
     called: ClassVar[str] = "the configuration of label attention"
 
     pooling: NamePooling = "mean"

@@ -36,7 +36,7 @@ from arbo.retrieval.reranking import rerank
 from arbo.training.config import RerankingConfig
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.fgsm import check_perturbable, in_worst_direction
-from arbo.training.frame import Workplace, training
+from arbo.training.frame import Workplace, check_out, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
 from arbo.training.options import RunOptions
@@ -221,7 +221,7 @@ def train_reranker(
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
-    See `RunOptions` for other arguments and errors. Of each mention the ``reranker`` (`CrossEncoder.of`) reads as many
+    See `arbo.train` for other arguments and errors. Of each mention the ``reranker`` (`CrossEncoder.of`) reads as many
     candidates as its configuration says. The encoder of the ``linker`` finds them, in its knowledge base, but for those
     that are given: ``candidates`` that it found before for ``documents`` or ``dev``, such as a run's
     (`Candidates.of_result`), by what errors shall call them; of more than are read the best are taken. The best model
@@ -234,6 +234,7 @@ def train_reranker(
             candidates of the same documents twice.
 
     """
+    check_out(out)
     config = config or RerankingConfig()
     kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
     if kb is None:

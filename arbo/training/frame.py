@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from accelerate.utils import InitProcessGroupKwargs
 
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import UsageError
-from arbo.files import json_ready, write_json, write_lines, write_whole
+from arbo.files import PathLike, json_ready, write_json, write_lines, write_whole
 from arbo.progress import quiet
 from arbo.training.checkpoints import LOCK, checkpoints, load_state, locked
 from arbo.training.config import LoopConfig
@@ -54,9 +53,7 @@ class Workplace:
 
 
 @contextmanager
-def training(
-    out: str | PathLike[str], job: dict[str, Any], config: LoopConfig, options: RunOptions | None
-) -> Iterator[Workplace]:
+def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
     """Prepare a training; when the block is done, the model stands in ``out``, and the training's folder is removed.
 
     Args:
@@ -66,11 +63,11 @@ def training(
         options: how it runs; None for the default ones.
 
     Raises:
-        UsageError: see `RunOptions`.
+        UsageError: see `arbo.train`.
 
     """
     target, options = Path(out).resolve(), options or RunOptions()
-    check_model_replaceable(target)
+    check_out(target)
     accelerator = accelerator_of(config)
     is_first = accelerator.is_main_process
     folder = target.with_name(f"{target.name}.training")
@@ -80,6 +77,11 @@ def training(
         if is_first:
             _finish(folder, target)
         accelerator.wait_for_everyone()
+
+
+def check_out(out: PathLike) -> None:
+    """Raise UsageError unless a model can be written to a folder: before any work is done."""
+    check_model_replaceable(Path(out).resolve())
 
 
 def accelerator_of(config: LoopConfig) -> Accelerator:

@@ -19,18 +19,8 @@ def _tell_nobody(figures: dict[str, Any]) -> None:
 class RunOptions:
     """How a training runs; nothing here changes what is learnt.
 
-    All trainings (`arbo.train` and ``arbo.train_...``) share these arguments. The model that they are given is where
-    they start, and is not changed. ``documents`` and ``dev`` are annotated, or whatever `Corpus.of` makes documents of;
-    by ``dev`` the best model is chosen at the end of each epoch, and without them the last one is kept. ``config`` says
-    what is learnt and how, ``options`` how the training runs. The model is written to the folder ``out``; a training
-    that was interrupted goes on where ``OUT.training`` has it, with the same losses.
-
     Raises:
-        DataError: no document has an entity that the knowledge base holds, or a checkpoint cannot be read.
-        TrainingError: the loss is NaN or infinite.
-        UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is
-            of another training, or another process works in it; the device does not compute in that precision;
-            TensorBoard is not installed.
+        UsageError: ``checkpoint_every`` is below 1.
 
     """
 

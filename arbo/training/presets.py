@@ -102,7 +102,7 @@ RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
     "pel": RerankingConfig(batch_size=4, optimizer="adamw", warmup=0.2),
 }
 """The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); what they read is in
-`arbo.encoders.CROSS_PRESETS`."""
+`arbo.encoders.cross_config.CROSS_PRESETS`."""
 
 
 class SelfAlignmentPreset(NamedTuple):

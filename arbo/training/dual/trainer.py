@@ -29,7 +29,7 @@ from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.dual.snapshot import Snapshot
 from arbo.training.fgsm import check_perturbable
-from arbo.training.frame import training
+from arbo.training.frame import check_out, training
 from arbo.training.loop import Trainer
 from arbo.training.options import RunOptions
 
@@ -187,13 +187,27 @@ def train(
 ) -> DualEncoder:
     """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
 
-    See `RunOptions` for arguments and errors. By ``dev`` default thresholds are chosen too. With
-    ``expand_abbreviations`` those that a document defines are written out, as in linking.
+    Args:
+        encoder: where the training starts; it is not changed.
+        documents: annotated documents, or whatever `Corpus.of` makes them of.
+        kb: the knowledge base.
+        out: the model folder to write. An interrupted training goes on where ``OUT.training`` has it, with the same
+            losses.
+        dev: other annotated documents: after each epoch they decide which model is the best so far, and at the end the
+            default thresholds of the model. Without them the last model is kept.
+        config: what is learnt, and how.
+        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
+        options: how the training runs: checkpoints, progress, logs.
 
     Raises:
-        UsageError: also for positives other than ``entity`` for an encoder that keeps all tokens.
+        DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
+        TrainingError: the loss is NaN or infinite.
+        UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is of
+            another training, or another process works in it; the device does not compute in that precision;
+            TensorBoard is not installed; positives other than ``entity`` for an encoder that keeps all tokens.
 
     """
+    check_out(out)
     config = config or TrainingConfig()
     if encoder.config.pooling == "tokens" and config.positives != "entity":
         raise UsageError(

@@ -28,7 +28,7 @@ from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
 from arbo.training.config import LabelAttentionTraining
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import training
+from arbo.training.frame import check_out, training
 from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
@@ -137,7 +137,7 @@ def train_label_attention(
 ) -> LabelAttention:
     """Train a transformer to attend to what entities are called in texts, and write it to a folder, without a head.
 
-    See `RunOptions` for arguments and errors. Each document is a text; where its mentions stand is not looked at. Pairs
+    See `arbo.train` for arguments and errors. Each document is a text; where its mentions stand is not looked at. Pairs
     of a text and an entity in it that has one name alone are left out. The best model by ``dev`` is the one by which
     synonyms are likeliest, see `development_loss`.
 
@@ -145,6 +145,7 @@ def train_label_attention(
         DataError: also where no entity in the documents has synonyms, or there is none beside another.
 
     """
+    check_out(out)
     config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)
     data = annotated_texts(corpora, kb, contrastable=True)
     with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:

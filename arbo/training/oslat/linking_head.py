@@ -31,7 +31,7 @@ from arbo.spans.model import LabelAttention
 from arbo.text.sentences import Splitter, whole
 from arbo.training.config import HeadKind, LinkingHeadConfig
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import Workplace, training
+from arbo.training.frame import Workplace, check_out, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import focal_loss
 from arbo.training.options import RunOptions
@@ -181,12 +181,13 @@ def train_linking_head(
 ) -> LabelAttention:
     """Train the linking head of a label-attention model, nothing else of it, and write both to a folder.
 
-    See `RunOptions` for arguments and errors. A head that the model has is not begun with. Documents without an entity
+    See `arbo.train` for arguments and errors. A head that the model has is not begun with. Documents without an entity
     are left out, as it may only be that nobody annotated them; negatives are drawn from all of the knowledge base. The
     best head by ``dev`` has the highest F1 of saying that an entity is in a text, of those in it and others that are
     drawn; the score from which on to say so is chosen there too, see `with_tuned_threshold`, and is otherwise where
     training has even odds.
     """
+    check_out(out)
     config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
     data = annotated_texts(corpora, kb)
     with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:

@@ -24,7 +24,7 @@ from arbo.engine import Bools, Ids, Metric
 from arbo.errors import UsageError
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import training
+from arbo.training.frame import check_out, training
 from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
@@ -148,7 +148,7 @@ def train_self_alignment(
 ) -> DualEncoder:
     """Train an encoder to bring the names of an entity near each other, and write it to a folder.
 
-    See `RunOptions` for other arguments and errors. With ``documents`` the names of the entities in them are aligned,
+    See `arbo.train` for other arguments and errors. With ``documents`` the names of the entities in them are aligned,
     without them those of all entities.
 
     Raises:
@@ -156,6 +156,7 @@ def train_self_alignment(
         UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
 
     """
+    check_out(out)
     config = config or SelfAlignmentConfig()
     if not encoder.shared:
         raise UsageError("names are aligned in one tower, and this encoder has another for mentions: begin with one")

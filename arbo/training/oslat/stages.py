@@ -15,7 +15,7 @@ from arbo.spans.pieces import pieces
 from arbo.text.sentences import Splitter, passages
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import LOG, accelerator_of, training
+from arbo.training.frame import LOG, accelerator_of, check_out, training
 from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import annotated_texts
 from arbo.training.oslat.label_attention import train_label_attention
@@ -45,6 +45,7 @@ def train_oslat(
     Documents are read in pieces, by default those that a `PairFinder` reads: sentences; with `whole` for ``split`` each
     as it is. The threshold is chosen on ``dev`` for the finder that cuts documents so.
     """
+    check_out(out)
     attention, head = attention or LabelAttentionTraining(), head or LinkingHeadConfig()
     uncut = corpora_of(documents, dev)
     corpora = {name: pieces(corpus, split).corpus for name, corpus in uncut.items()}

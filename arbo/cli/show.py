@@ -1,0 +1,85 @@
+"""The verb `show`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arbo.cli import console, options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Ids = list[str] | None
+
+
+def show(
+    run: options.Run,
+    nil: Annotated[bool, typer.Option("--nil", help="Only mentions that are NIL.")] = False,
+    entity: Annotated[
+        _Ids, typer.Option("--entity", metavar="ID", help="Only mentions of this entity; may be repeated.")
+    ] = None,
+    cluster: Annotated[
+        _Ids, typer.Option("--cluster", metavar="ID", help="Only mentions of this cluster; may be repeated.")
+    ] = None,
+    document: Annotated[
+        _Ids, typer.Option("--document", metavar="ID", help="Only mentions in this document; may be repeated.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option("--text", metavar="WORDS", help="Only mentions with these words in their text or entity name."),
+    ] = None,
+    lowest_margin: Annotated[
+        bool, typer.Option("--lowest-margin", help="The least certain mentions first: by the margin between entities.")
+    ] = False,
+    clusters: Annotated[bool, typer.Option("--clusters", help="Show clusters instead of mentions.")] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=0,
+            help="Rows to show. [default: 20 on a terminal, else all]",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show the mentions of a run with their links, or its clusters.
+
+    `arbo show run --lowest-margin --limit 10` lists the ten least certain links; `arbo show run --clusters --nil` the
+    entities that were discovered. On a terminal this is a table; piped, it is tab-separated. `--json` prints mentions
+    and clusters.
+    """
+    from arbo import Result
+    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view
+
+    result = Result.load(run)
+    selection = Selection(nil, tuple(entity or ()), tuple(cluster or ()), tuple(document or ()), text, lowest_margin)
+    mention_rows = selection.rows(result)
+    cluster_rows = clusters_of(result, mention_rows)
+    if as_json:
+        mentions = mention_view(result, mention_rows[:limit]).to_pylist()
+        console.print_json({"mentions": mentions, "clusters": cluster_view(result, cluster_rows[:limit]).to_pylist()})
+        return
+    on_terminal = sys.stdout.isatty()
+    rows, view = (cluster_rows, cluster_view) if clusters else (mention_rows, mention_view)
+    shown = view(result, rows[: 20 if limit is None and on_terminal else limit])
+    if on_terminal:
+        console.print_summary(result)
+    console.print_rows(_texts(shown), shown.column_names, as_table=on_terminal)
+    if on_terminal and len(shown) < len(rows):
+        console.out.print(f"and {len(rows) - len(shown):,} more; --limit shows more, --json prints all")
+
+
+def _texts(table: pa.Table) -> list[list[str]]:
+    """Write each cell as text."""
+    return [["" if cell is None else _text(cell) for cell in row.values()] for row in table.to_pylist()]
+
+
+def _text(cell: object) -> str:
+    if isinstance(cell, list):
+        return ", ".join(map(str, cell))
+    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)

@@ -1,0 +1,243 @@
+"""What differs between two runs: clusters and mentions, whatever made the one of the other.
+
+It is the difference of two results, not the record of a process, so that any two runs compare: before and after
+documents were added, with other settings, or by another model. Mentions are the same where their ids are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.results.run import Run
+
+ClusterChangeKind = Literal[
+    "new", "gone", "grown", "shrunk", "merged", "split", "moved", "linked", "unlinked", "renamed"
+]
+MentionChangeKind = Literal["new", "gone", "linked", "unlinked", "moved", "regrouped"]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """What became of a cluster.
+
+    ``new``: all of its mentions are new; ``gone``: all of them left. ``grown``, ``shrunk``: mentions came, or left.
+    ``merged``: all that is left of it is in another cluster. ``split``: it is spread over several clusters, or is a
+    part of one that was. ``moved``: mentions went to or came from other clusters, or the entity is another one.
+    ``linked``: an entity of the knowledge base was found for a discovered one; ``unlinked``: the other way round.
+    ``renamed``: a discovered entity has another first mention.
+    """
+
+    cluster: str
+    """Its id; that of the earlier run where only that has it."""
+    change: ClusterChangeKind
+    name: str
+    before: int
+    """Mentions in the earlier run."""
+    after: int
+    """Mentions in the later run."""
+    of: tuple[str, ...]
+    """Other clusters of the earlier run that its mentions were in."""
+    into: tuple[str, ...]
+    """Other clusters of the later run that its mentions are in."""
+
+
+@dataclass(frozen=True, slots=True)
+class MentionChange:
+    """A mention with another answer.
+
+    ``linked``, ``unlinked``, ``moved``: to an entity, to NIL, to another entity. ``regrouped``: NIL as before, in a
+    cluster of another id. ``new`` and ``gone``: one of the runs does not have it.
+    """
+
+    mention: str
+    document: str
+    text: str
+    change: MentionChangeKind
+    entity_before: str | None
+    entity_after: str | None
+    cluster_before: str | None
+    cluster_after: str | None
+    parent: str | None
+    """Entity or mention from which the edge comes that links it in the later run."""
+    weight: float | None
+    """Dissimilarity of that edge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """The changes from one run to another; what did not change is left out."""
+
+    clusters: tuple[ClusterChange, ...]
+    """In the order of the later run, then those that are gone."""
+    mentions: tuple[MentionChange, ...]
+    """In the order of the later run, then those that are gone."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the rows, ready for JSON."""
+        return {
+            "clusters": [asdict(row) for row in self.clusters],
+            "mentions": [asdict(row) for row in self.mentions],
+        }
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Count the changes of clusters and of mentions by kind."""
+        counted: dict[str, dict[str, int]] = {"clusters": defaultdict(int), "mentions": defaultdict(int)}
+        for what, rows in (("clusters", self.clusters), ("mentions", self.mentions)):
+            for row in rows:
+                counted[what][row.change] += 1
+        return {what: dict(kinds) for what, kinds in counted.items()}
+
+    def __str__(self) -> str:
+        told = [
+            f"{what}: " + (", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no change")
+            for what, kinds in self.counts().items()
+        ]
+        return "\n".join(told)
+
+
+def diff(a: Run, b: Run) -> Diff:
+    """Compare two runs, the earlier one first.
+
+    >>> import arbo
+    >>> documents, kb = arbo.load_sample()
+    >>> before, after = (arbo.Linker(kb).link(part) for part in (documents[:40], documents))
+    >>> changes = diff(before, after)
+    >>> {row.change for row in changes.mentions} <= {"new", "linked", "unlinked", "moved", "regrouped"}
+    True
+    >>> diff(after, after).clusters
+    ()
+    """
+    place = pc.index_in(b.mention_table["mention_id"], a.mention_table["mention_id"].combine_chunks())
+    row_in_a = place.fill_null(-1).to_numpy().astype(np.int64)
+    return Diff(
+        tuple(_cluster_changes(_Clusters.of(a), _Clusters.of(b), row_in_a)), tuple(_mention_changes(a, b, row_in_a))
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Clusters:
+    """The clusters of a run."""
+
+    ids: list[str]
+    entities: list[str | None]
+    names: list[str]
+    of_mention: Ints
+    """(mentions,) the row of each one's cluster."""
+    sizes: Ints
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        table = run.cluster_table
+        rows = pc.index_in(run.link_table["cluster_id"], table["cluster_id"].combine_chunks())
+        ids, entities, names = (table[name].to_pylist() for name in ("cluster_id", "entity_id", "name"))
+        return cls(ids, entities, names, rows.to_numpy().astype(np.int64), table["size"].to_numpy().astype(np.int64))
+
+
+def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Iterator[ClusterChange]:
+    kept = row_in_a >= 0
+    pairs = np.column_stack([before.of_mention[row_in_a[kept]], after.of_mention[kept]])
+    sources: defaultdict[int, list[int]] = defaultdict(list)
+    targets: defaultdict[int, list[int]] = defaultdict(list)
+    for old, new in np.unique(pairs, axis=0).tolist():
+        sources[new].append(old)
+        targets[old].append(new)
+    n_kept = np.bincount(pairs[:, 1], minlength=len(after.ids))
+    heir = _heirs(before, after, sources, targets)
+    origin = {new: old for old, new in heir.items()}
+    for new, id_ in enumerate(after.ids):
+        old = origin.get(new)
+        of = [source for source in sources[new] if source != old]
+        into = [] if old is None else [target for target in targets[old] if target != new]
+        size = 0 if old is None else int(before.sizes[old])
+        kind: ClusterChangeKind | None
+        if old is None:
+            kind = "new" if not of else "split" if len(of) == 1 else "merged"
+        elif (was := before.entities[old]) != (now := after.entities[new]):
+            kind = "linked" if was is None else "unlinked" if now is None else "moved"
+        elif before.ids[old] != id_:
+            kind = "renamed"
+        elif any(target not in origin for target in into):
+            kind = "split"
+        elif into or any(source in heir for source in of):
+            kind = "moved"
+        elif n_kept[new] < after.sizes[new] or of:
+            kind = "grown"
+        else:
+            kind = "shrunk" if n_kept[new] < size else None
+        if kind is not None:
+            others = tuple(before.ids[source] for source in of), tuple(after.ids[target] for target in into)
+            yield ClusterChange(id_, kind, after.names[new], size, int(after.sizes[new]), *others)
+    for old, id_ in enumerate(before.ids):
+        if old not in heir:
+            n = len(targets[old])
+            end: ClusterChangeKind = "gone" if n == 0 else "merged" if n == 1 else "split"
+            into_ids = tuple(after.ids[target] for target in targets[old])
+            yield ClusterChange(id_, end, before.names[old], int(before.sizes[old]), 0, (), into_ids)
+
+
+def _heirs(
+    before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
+) -> dict[int, int]:
+    """Find the cluster in which each earlier one lives on: that of its id, or the one that has its mentions alone."""
+    row_before = {id_: row for row, id_ in enumerate(before.ids)}
+    row_after = {id_: row for row, id_ in enumerate(after.ids)}
+    heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}
+    for old, news in targets.items():
+        if old not in heir and len(news) == 1 and sources[news[0]] == [old] and after.ids[news[0]] not in row_before:
+            heir[old] = news[0]
+    return heir
+
+
+def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
+    kept = row_in_a >= 0
+    changed = ~kept
+    old = pa.array(row_in_a, mask=~kept)
+    for name in ("entity_id", "cluster_id"):
+        was, now = a.link_table[name].take(old), b.link_table[name]
+        same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
+        changed |= ~same.to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(changed).tolist():
+        yield _mention_change(a, int(row_in_a[row]), b, row)
+    left = np.ones(a.mention_table.num_rows, np.bool_)
+    left[row_in_a[kept]] = False
+    for row in np.flatnonzero(left).tolist():
+        yield _mention_change(a, row, b, -1)
+
+
+def _mention_change(a: Run, row_a: int, b: Run, row_b: int) -> MentionChange:
+    """Describe what became of a mention, by its rows; -1 where a run does not have it."""
+    run, row = (a, row_a) if row_b < 0 else (b, row_b)
+    id_, document, text = (run.mention_table[name][row].as_py() for name in ("mention_id", "document_id", "text"))
+
+    def of(run: Run, row: int, name: str) -> Any:
+        return None if row < 0 else run.link_table[name][row].as_py()
+
+    was, now = of(a, row_a, "entity_id"), of(b, row_b, "entity_id")
+    kind: MentionChangeKind
+    if row_a < 0 or row_b < 0:
+        kind = "new" if row_a < 0 else "gone"
+    elif was == now:
+        kind = "regrouped"
+    else:
+        kind = "linked" if was is None else "unlinked" if now is None else "moved"
+    return MentionChange(
+        id_,
+        document,
+        text,
+        kind,
+        was,
+        now,
+        of(a, row_a, "cluster_id"),
+        of(b, row_b, "cluster_id"),
+        of(b, row_b, "parent"),
+        of(b, row_b, "step"),
+    )

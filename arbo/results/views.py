@@ -1,0 +1,123 @@
+"""Views of a run: flat tables of mentions and of clusters, all of them or some, for people and for other programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.errors import UsageError
+from arbo.results.run import Run
+
+Rows = npt.NDArray[np.int64]
+
+_LOOKED_AT = 50
+"""Mentions of a cluster among which examples are sought."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which mentions of a run are shown: those that fit all that is given."""
+
+    nil: bool = False
+    """Only those that are NIL."""
+    entities: tuple[str, ...] = ()
+    """Only those linked to one of these entities, by id."""
+    clusters: tuple[str, ...] = ()
+    """Only those of one of these clusters, by id."""
+    documents: tuple[str, ...] = ()
+    """Only those in one of these documents, by id."""
+    words: str | None = None
+    """Only those whose text, or the name of whose entity, has this in it, upper or lower case."""
+    lowest_margin: bool = False
+    """Least certain first: by the margin between the two nearest entities, mentions without a margin last."""
+
+    def rows(self, run: Run) -> Rows:
+        """Return the rows of the mentions, in the order in which they are shown.
+
+        Raises:
+            UsageError: an entity, a cluster or a document that the run does not have.
+
+        """
+        links, mentions = run.link_table, run.mention_table
+        chosen = np.ones(links.num_rows, np.bool_)
+        if self.nil:
+            chosen &= pc.is_null(links["entity_id"]).to_numpy()
+        for what, ids, column, known in (
+            ("entity", self.entities, links["entity_id"], run.cluster_table["entity_id"]),
+            ("cluster", self.clusters, links["cluster_id"], run.cluster_table["cluster_id"]),
+            ("document", self.documents, mentions["document_id"], _documents(run)),
+        ):
+            if ids:
+                _check_known(what, ids, known)
+                chosen &= pc.is_in(column, value_set=pa.array(ids, pa.string())).to_numpy()
+        if self.words is not None:
+            texts = (mentions["text"], links["entity_name"], mentions["expansion"])
+            found = (pc.match_substring(text, self.words, ignore_case=True) for text in texts)
+            chosen &= np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in found])
+        rows: Rows = np.flatnonzero(chosen)
+        if self.lowest_margin:
+            margin = pc.fill_null(links["margin"], float("inf")).to_numpy()[rows]
+            rows = rows[np.argsort(margin, kind="stable")]
+        return rows
+
+
+def _documents(run: Run) -> pa.ChunkedArray:
+    table = run.mention_table if run.document_table is None else run.document_table
+    return table["document_id"]
+
+
+def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> None:
+    unknown = [id_ for id_ in ids if not pc.is_in(pa.scalar(id_), value_set=known.combine_chunks()).as_py()]
+    if unknown:
+        raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}")
+
+
+def mention_view(run: Run, rows: Rows) -> pa.Table:
+    """Describe some mentions and their links, one flat row each.
+
+    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type, entity_id, entity_name,
+    cluster_id, score, margin``; entity and score are null for NIL.
+    """
+    mentions, links = run.mention_table.take(rows), run.link_table.take(rows)
+    spans = mentions["spans"].combine_chunks()
+    owner = pc.list_parent_indices(spans).to_numpy()
+    flat = spans.flatten()
+    start = np.full(len(rows), np.iinfo(np.int32).max, np.int32)
+    end = np.zeros(len(rows), np.int32)
+    np.minimum.at(start, owner, flat.field("start").to_numpy())
+    np.maximum.at(end, owner, flat.field("end").to_numpy())
+    return pa.table(
+        {
+            "mention_id": mentions["mention_id"],
+            "document_id": mentions["document_id"],
+            "start": start,
+            "end": end,
+            **{name: mentions[name] for name in ("text", "type")},
+            **{name: links[name] for name in ("entity_id", "entity_name", "cluster_id", "score", "margin")},
+        }
+    )
+
+
+def clusters_of(run: Run, rows: Rows) -> Rows:
+    """Return the rows of the clusters that some mentions are in, in the order of the run."""
+    place = pc.index_in(run.link_table["cluster_id"].take(rows), run.cluster_table["cluster_id"].combine_chunks())
+    found: Rows = np.unique(place.to_numpy()).astype(np.int64)
+    return found
+
+
+def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
+    """Describe some clusters, one row each.
+
+    Columns: those of the table of clusters, and ``examples``: the first different texts of its mentions.
+    """
+    members, start = run.rows_of_cluster
+    texts = run.mention_table["text"]
+    shown = []
+    for row in chosen:
+        own = texts.take(members[start[row] : start[row + 1]][:_LOOKED_AT]).to_pylist()
+        shown.append(list(dict.fromkeys(own))[:examples])
+    return run.cluster_table.take(chosen).append_column("examples", pa.array(shown, pa.list_(pa.string())))

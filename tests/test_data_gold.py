@@ -1,0 +1,102 @@
+"""What is right for each mention: one home for scores, tuning and training."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import document
+from hypothesis import given, settings, strategies as st
+
+from arbo.data.corpus import Corpus
+from arbo.data.entities import Entity
+from arbo.data.gold import Gold
+from arbo.data.knowledge_base import KnowledgeBase
+
+KB = KnowledgeBase(
+    [
+        Entity("D1", "flu", alternative_ids=("X1", "X9")),
+        Entity("D2", "cold", alternative_ids=("X9",)),
+        Entity("D1b", "flu", alternative_ids=("Y1",), domain="b"),
+    ]
+)
+IDS = ["D1", "D2", "X1", "X9", "Y1", "unknown", "other"]
+golds = st.lists(st.one_of(st.none(), st.lists(st.sampled_from(IDS), max_size=3, unique=True)), max_size=8)
+
+
+def corpus(ids: list[list[str] | None], domain: str | None = None, name: str = "d") -> Corpus:
+    names = [("x", None if own is None else tuple(own)) for own in ids]
+    return Corpus([document(name, *names, domain=domain)])
+
+
+@settings(max_examples=200, deadline=None)
+@given(golds, st.sampled_from([None, "b"]))
+def test_all_that_follows_is_what_a_loop_would_say(ids: list[list[str] | None], domain: str | None) -> None:
+    gold = Gold.of(corpus(ids, domain), KB)
+    right = [list(KB.rows_within(own or (), domain)) for own in ids]
+    assert gold.lists == right
+    assert gold.annotated.tolist() == [own is not None for own in ids]
+    assert gold.has_id.tolist() == [bool(own) for own in ids]
+    assert gold.in_kb.tolist() == [bool(rows) for rows in right]
+    assert gold.is_nil.tolist() == [own is not None and not rows for own, rows in zip(ids, right, strict=True)]
+    assert gold.first.tolist() == [rows[0] if rows else -1 for rows in right]
+    assert [[row for row in own if row >= 0] for own in gold.entities.tolist()] == right
+    indptr, accepted = gold.accepted
+    expected = [rows or ([-1] if own else []) for own, rows in zip(ids, right, strict=True)]
+    assert [own.tolist() for own in np.split(accepted, indptr[1:-1])][: len(ids)] == expected
+    keys = [
+        (True, *sorted(rows)) if rows else (False, *sorted(own)) if own else None
+        for own, rows in zip(ids, right, strict=True)
+    ]
+    for one, other in zip(keys, gold.classes.tolist(), strict=True):
+        assert (one is None) == (other == -1)
+    known = [(key, label) for key, label in zip(keys, gold.classes.tolist(), strict=True) if key is not None]
+    assert len({key for key, _ in known}) == len({label for _, label in known}) == len(set(known))
+
+
+@settings(max_examples=100, deadline=None)
+@given(golds)
+def test_what_a_run_holds_says_the_same(ids: list[list[str] | None]) -> None:
+    direct = Gold.of(corpus(ids), KB)
+    own_ids = [[KB.entities[row].id for row in rows] for rows in direct.lists]
+    again = Gold.of_ids(ids, own_ids, {entity.id: row for row, entity in enumerate(KB)})
+    for name in ("annotated", "is_nil", "in_kb", "first", "classes"):
+        assert getattr(again, name).tolist() == getattr(direct, name).tolist(), name
+    assert again.lists == direct.lists
+
+
+@settings(max_examples=100, deadline=None)
+@given(golds, st.lists(st.integers(0, 7), unique=True))
+def test_some_of_the_mentions(ids: list[list[str] | None], chosen: list[int]) -> None:
+    chosen = [place for place in chosen if place < len(ids)]
+    part = Gold.of(corpus(ids), KB).taken(np.array(chosen, np.int64))
+    alone = Gold.of(corpus([ids[place] for place in chosen]), KB)
+    assert part.lists == alone.lists
+    assert (part.ids, part.first.tolist()) == (alone.ids, alone.first.tolist())
+
+
+def test_seen_is_under_any_id_of_the_entity() -> None:
+    gold = Gold.of(corpus([["D1"], ["X1"], ["D2"], ["unknown"], [], None]), KB)
+    for train, seen in (
+        ([["X1"]], [True, True, False, False, False, False]),
+        ([["X9"]], [False] * 6),  # which is of two entities
+        ([["unknown"], ["D2"]], [False, False, True, True, False, False]),
+        ([None, []], [False] * 6),
+    ):
+        assert gold.seen(corpus(train, name="t")).tolist() == seen
+
+
+def test_an_id_that_another_domain_has_is_of_no_entity() -> None:
+    """What has the same id in two worlds is two things, for clusters as for links (DECISIONS, note 37)."""
+    both = Corpus([*corpus([["D1"]]), *corpus([["D1"]], "b", "e")])
+    gold = Gold.of(both, KB)
+    assert gold.is_nil.tolist() == [False, True]
+    assert len(set(gold.classes.tolist())) == 2
+
+
+@pytest.mark.parametrize("kb", [None, KnowledgeBase()])
+def test_without_a_knowledge_base_every_id_is_of_an_unknown_entity(kb: KnowledgeBase | None) -> None:
+    gold = Gold.of(corpus([["D1"], ["D1"], ["D2"], [], None]), kb)
+    assert gold.classes.tolist() == [0, 0, 1, -1, -1]
+    assert gold.is_nil.tolist() == [True, True, True, True, False]
+    nothing = Gold.of(Corpus(), kb)
+    assert (nothing.lists, nothing.classes.tolist(), nothing.first.tolist()) == ([], [], [])

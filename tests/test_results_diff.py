@@ -1,0 +1,122 @@
+"""What differs between two runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from builders import document, linker
+from conftest import Run, Sample
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.results.diff import Diff, diff
+
+KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
+
+
+def clusters(changes: Diff) -> dict[str, str]:
+    return {row.cluster: row.change for row in changes.clusters}
+
+
+def test_a_run_does_not_differ_from_itself(sample: Sample) -> None:
+    documents, kb = sample
+    result = linker(kb).link(documents)
+    assert diff(result, result) == Diff((), ())
+
+
+def test_new_documents_make_clusters_grow_and_bring_new_ones() -> None:
+    before, after = [document("a", "marsh fever", "zzz")], [document("b", "marsh fever", "kelp blight", "yyy")]
+    changes = diff(linker(KB).link(before), linker(KB).link(before + after))
+    assert clusters(changes) == {"E1": "grown", "E2": "new", "new-b-2": "new"}
+    assert [(row.mention, row.change, row.entity_after) for row in changes.mentions] == [
+        ("b-0", "new", "E1"),
+        ("b-1", "new", "E2"),
+        ("b-2", "new", None),
+    ]
+    assert changes.mentions[0].parent is not None
+    gone = diff(linker(KB).link(before + after), linker(KB).link(before))
+    assert clusters(gone) == {"E1": "shrunk", "E2": "gone", "new-b-2": "gone"}
+    assert Counter(row.change for row in gone.mentions) == {"gone": 3}
+
+
+def test_an_entity_that_comes_or_goes_links_and_unlinks() -> None:
+    documents = [document("a", "marsh fever", "kelp blight"), document("b", "kelp blight")]
+    without, with_it = linker(arbo.KnowledgeBase([KB["E1"]])).link(documents), linker(KB).link(documents)
+    linked, unlinked = diff(without, with_it), diff(with_it, without)
+    (row,) = linked.clusters
+    assert (row.cluster, row.change, row.before, row.after, row.of, row.into) == ("E2", "linked", 2, 2, (), ())
+    assert [(m.mention, m.change, m.cluster_before) for m in linked.mentions] == [
+        ("a-1", "linked", "new-a-1"),
+        ("b-0", "linked", "new-a-1"),
+    ]
+    assert clusters(unlinked) == {"new-a-1": "unlinked"}
+    assert {m.change for m in unlinked.mentions} == {"unlinked"}
+
+
+def test_clusters_are_split_and_merged() -> None:
+    documents = [document("a", "zzz fever", "zzz fevers"), document("b", "zzz feverish")]
+    tight, loose = (arbo.Linker(config=arbo.LinkerConfig(mention_threshold=t)).discover(documents) for t in (0.01, 0.9))
+    assert len(tight.clusters) == 2
+    assert len(loose.clusters) == 1
+    merged, split = diff(tight, loose), diff(loose, tight)
+    assert clusters(merged) == {"new-a-0": "grown", "new-b-0": "merged"}
+    assert [row.into for row in merged.clusters if row.change == "merged"] == [("new-a-0",)]
+    assert clusters(split) == {"new-a-0": "split", "new-b-0": "split"}
+    assert [(m.mention, m.change) for m in split.mentions] == [("b-0", "regrouped")]
+
+
+def test_without_its_first_mention_a_discovered_entity_is_renamed() -> None:
+    documents = [document("a", "zzz"), document("b", "zzz"), document("c", "zzz")]
+    changes = diff(arbo.Linker().discover(documents), arbo.Linker().discover(documents[1:]))
+    assert clusters(changes) == {"new-b-0": "renamed"}
+    assert [(m.mention, m.change) for m in changes.mentions] == [
+        ("b-0", "regrouped"),
+        ("c-0", "regrouped"),
+        ("a-0", "gone"),
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 11), max_size=12, unique=True), st.lists(st.integers(0, 11), max_size=12, unique=True))
+def test_every_change_is_told_once(first: list[int], second: list[int]) -> None:
+    """By brute force: a mention is told of if and only if a run lacks it, or its entity or cluster differs."""
+    names = ["marsh fever", "kelp blight", "zzz", "zzz fever", "marsh", "yyy"]
+    a, b = (linker(KB).link([document(f"d{i:02}", names[i % 6]) for i in sorted(chosen)]) for chosen in (first, second))
+    answers = [{link.mention.id: (link.entity, link.cluster) for link in run.links} for run in (a, b)]
+    expected = {id_ for id_ in answers[0].keys() | answers[1].keys() if answers[0].get(id_) != answers[1].get(id_)}
+    changes = diff(a, b)
+    assert sorted(row.mention for row in changes.mentions) == sorted(expected)
+    assert len({row.cluster for row in changes.clusters}) == len(changes.clusters)
+    members = [{c.id: frozenset(m.id for m in c.mentions) for c in run.clusters} for run in (a, b)]
+    differing = {id_ for id_ in members[1] if members[0].get(id_) != members[1][id_]}
+    assert {row.cluster for row in changes.clusters if row.after} == differing
+
+
+def test_the_command_line(run: Run, tmp_path: object, sample: Sample) -> None:
+    documents, kb = sample
+    folder = tmp_path
+    linker(kb).link(documents[:40]).save(f"{folder}/one")
+    linker(kb).link(documents).save(f"{folder}/two")
+    told = run("diff", f"{folder}/one", f"{folder}/two", "--limit", 3)
+    assert told.code == 0, told.err
+    assert "mentions: 1 linked, 312 new" in told.out
+    assert "--json prints all" in told.out
+    rows = run("diff", f"{folder}/one", f"{folder}/two", "--json").json
+    assert set(rows) == {"clusters", "mentions"}
+    assert len(rows["mentions"]) == 313
+    assert {"mention", "change", "entity_before", "entity_after", "parent", "weight"} <= set(rows["mentions"][0])
+    same = run("diff", f"{folder}/two", f"{folder}/two")
+    assert same.out.split("\n")[:2] == ["clusters: no change", "mentions: no change"]
+
+
+def test_documents_are_part_of_a_run(sample: Sample, tmp_path: object) -> None:
+    documents, kb = sample
+    result = linker(kb).link(documents)
+    result.save(f"{tmp_path}/run")
+    loaded = arbo.Result.load(f"{tmp_path}/run")
+    assert [loaded.text_of(d.id) for d in documents] == [d.text for d in documents]
+    with pytest.raises(KeyError):
+        loaded.text_of("nobody")
+    result.save(f"{tmp_path}/run", texts=False)
+    assert arbo.Result.load(f"{tmp_path}/run").text_of(documents[0].id) is None

@@ -1,0 +1,104 @@
+"""Flat tables of a run: which mentions and clusters are shown, and what of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import document, linker
+from conftest import Run, Sample
+
+import arbo
+from arbo.results.views import Selection, cluster_view, clusters_of, mention_view
+
+
+@pytest.fixture(scope="module")
+def result(sample: Sample) -> arbo.Result:
+    documents, kb = sample
+    return linker(kb).link(documents)
+
+
+def test_all_mentions_are_there_as_in_the_documents(result: arbo.Result, sample: Sample) -> None:
+    table = mention_view(result, Selection().rows(result)).to_pylist()
+    mentions = sample[0].mentions
+    assert [row["mention_id"] for row in table] == [m.id for m in mentions]
+    assert [(row["start"], row["end"]) for row in table] == [(m.start, m.end) for m in mentions]
+    assert [row["entity_id"] for row in table] == [link.entity for link in result.links]
+
+
+def test_a_selection_is_what_a_loop_would_choose(result: arbo.Result) -> None:
+    links = list(result.links)
+    entity, cluster = links[0].entity, result.discovered[0].id
+    assert entity is not None
+    for selection, fits in (
+        (Selection(nil=True), lambda at: at.entity is None),
+        (Selection(entities=(entity,)), lambda at: at.entity == entity),
+        (Selection(clusters=(cluster, entity)), lambda at: at.cluster in (cluster, entity)),
+        (Selection(documents=("D01", "D05")), lambda at: at.mention.document_id in ("D01", "D05")),
+        (
+            Selection(words="PETREL"),
+            lambda at: "petrel" in f"{at.mention.text}|{at.entity_name}|{at.expansion}".lower(),
+        ),
+        (Selection(nil=True, documents=("D05",)), lambda at: at.entity is None and at.mention.document_id == "D05"),
+    ):
+        expected = [at.mention.id for at in links if fits(at)]
+        assert expected, selection
+        assert mention_view(result, selection.rows(result))["mention_id"].to_pylist() == expected
+
+
+def test_the_least_certain_come_first(result: arbo.Result) -> None:
+    margins = mention_view(result, Selection(lowest_margin=True).rows(result))["margin"].to_pylist()
+    known = [margin for margin in margins if margin is not None]
+    assert known == sorted(known)
+    assert margins[: len(known)] == known
+
+
+def test_clusters_of_mentions(result: arbo.Result) -> None:
+    rows = Selection(nil=True).rows(result)
+    table = cluster_view(result, clusters_of(result, rows)).to_pylist()
+    assert [row["cluster_id"] for row in table] == [cluster.id for cluster in result.discovered]
+    for row, cluster in zip(table, result.discovered, strict=True):
+        assert row["size"] == len(cluster.mentions)
+        assert set(row["examples"]) <= {mention.text for mention in cluster.mentions}
+        assert row["examples"]
+
+
+@pytest.mark.parametrize("what", ["entity", "cluster", "document"])
+def test_what_the_run_does_not_have_is_refused(result: arbo.Result, what: str) -> None:
+    field = {"entity": "entities", "cluster": "clusters", "document": "documents"}[what]
+    with pytest.raises(arbo.UsageError, match=f"the run has no {what} 'nobody'"):
+        Selection(**{field: ("nobody",)}).rows(result)
+
+
+def test_a_run_without_mentions() -> None:
+    empty = arbo.Linker().discover([document("d")])
+    rows = Selection(lowest_margin=True, words="x").rows(empty)
+    assert len(mention_view(empty, rows)) == 0
+    assert len(cluster_view(empty, clusters_of(empty, rows))) == 0
+    assert rows.dtype == np.int64
+
+
+def test_a_discontinuous_mention_has_its_first_and_last_offset() -> None:
+    mention = {"id": "m", "spans": [[9, 14], [0, 4]]}
+    found = arbo.Linker().discover([{"id": "d", "text": "left and right kidney", "mentions": [mention]}])
+    (row,) = mention_view(found, Selection().rows(found)).to_pylist()
+    assert (row["start"], row["end"]) == (0, 14)
+
+
+def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "run")
+    piped = run("show", tmp_path / "run", "--limit", 2)
+    assert piped.code == 0, piped.err
+    header, *lines = piped.out.splitlines()
+    assert header.split("\t")[:3] == ["mention_id", "document_id", "start"]
+    assert len(lines) == 2
+    assert len(run("show", tmp_path / "run").out.splitlines()) == 1 + len(result.links)
+    shown = run("show", tmp_path / "run", "--nil", "--json").json
+    assert set(shown) == {"mentions", "clusters"}
+    assert all(row["entity_id"] is None for row in shown["mentions"])
+    assert len(shown["clusters"]) == len(result.discovered)
+    clusters = run("show", tmp_path / "run", "--clusters", "--text", "petrel").out.splitlines()
+    assert clusters[0].startswith("cluster_id\tentity_id\tname\tsize")
+    refused = run("show", tmp_path / "run", "--entity", "nobody")
+    assert (refused.code, refused.told) == (2, "error: the run has no entity 'nobody'")
