@@ -46,7 +46,7 @@ def test_train_then_link(folder: Path, bert_folder: Path, run: Run) -> None:
     assert f"step 2: loss {last['loss']:.3f}" in done.err
     assert f"recall@1 {last['recall@1']:.3f}" in done.err
     assert "mentions with an id have it in the knowledge base" in done.err
-    assert "do the ids match" not in done.err
+    assert "check that the ids match" not in done.err
     assert not (folder / "model.training").exists()
     linked = run("link", *linking(folder, "dev.jsonl"), "--encoder", out, "--out", folder / "run", "--json")
     assert linked.code == 0, linked.err

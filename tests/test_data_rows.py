@@ -263,7 +263,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"end": 4}, "'d1': a mention needs 'start' and 'end'"),
         ({"entity": "D1"}, "'d1': a mention needs 'start' and 'end'"),
         ({"mention_id": "m2"}, "'m2': a mention needs 'start' and 'end'"),
-        ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': the gold ids of a mention stand in"),
+        ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': a mention has its gold ids in"),
         (
             {"start": 0, "end": 4, "entity": 5},
             "'d1': 'entity' must be a string, not a number; convert the",
