@@ -27,7 +27,7 @@ def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[S
     With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`.
 
     Raises:
-        ValueError: one argument is vectors and the other token matrices, and all errors of these searches.
+        ValueError: one argument is vectors and the other token matrices, or the search itself fails.
 
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):

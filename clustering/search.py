@@ -81,7 +81,7 @@ def score_found(
     dissimilarity_: Floats,
     count: Ids,
 ) -> None:
-    """Offer the owners of the rows of each query, distinct rows or -1; ``count`` is the number of taken places."""
+    """Offer each query the owners of its found rows (distinct, or -1), and update ``count``, its neighbours."""
     for q in range(len(vectors)):
         places, values, taken = ids[q], dissimilarity_[q], count[q]
         for row in found[q]:

@@ -71,7 +71,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
     with pytest.raises(DataError, match=str(path)):
         read_knowledge_base(path, given)
     with pytest.raises(
-        DataError, match=r"no entities, read as .*--kb-format|the file has no \[Term\]|expected a folder with"
+        DataError, match=r"no entities, read as .*--kb-format|the file has no \[Term\]|give the folder that contains it"
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)

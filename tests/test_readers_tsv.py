@@ -55,8 +55,8 @@ def test_quirks_are_counted(read: Callable[..., KnowledgeBase]) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("D2", "'D2': expected 2 to 4 tab-separated columns .*, this line has 1"),
-        ("D2\ta\tb\tc\td", "this line has 5"),
+        ("D2", "'D2': the line has 1 tab-separated columns; write 2 to 4"),
+        ("D2\ta\tb\tc\td", "the line has 5"),
         ("\tcold", "the entity id is empty"),
         ("D2\t ", "'D2': the entity's name is empty"),
         ("D1\tcold", r"'D1': this id is already taken, with different content \(.*, line 1\)"),

@@ -256,10 +256,10 @@ def test_a_damaged_file_is_never_skipped(
 def test_what_is_no_such_folder_is_told(write: Write, absent: str) -> None:
     folder = write(FLU)
     (folder / f"{absent}.RRF").unlink()
-    with pytest.raises(DataError, match=rf"a folder with the file {absent}\.RRF or {absent}\.RRF\.gz") as caught:
+    with pytest.raises(DataError, match=rf"no {absent}\.RRF or {absent}\.RRF\.gz") as caught:
         read_umls(folder)
     assert caught.value.file == str(folder)
-    with pytest.raises(DataError, match=r"expected a folder with the file MRCONSO\.RRF"):
+    with pytest.raises(DataError, match=r"no MRCONSO\.RRF or"):
         read_umls(folder / "nowhere", on_error="skip")
 
 

@@ -35,7 +35,7 @@ def nil_split(
         typer.Option(
             "--withhold-branch",
             metavar="ID",
-            help="Withhold the entity with this id and all its descendants by is_a of an OBO file; may be repeated.",
+            help="Withhold the entity with this id and all its is_a descendants (OBO files only); may be repeated.",
         ),
     ] = None,
     kb_xrefs: options.KbXrefs = None,

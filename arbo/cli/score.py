@@ -37,7 +37,7 @@ def score(
         bool,
         typer.Option(
             "--per-document",
-            help="Also show the F1 of every document, with several systems only CoNLL F1; with --json all scores.",
+            help="Also show the F1 of each document (of several systems, the CoNLL F1); --json prints all scores.",
         ),
     ] = False,
     save: Save = None,

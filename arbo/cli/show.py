@@ -29,7 +29,9 @@ def show(
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option("--text", metavar="WORDS", help="Only mentions with these words in their text or entity name."),
+        typer.Option(
+            "--text", metavar="WORDS", help="Only mentions whose text, long form or entity name contains WORDS."
+        ),
     ] = None,
     lowest_margin: Annotated[
         bool, typer.Option("--lowest-margin", help="The least certain mentions first: by the margin between entities.")

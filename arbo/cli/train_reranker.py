@@ -25,14 +25,14 @@ _CandidatesOf = Annotated[
     typer.Option(
         "--candidates-of",
         metavar="MODEL",
-        help="The first stage, whose nearest entities it learns to choose among: `ngram`, or a transformer, as of "
-        "`arbo link --encoder`. [default: ngram, or what --run was made with]",
+        help="First-stage model that finds the candidates: `ngram`, or a transformer as in `arbo link --encoder`. "
+        "[default: ngram, or the model that made --run]",
     ),
 ]
 _K = Annotated[
     int | None,
     typer.Option(
-        "--k", metavar="N", min=2, help="How many of them it reads of each mention. [default: 64, or the preset's]"
+        "--k", metavar="N", min=2, help="Number of candidates to read for each mention. [default: 64, or the preset's]"
     ),
 ]
 _Reads = Annotated[
@@ -40,8 +40,8 @@ _Reads = Annotated[
     typer.Option(
         "--encoder-config",
         metavar="FILE",
-        help="What it reads of a mention and an entity: a JSON file with fields of arbo.CrossEncoderConfig, e.g. "
-        '{"max_length": 128}.',
+        help="What the cross-encoder reads of a mention and an entity: a JSON file with fields of "
+        'arbo.CrossEncoderConfig, e.g. {"max_length": 128}.',
     ),
 ]
 _Runs = Annotated[

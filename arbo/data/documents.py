@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from arbo.errors import DataError
 from arbo.text.checks import Span, check_name, check_spans, check_text, check_texts
@@ -50,7 +50,7 @@ class Mention:
         return max(end for _, end in self.spans)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Document:
     """A text and its mentions, in the given order.
 
@@ -59,9 +59,13 @@ class Document:
     """
 
     id: str
-    text: str = field(repr=False)
+    text: str
     mentions: tuple[Mention, ...] = ()
     domain: str | None = None
+
+    def __repr__(self) -> str:
+        domain = "" if self.domain is None else f", domain={self.domain!r}"
+        return f"Document({self.id!r}, {len(self.text)} characters, {len(self.mentions)} mentions{domain})"
 
     def __post_init__(self) -> None:
         check_name(self.id, "the document id")

@@ -81,12 +81,12 @@ def tuned_reranker(path: PathLike) -> dict[str, Any] | None:
 def _tuned_model(path: PathLike, part: str) -> dict[str, Any] | None:
     settings = _tuned(path).get(part)
     if settings is not None and not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):
-        raise DataError(f"`{part}` must be an object, as `arbo tune` writes it", file=fspath(path))
+        raise DataError(f"`{part}` is not an object; give a file that `arbo tune` wrote", file=fspath(path))
     return settings
 
 
 def _tuned(path: PathLike) -> dict[str, Any]:
     content = read_json(path, "the configuration")
     if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
-        raise DataError('expected an object {"config": {...}}, as `arbo tune` writes it', file=fspath(path))
+        raise DataError('the file has no {"config": {...}}; give a file that `arbo tune` wrote', file=fspath(path))
     return content

@@ -12,7 +12,7 @@ to the same entity. `arborescence` is not nested, and is tried at quantiles.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
 from typing import Any, Literal, NamedTuple, Self
 
@@ -94,9 +94,9 @@ class Tuning:
     objective: Objective
     """The score that was maximised."""
     best: Trial
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...] = field(repr=False)
     """All trials; for a curve, its best point."""
-    curves: tuple[Curve, ...]
+    curves: tuple[Curve, ...] = field(repr=False)
     """The curve with the best point, for each method and k with exact curves."""
 
     def as_dict(self) -> dict[str, Any]:

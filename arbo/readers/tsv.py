@@ -38,7 +38,7 @@ def read_tsv(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
 def _entity(columns: list[str]) -> Entity:
     if not 2 <= len(columns) <= 4:
         raise DataError(
-            f"expected 2 to 4 tab-separated columns ({_COLUMNS}), this line has {len(columns)}", id=columns[0][:60]
+            f"the line has {len(columns)} tab-separated columns; write 2 to 4 ({_COLUMNS})", id=columns[0][:60]
         )
     entity_id, name, aliases, definition = (*columns, "", "")[:4]
     return Entity(

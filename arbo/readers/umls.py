@@ -191,7 +191,7 @@ def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entit
 def _file(path: PathLike, table: str) -> Path:
     file = _find(path, table)
     if file is None:
-        raise DataError(f"expected a folder with the file {table}.RRF or {table}.RRF.gz", file=str(path))
+        raise DataError(f"no {table}.RRF or {table}.RRF.gz is here; give the folder that contains it", file=str(path))
     return file
 
 

@@ -41,7 +41,7 @@ from arbo.results.run import Run
 _USUAL = Resampling()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Evaluation:
     """Scores of links, NIL decisions and clusters; a score that does not apply is None."""
 
@@ -90,7 +90,13 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        return str(self.report()) if self.lines else "nothing to score: no mention has a gold annotation"
+        return self._table(_USUAL)
+
+    def __repr__(self) -> str:  # without intervals, which take time
+        return self._table(None)
+
+    def _table(self, how: Resampling | None) -> str:
+        return str(self.report(how=how)) if self.lines else "nothing to score: no mention has a gold annotation"
 
 
 def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = None) -> Evaluation:

@@ -44,7 +44,7 @@ class Link:
     """Ids and similarities of the nearest entities, nearest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Cluster:
     """Mentions of one entity, known or discovered."""
 
@@ -56,6 +56,9 @@ class Cluster:
     mentions: tuple[Mention, ...]
     weakest_join: float | None
     """For a discovered entity with several mentions: dissimilarity of the heaviest edge that holds it together."""
+
+    def __repr__(self) -> str:
+        return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {len(self.mentions)} mentions)"
 
 
 class Rows(Sequence[Item], Generic[Item]):

@@ -103,7 +103,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
 
 
 def clusters_of(run: Run, rows: Rows) -> Rows:
-    """Return the rows of the clusters that some mentions are in, in the order of the run."""
+    """Return the rows of the clusters that contain the given mentions, in the order of the run."""
     place = pc.index_in(run.link_table["cluster_id"].take(rows), run.cluster_table["cluster_id"].combine_chunks())
     found: Rows = np.unique(place.to_numpy()).astype(np.int64)
     return found
@@ -112,7 +112,7 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
     """Describe some clusters, one row each.
 
-    Columns: those of the table of clusters, and ``examples``: the first different texts of its mentions.
+    Columns: those of the cluster table, and ``examples``, the first distinct texts of the cluster's mentions.
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]

@@ -146,7 +146,7 @@ class DictionaryFinder:
     abbreviations: bool = True
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions; the time grows with the texts, and hardly with the number of names."""
+        """Propose mentions; the time grows with the length of the texts, and hardly with the number of names."""
         dictionary = Dictionary.of(kb, normalize=self.normalize)
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(dictionary, document.text):

@@ -96,7 +96,7 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
             ],
         )
     except ValueError as error:
-        raise UsageError(f"precision {config.precision!r} cannot be had here: {error}") from error
+        raise UsageError(f"the device lacks precision {config.precision!r} ({error}); choose float32") from error
 
 
 @contextmanager

@@ -126,7 +126,7 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     @abstractmethod
     def reading(self) -> Callable[..., Tensor]:
-        """Collect what is to be read, and return what makes one forward pass."""
+        """Prepare the texts, and return the function that does one forward pass."""
 
     @abstractmethod
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
