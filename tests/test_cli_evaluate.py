@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,29 @@ def test_a_spoiled_run_is_3(run: Run, folder: Path, tmp_path: Path) -> None:
     outcome = run("evaluate", tmp_path / "run")
     assert outcome.code == 3
     assert "links.parquet" in outcome.err
+
+
+def test_mentions_are_explained_by_document_entity_or_text(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("link", *linking(folder, docs="test.jsonl"), "--out", tmp_path / "run")
+    result = arbo.Result.load(tmp_path / "run")
+    mention = result.links[0].mention
+    of_document = [link.mention.id for link in result.links if link.mention.document_id == mention.document_id]
+    listed = run("explain", tmp_path / "run", mention.document_id)
+    assert listed.code == 0
+    assert f"{len(of_document)} mentions of {mention.document_id}" in listed.err
+    assert [line.split("\t")[0] for line in listed.out.splitlines()] == ["mention_id", *of_document]
+    every = run("explain", tmp_path / "run", mention.document_id, "--json")
+    assert [one["mention"] for one in json.loads(every.out)["explanations"]] == of_document
+    alike = [link.mention.id for link in result.links if link.mention.text.lower() == mention.text.lower()]
+    called = run("explain", tmp_path / "run", mention.text.upper(), "--json")
+    assert {one["mention"] for one in json.loads(called.out)["explanations"]} >= set(alike)
+    for cluster in result.clusters:
+        if len(cluster.mentions) == 1:
+            alone = run("explain", tmp_path / "run", cluster.id)
+            assert alone.out.strip() == str(result.explain(cluster.mentions[0].id)).strip()
+            break
+    else:
+        pytest.fail("no cluster of one mention")
 
 
 def test_an_unknown_mention_is_2(run: Run, folder: Path, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from arbo.data.documents import Mention
     from arbo.data.knowledge_base import KnowledgeBase
     from arbo.kb.homonyms import Holders
@@ -100,8 +102,10 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
     out.print(table)
 
 
-def print_rows(rows: Sequence[Sequence[str]], columns: Sequence[str], *, as_table: bool) -> None:
-    """Print rows as a table for people, or tab-separated, a line a row, for other programs."""
+def print_view(view: pa.Table, *, as_table: bool) -> None:
+    """Print a view of a run as a table for people, or tab-separated, one line a row, for other programs."""
+    columns = view.column_names
+    rows = [["" if cell is None else _cell(cell) for cell in row.values()] for row in view.to_pylist()]
     if not as_table:
         for row in (columns, *rows):
             sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
@@ -112,6 +116,12 @@ def print_rows(rows: Sequence[Sequence[str]], columns: Sequence[str], *, as_tabl
     for row in rows:
         table.add_row(*map(plain, row))
     out.print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 _NUMBERS = {"start", "end", "score", "margin", "size", "weakest_join"}

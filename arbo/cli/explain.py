@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from arbo.cli import console, options
-from arbo.errors import UsageError
 
 
 def explain(
     run: options.Run,
-    mention: Annotated[list[str], typer.Argument(metavar="MENTION...", help="Ids of mentions.")],
+    what: Annotated[
+        list[str],
+        typer.Argument(metavar="MENTION...", help="Mentions: by id, or by their document, entity, cluster or text."),
+    ],
     as_json: options.Json = False,
 ) -> None:
-    """Explain the decisions on mentions of a run: the path from the entity, or why no entity was reached."""
+    """Explain the decisions on mentions of a run: the path from the entity, or why no entity was reached.
+
+    `arbo explain run D06-3` explains one mention. A document, an entity or a text that has one mention is explained
+    too; if it has several, they are listed, and you choose an id. `--json` explains all of them.
+    """
     from arbo import Result
+    from arbo.results.views import mention_view, rows_called
 
     result = Result.load(run)
-    unknown = [id_ for id_ in mention if id_ not in result.row_of]
-    if unknown:
-        raise UsageError(f"the run has no mention {', '.join(map(repr, unknown))}; see its mentions.parquet")
-    links = [result.link_of(id_) for id_ in mention]
+    found = {name: rows_called(result, name) for name in what}
     if as_json:
-        console.print_json({"explanations": [asdict(result.explain(at)) for at in links]})
-    else:
-        console.print_links(result, links)
+        every = [result.links[row] for rows in found.values() for row in rows]
+        console.print_json({"explanations": [asdict(result.explain(link)) for link in every]})
+        return
+    console.print_links(result, [result.links[rows[0]] for rows in found.values() if len(rows) == 1])
+    for name, rows in found.items():
+        if len(rows) > 1:
+            console.say(f"{len(rows):,} mentions of {name}; choose one by its mention_id:")
+            console.print_view(mention_view(result, rows), as_table=sys.stdout.isatty())

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from arbo.cli import console, options
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _Ids = list[str] | None
 
@@ -71,17 +68,6 @@ def show(
     shown = view(result, rows[: 20 if limit is None and on_terminal else limit])
     if on_terminal:
         console.print_summary(result)
-    console.print_rows(_texts(shown), shown.column_names, as_table=on_terminal)
+    console.print_view(shown, as_table=on_terminal)
     if on_terminal and len(shown) < len(rows):
         console.out.print(f"and {len(rows) - len(shown):,} more; --limit shows more, --json prints all")
-
-
-def _texts(table: pa.Table) -> list[list[str]]:
-    """Write each cell as text."""
-    return [["" if cell is None else _text(cell) for cell in row.values()] for row in table.to_pylist()]
-
-
-def _text(cell: object) -> str:
-    if isinstance(cell, list):
-        return ", ".join(map(str, cell))
-    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)

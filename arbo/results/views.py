@@ -65,6 +65,28 @@ class Selection:
         return rows
 
 
+def rows_called(run: Run, name: str) -> Rows:
+    """Return the row of the mention with this id; else those with this document, cluster, entity or text.
+
+    Texts are compared without regard to case, and entities by id or name.
+
+    Raises:
+        UsageError: nothing in the run is called so.
+
+    """
+    if name in run.row_of:
+        return np.array([run.row_of[name]], np.int64)
+    links, mentions = run.link_table, run.mention_table
+    ids = (mentions["document_id"], links["cluster_id"], links["entity_id"])
+    texts = (mentions["text"], mentions["expansion"], links["entity_name"])
+    fits = [pc.equal(column, name) for column in ids]
+    fits += [pc.equal(pc.utf8_lower(column), name.lower()) for column in texts]
+    rows: Rows = np.flatnonzero(np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in fits]))
+    if not len(rows):
+        raise UsageError(f"the run has no mention, document, entity or text {name!r}; list them with arbo show")
+    return rows
+
+
 def _documents(run: Run) -> pa.ChunkedArray:
     table = run.mention_table if run.document_table is None else run.document_table
     return table["document_id"]
