@@ -39,7 +39,10 @@ def home(request: pytest.FixtureRequest) -> Path:
     return installed
 
 
-@pytest.fixture(params=["eval.py", "eval/__init__.py", "clustering.py", "clustering/__init__.py"])
+NAMES = ["eval/__init__.py", "clustering.py", "clustering/__init__.py"]
+
+
+@pytest.fixture(params=["eval.py", *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES)])
 def theirs(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Write a module of the user's that must not be executed unless the user asks for it."""
     file = tmp_path / request.param
