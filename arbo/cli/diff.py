@@ -18,8 +18,8 @@ def diff(
 ) -> None:
     """Compare two runs: the clusters and the mentions that changed from RUN to RUN2.
 
-    Any two runs compare, whatever made them: other settings, another model, more documents. Mentions are the same where
-    their ids are. `--json` prints all rows.
+    Any two runs can be compared, also with other settings, another model or more documents. Mentions are matched by
+    id. `--json` prints all rows.
     """
     from arbo import Result
     from arbo.results.diff import diff as compare
