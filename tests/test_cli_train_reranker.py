@@ -46,7 +46,7 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     assert manifest["encoder"]["reranker"]["weights"] == trained.settings["weights"]
     told = run(*command, *own, "--run", tmp_path / "run")
     assert told.code == 3
-    assert f"{tmp_path / 'run'}: a reranker put these candidates" in told.told
+    assert f"{tmp_path / 'run'}: a reranker ordered these candidates" in told.told
     (tmp_path / "own.json").write_text('{"negatives": "knn"}', "utf-8")
     refused = run(*command, "--config", tmp_path / "own.json")
     assert refused.code == 3

@@ -121,7 +121,7 @@ def locked(folder: Path) -> Iterator[None]:
     import fcntl
 
     taken = UsageError(
-        f"another process is training in {folder}: wait until it is done, stop it, or name another --out "
+        f"another process is training in {folder}; wait for it, stop it, or name another --out "
         "(processes that train together on CPUs need ACCELERATE_USE_CPU=true)"
     )
     with ExitStack() as held:
@@ -137,7 +137,7 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise taken from error
         except OSError as error:  # not every file system of a cluster has locks
-            logger.warning("%s cannot be locked (%s): let no other process train there", folder, error.strerror)
+            logger.warning("cannot lock %s (%s); let no other process train there", folder, error.strerror)
         try:
             is_there = os.path.samestat(os.fstat(stream.fileno()), os.stat(folder / LOCK))
         except FileNotFoundError:
@@ -178,6 +178,6 @@ def load_optimizer(checkpoint: Path, optimizer: torch.optim.Optimizer) -> None:
 
 def _unreadable(checkpoint: Path, error: Exception) -> DataError:
     return DataError(
-        f"the checkpoint cannot be read ({error}); delete the folder {checkpoint.parent} to begin anew",
+        f"the checkpoint cannot be read ({error}); delete the folder {checkpoint.parent} to start again",
         file=str(checkpoint),
     )

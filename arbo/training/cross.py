@@ -221,30 +221,30 @@ def train_reranker(
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
-    See `arbo.train` for other arguments and errors. Of each mention the ``reranker`` (`CrossEncoder.of`) reads as many
-    candidates as its configuration says. The encoder of the ``linker`` finds them, in its knowledge base, but for those
-    that are given: ``candidates`` that it found before for ``documents`` or ``dev``, such as a run's
-    (`Candidates.of_result`), by what errors shall call them; of more than are read the best are taken. The best model
-    by ``dev`` is the one whose first candidate is right most often.
+    See `arbo.train` for other arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets the
+    number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base.
+    ``candidates`` that this encoder found before for ``documents`` or ``dev``, e.g. in a run (`Candidates.of_result`),
+    replace the search; their keys name them in errors, and surplus candidates are dropped, the best kept. ``dev``
+    selects the model whose first candidate is right most often.
 
     Raises:
         DataError: also for candidates of other documents, of another knowledge base or of another first stage, and
-            for too few.
-        UsageError: also for a linker without a knowledge base, or with a reranker, for one candidate alone, and for
-            candidates of the same documents twice.
+            for too few candidates.
+        UsageError: also for a linker without a knowledge base or with a reranker, for fewer than 2 candidates, and for
+            two sets of candidates for the same documents.
 
     """
     check_out(out)
     config = config or RerankingConfig()
     kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
     if kb is None:
-        raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
+        raise UsageError("candidates need a knowledge base, but this linker has none; make one with Linker(kb)")
     if linker.reranker is not None:
-        raise UsageError("a cross-encoder learns among what an encoder finds, and this linker has a reranker")
+        raise UsageError("this linker has a reranker; use a linker with an encoder alone")
     if min(k, len(kb)) < 2:
         raise UsageError(
-            f"candidates={k} of {len(kb):,} entities: among one there is nothing to choose; a cross-encoder reads at "
-            "least 2"
+            f"a cross-encoder needs at least 2 candidates, not candidates={k} of {len(kb):,} entities; set more "
+            "candidates, or give more entities"
         )
     if config.regulariser == "fgsm":
         check_perturbable(reranker.tower)
@@ -276,7 +276,7 @@ def _given(
         except DataError as error:
             raise error.at(called) from None
         if name in found:
-            raise UsageError(f"{called}: candidates of the same documents were given before; leave one out")
+            raise UsageError(f"{called}: two sets of candidates for the same documents; leave one out")
         found[name] = own.first(k)
     return found
 
@@ -286,17 +286,17 @@ def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: i
     assert linker.kb is not None
     candidates.check(documents, linker.kb)
     if "reranker" in candidates.made_by:
-        raise DataError("a reranker put these candidates into its order: take those of an encoder alone")
+        raise DataError("a reranker ordered these candidates; use candidates of an encoder alone")
     if not same_model(candidates.made_by, linker.encoder.settings):
         whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
         raise DataError(
-            f"these candidates are of another first stage ({whose}), or of other weights or settings of it: train with "
-            "the one that made them"
+            f"another first stage found these candidates ({whose}), or the same with other weights or settings; train "
+            "with that first stage"
         )
     if candidates.k < (least := min(k, len(linker.kb))):
         raise DataError(
-            f"{candidates.k} candidates of each mention, and the cross-encoder reads {least}: find as many, or let it "
-            "read fewer"
+            f"{candidates.k} candidates per mention, but the cross-encoder reads {least}; find more candidates, or "
+            "set fewer for the cross-encoder"
         )
 
 
@@ -323,5 +323,5 @@ def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:
         candidates = Candidates.load(file)
         candidates.check(documents, kb)
     except DataError as error:
-        raise DataError(f"{error.problem}: delete the file, and they are found anew", file=str(file)) from error
+        raise DataError(f"{error.problem}; delete the file to make it again", file=str(file)) from error
     return candidates

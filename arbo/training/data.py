@@ -52,8 +52,8 @@ class TrainingSet:
             )
         if not gold.in_kb.any():
             raise DataError(
-                f"nothing to {purpose}: none of {len(inputs):,} mentions with gold ids has one that the knowledge base "
-                "holds in the domain of its document; do the ids match, and the domains?"
+                f"nothing to {purpose}: none of {len(inputs):,} mentions has a gold id that the knowledge base holds "
+                "in the domain of the document; check that the ids and the domains match"
             )
         rows = np.split(gold.number, gold.indptr[1:-1])
         domains = [item.document.domain for item in inputs]

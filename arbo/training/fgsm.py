@@ -72,7 +72,7 @@ def _input_norm(tower: Tower) -> torch.nn.Module:
     norm = getattr(getattr(tower.model, "embeddings", None), "LayerNorm", None)
     if not isinstance(norm, torch.nn.Module):
         raise UsageError(
-            "regulariser 'fgsm' changes the sum of a token's embeddings before `embeddings.LayerNorm`, which models "
-            f"like BERT and RoBERTa have and {type(tower.model).__name__} has not: choose 'none', or another model"
+            "regulariser 'fgsm' needs a model with the layer `embeddings.LayerNorm`, such as BERT or RoBERTa, not "
+            f"{type(tower.model).__name__}; choose 'none', or another model"
         )
     return norm

@@ -96,7 +96,7 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
             ],
         )
     except ValueError as error:
-        raise UsageError(f"precision {config.precision!r} cannot be had here: {error}") from error
+        raise UsageError(f"this device does not support precision {config.precision!r}: {error}") from error
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
             write_json({"hash": own, **job}, file)
         elif (other := json.loads(file.read_text("utf-8"))).get("hash") != own:
             raise UsageError(
-                f"{folder} is of another training, with other {_differing(other, job)} (see {file.name} in it); "
+                f"{folder} belongs to another training, with other {_differing(other, job)} (see {file.name} in it); "
                 "delete it, or name another --out"
             )
         shutil.rmtree(_old_of(target), ignore_errors=True)

@@ -39,7 +39,7 @@ _ORDER = 0
 
 
 class TrainingError(ArboError):
-    """The loss or a gradient is no number any more; what was good is kept."""
+    """The loss or a gradient is NaN or infinite; the last checkpoint is kept."""
 
 
 class Trainable(Saveable, Protocol):
@@ -221,8 +221,8 @@ class Trainer(ABC, Generic[Model, Batch]):
             total = self.add_gradients(step, self.batch(step, mentions, rows), share)
         except torch.OutOfMemoryError as error:
             raise ArboError(
-                f"not enough memory for micro_batch={self.config.micro_batch}: choose a smaller one; the "
-                "training then goes on from its last checkpoint"
+                f"not enough memory for micro_batch={self.config.micro_batch}; choose a smaller one to resume from the "
+                "last checkpoint"
             ) from error
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
         limit = math.inf if self.config.clip is None else self.config.clip
@@ -231,7 +231,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         if not math.isfinite(total) or not (math.isfinite(norm) or is_scaled):
             raise TrainingError(
                 f"step {step + 1}: the loss is {total}, the gradient {norm}; try a smaller learning rate, or "
-                f"precision float32. What was good is in {self.folder}"
+                f"precision float32. The last checkpoint is in {self.folder}"
             )
         self.optimizer.step()
         return {"loss": total, "gradient": norm, "learning_rate": rate}

@@ -185,34 +185,33 @@ def train(
     expand_abbreviations: bool = True,
     options: RunOptions | None = None,
 ) -> DualEncoder:
-    """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
+    """Train a dual-encoder to map mentions near their entities and near each other, and write it to a folder.
 
     Args:
-        encoder: where the training starts; it is not changed.
-        documents: annotated documents, or whatever `Corpus.of` makes them of.
+        encoder: the model to start from; it is not changed.
+        documents: annotated documents, or any input of `Corpus.of`.
         kb: the knowledge base.
-        out: the model folder to write. An interrupted training goes on where ``OUT.training`` has it, with the same
-            losses.
-        dev: other annotated documents: after each epoch they decide which model is the best so far, and at the end the
-            default thresholds of the model. Without them the last model is kept.
-        config: what is learnt, and how.
-        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
+        out: the model folder to write. An interrupted training resumes from ``OUT.training``, with the same losses.
+        dev: annotated development documents. They select the best model after each epoch, and the default thresholds
+            of the final model. Without them the last model is kept.
+        config: the training settings.
+        expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
     Raises:
         DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
-        UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is of
-            another training, or another process works in it; the device does not compute in that precision;
-            TensorBoard is not installed; positives other than ``entity`` for an encoder that keeps all tokens.
+        UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
+            training, or another process uses it; the device does not support the precision; TensorBoard is not
+            installed; positives other than ``entity`` for an encoder with the pooling ``tokens``.
 
     """
     check_out(out)
     config = config or TrainingConfig()
     if encoder.config.pooling == "tokens" and config.positives != "entity":
         raise UsageError(
-            f"positives {config.positives!r} are chosen by one vector of each mention, where pooling 'tokens' keeps "
-            "those of all tokens: choose positives 'entity', or another pooling"
+            f"positives {config.positives!r} need one vector per mention, but the pooling 'tokens' gives one per "
+            "token; choose positives 'entity', or another pooling"
         )
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)

@@ -52,7 +52,7 @@ class AnnotatedTexts:
         if not any(found):
             raise DataError(
                 f"nothing to {purpose}: none of {len(corpus):,} texts has an entity that the knowledge base holds; "
-                "do the ids match, and the domains?"
+                "check that the ids and the domains match"
             )
         count = np.array([len(rows) for rows in found], np.int64)
         return cls(

@@ -71,15 +71,15 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
     """Raise DataError unless some query has both synonyms and names of others; ``purpose`` says what they are for."""
     if not len(data.queries):
         raise DataError(
-            f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; give the "
-            "knowledge base aliases"
+            f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; add aliases to "
+            "the knowledge base"
         )
     others = Others.of(data.synonyms, data.entities)
     avoided = (data.avoided(query[None])[0] for query in data.queries)
     if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):
         raise DataError(
-            f"nothing to {purpose}: names are pushed away from those of other entities, and there are none beside "
-            f"{len(data.entities):,}; take more documents, or more entities"
+            f"nothing to {purpose}: names need names of other entities as negatives, but there are none with "
+            f"{len(data.entities):,} entities; give more documents, or more entities"
         )
 
 

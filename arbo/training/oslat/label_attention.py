@@ -135,14 +135,14 @@ def train_label_attention(
     config: LabelAttentionTraining | None = None,
     options: RunOptions | None = None,
 ) -> LabelAttention:
-    """Train a transformer to attend to what entities are called in texts, and write it to a folder, without a head.
+    """Train a transformer to attend to the mentions of entities in texts, and write it to a folder, without a head.
 
-    See `arbo.train` for arguments and errors. Each document is a text; where its mentions stand is not looked at. Pairs
-    of a text and an entity in it that has one name alone are left out. The best model by ``dev`` is the one by which
-    synonyms are likeliest, see `development_loss`.
+    See `arbo.train` for arguments and errors. Each document is one text; the positions of mentions are not used.
+    Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms, see
+    `development_loss`.
 
     Raises:
-        DataError: also where no entity in the documents has synonyms, or there is none beside another.
+        DataError: also if no entity in the documents has synonyms, or if they contain only one entity.
 
     """
     check_out(out)

@@ -179,13 +179,13 @@ def train_linking_head(
     config: LinkingHeadConfig | None = None,
     options: RunOptions | None = None,
 ) -> LabelAttention:
-    """Train the linking head of a label-attention model, nothing else of it, and write both to a folder.
+    """Train only the linking head of a label-attention model, and write the model with its head to a folder.
 
-    See `arbo.train` for arguments and errors. A head that the model has is not begun with. Documents without an entity
-    are left out, as it may only be that nobody annotated them; negatives are drawn from all of the knowledge base. The
-    best head by ``dev`` has the highest F1 of saying that an entity is in a text, of those in it and others that are
-    drawn; the score from which on to say so is chosen there too, see `with_tuned_threshold`, and is otherwise where
-    training has even odds.
+    See `arbo.train` for arguments and errors. Training starts from a new head, even if the model has one. Documents
+    without an entity are left out, as they may be unannotated; negatives are sampled from the whole knowledge base.
+    ``dev`` selects the head with the highest F1 of telling the entities of a text from sampled others, and the minimum
+    score of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the one of even odds in
+    training.
     """
     check_out(out)
     config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)

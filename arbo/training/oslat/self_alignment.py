@@ -146,23 +146,23 @@ def train_self_alignment(
     config: SelfAlignmentConfig | None = None,
     options: RunOptions | None = None,
 ) -> DualEncoder:
-    """Train an encoder to bring the names of an entity near each other, and write it to a folder.
+    """Train an encoder to map the names of an entity to similar vectors, and write it to a folder.
 
-    See `arbo.train` for other arguments and errors. With ``documents`` the names of the entities in them are aligned,
-    without them those of all entities.
+    See `arbo.train` for other arguments and errors. ``documents`` restrict the training to the names of the entities in
+    them; without documents, the names of all entities are aligned.
 
     Raises:
-        DataError: also where no entity has two names, or there is none beside it to push its names away from.
+        DataError: also if no entity has two names, or if there is only one entity.
         UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
 
     """
     check_out(out)
     config = config or SelfAlignmentConfig()
     if not encoder.shared:
-        raise UsageError("names are aligned in one tower, and this encoder has another for mentions: begin with one")
+        raise UsageError("the encoder has another tower for mentions; start from an encoder with one tower")
     if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
         raise UsageError(
-            "names are aligned where each has a vector: choose entity_view 'names' and a pooling other than 'tokens'"
+            "self-alignment needs one vector per name; choose entity_view 'names' and a pooling other than 'tokens'"
         )
     corpora = {} if documents is None else corpora_of(documents, None)
     seen = AnnotatedTexts.of(corpora["documents"], kb).entities if corpora else np.arange(len(kb))
