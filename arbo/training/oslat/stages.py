@@ -1,4 +1,4 @@
-"""OSLAT from one end to the other: label attention, then its linking head."""
+"""The last two stages of OSLAT in one training: label attention, then its linking head."""
 
 from __future__ import annotations
 
@@ -72,5 +72,5 @@ def train_oslat(
 
 
 def _told(options: RunOptions, stage: str) -> RunOptions:
-    """Give a stage a folder of its own for TensorBoard."""
+    """Return the options of a stage, with its own folder for TensorBoard."""
     return options if options.tensorboard is None else replace(options, tensorboard=Path(options.tensorboard) / stage)
