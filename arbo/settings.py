@@ -1,4 +1,4 @@
-"""Settings: named values that JSON can hold, each checked against the type of its field."""
+"""Settings: named values for JSON, each checked against the type of its field."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from arbo.files import PathLike
 
 
 class Range(NamedTuple):
-    """Numbers that a setting can be, as `Annotated[int, Range(...)]`."""
+    """Valid range of a number, as `Annotated[int, Range(...)]`."""
 
     what: str
-    """What errors call them."""
+    """Description of valid numbers in errors."""
     least: float
     most: float
 
@@ -35,14 +35,14 @@ Finite = Annotated[float, Range("a finite number", -_LARGEST, _LARGEST)]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of anything: a frozen dataclass with defaults inherits this.
+    """Base class of settings; subclasses are frozen dataclasses with defaults.
 
-    A field is a Literal, a bool, a string or one of the numbers above, or one of these or None. The class itself checks
-    a field of any other type.
+    A field is a Literal, a bool, a string or one of the numbers above, or one of these or None. A subclass checks
+    fields of other types itself.
     """
 
     called: ClassVar[str] = "the configuration"
-    """What errors call them."""
+    """Name of the settings in errors."""
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
@@ -51,15 +51,15 @@ class Settings:
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:
-        """Read an object of these fields; unknown ones are an error."""
+        """Read the settings from a JSON file; see `from_dict`."""
         return cls.from_dict(read_json(path, cls.called), file=fspath(path))
 
     @classmethod
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
-        """Make settings of named values.
+        """Make settings from values by name.
 
         Raises:
-            DataError: an unknown name, or an invalid value; it names ``file``, where they come from.
+            DataError: an unknown name or an invalid value; the error names ``file`` as the source of the values.
 
         """
         known = [field.name for field in fields(cls)]
@@ -76,11 +76,11 @@ class Settings:
             raise DataError(str(error), file=file) from None
 
     def changed_by(self, values: object, *, file: str | None = None) -> Self:
-        """Return the same settings with other values for some names, see `from_dict`."""
+        """Return these settings with some values replaced; see `from_dict`."""
         return self.from_dict(asdict(self) | values if isinstance(values, dict) else values, file=file)
 
     def overridden(self, file: PathLike | None) -> Self:
-        """Return the same settings with the values that a JSON file gives, if there is one.
+        """Return these settings with the values of a JSON file, if there is one.
 
         Raises:
             DataError: the file cannot be read, names an unknown field, or gives an invalid value.
@@ -102,17 +102,17 @@ def read_json(path: PathLike, what: str) -> Any:
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:
-    """Raise UsageError unless a value is one of the known ones."""
+    """Raise UsageError for an unknown value."""
     if value not in known:
         raise UsageError(f"{name} {value!r} is not one of {', '.join(map(str, known))}")
 
 
 def _check(name: str, value: Any, hint: Any) -> None:
-    """Raise UsageError unless a setting is what its type says."""
+    """Raise UsageError for a setting of another type than its field."""
     options = [option for option in get_args(hint) if option is not type(None)]
     or_none = "" if type(None) not in get_args(hint) else " or None"
     if or_none:
-        if value is None or len(options) > 1:  # a union is for the class itself to check
+        if value is None or len(options) > 1:  # the class checks unions itself
             return
         hint = options[0]
     if get_origin(hint) is Literal:

@@ -119,7 +119,7 @@ def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_p
 def test_presets_that_have_become_verbs(run: Run, preset: str, verb: str) -> None:
     refused = run("train", "--preset", preset)
     assert refused.code == 2
-    assert f"{preset!r} is a verb of its own: arbo {verb}" in " ".join(refused.err.replace("│", " ").split())
+    assert f"{preset!r} is not a preset; run: arbo {verb}" in " ".join(refused.err.replace("│", " ").split())
 
 
 def test_names_of_parts_may_be_capitals(run: Run) -> None:

@@ -46,7 +46,7 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     assert manifest["encoder"]["reranker"]["weights"] == trained.settings["weights"]
     told = run(*command, *own, "--run", tmp_path / "run")
     assert told.code == 3
-    assert f"{tmp_path / 'run'}: a reranker put these candidates" in told.told
+    assert f"{tmp_path / 'run'}: a reranker ordered these candidates" in told.told
     (tmp_path / "own.json").write_text('{"negatives": "knn"}', "utf-8")
     refused = run(*command, "--config", tmp_path / "own.json")
     assert refused.code == 3
@@ -71,9 +71,9 @@ def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, m
     assert done.code == 0, done.err
     assert f"next: arbo link DOCS --encoder {bert_folder} --reranker" in " ".join(done.out.split())
     for wrong, code, said in (
-        (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: these candidates are of another first stage"),
+        (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: another first stage found these candidates"),
         (["--run", found, "--run", tmp_path / "." / "found"], 2, "--run names the same run twice"),
-        (["--run", found, "--k", 17], 3, f"{found}: 16 candidates of each mention, and the cross-encoder reads 17"),
+        (["--run", found, "--k", 17], 3, f"{found}: 16 candidates per mention, but the cross-encoder reads 17"),
     ):
         refused = run(*command, *wrong)
         assert refused.code == code, refused.err

@@ -110,10 +110,10 @@ def test_stale_candidates_are_refused(interrupted: Any, tmp_path: Path, sample: 
         (arbo.Linker(other), {"documents": documents, "dev": dev}[name][:1], "another knowledge base"),
     ):
         linker.candidates(corpus, k=5).save(file)
-        with pytest.raises(DataError, match=f"{file.name}: .*{said}.*: delete the file"):
+        with pytest.raises(DataError, match=f"{file.name}: .*{said}.*; delete the file"):
             interrupted()
     file.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match=r"not a file of candidates .*: delete the file"):
+    with pytest.raises(DataError, match=r"not a file of candidates .*; delete the file"):
         interrupted()
     file.unlink()
     interrupted()
@@ -145,10 +145,10 @@ def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: A
     for given, error, said in (
         ({"mine": linker.candidates(dev[:1], k=5)}, DataError, "mine: .*made with other documents"),
         ({"mine": replace(good, knowledge_base="other")}, DataError, "mine: .*another knowledge base"),
-        ({"mine": of(linker, k=4)}, DataError, "mine: 4 candidates of each mention, and the cross-encoder reads 5"),
-        ({"mine": of(other)}, DataError, r"mine: .*of another first stage \(ngram\)"),
-        ({"mine": of(chosen)}, DataError, "mine: a reranker put these"),
-        ({"mine": good, "again": good}, UsageError, "again: candidates of the same documents were given before"),
+        ({"mine": of(linker, k=4)}, DataError, "mine: 4 candidates per mention, but the cross-encoder reads 5"),
+        ({"mine": of(other)}, DataError, r"mine: another first stage found .*\(ngram\)"),
+        ({"mine": of(chosen)}, DataError, "mine: a reranker ordered these"),
+        ({"mine": good, "again": good}, UsageError, "again: two sets of candidates for the same documents"),
     ):
         with pytest.raises(error, match=said):
             train_reranker(cross(bert), linker, documents, candidates=given, out=tmp_path / "cross", config=QUICK_CROSS)
@@ -158,7 +158,7 @@ def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: A
 def test_what_was_given_is_part_of_the_training(interrupted: Any, sample: Any) -> None:
     documents, _, kb = sample
     found = arbo.Linker(kb).candidates(documents[:1], k=9)
-    with pytest.raises(UsageError, match=r"is of another training, with other candidates of documents \("):
+    with pytest.raises(UsageError, match=r"belongs to another training, with other candidates of documents \("):
         interrupted(candidates={"mine": found})
 
 
@@ -191,7 +191,7 @@ def test_another_first_stage_is_another_training(interrupted: Any, bert: Tower, 
         {"linker": arbo.Linker(kb, config=arbo.LinkerConfig(expand_abbreviations=False))},
         {"config": replace(QUICK_CROSS, seed=3)},
     ):
-        with pytest.raises(UsageError, match="is of another training"):
+        with pytest.raises(UsageError, match="belongs to another training"):
             interrupted(**changes)
     interrupted(config=replace(QUICK_CROSS, steps=1, micro_batch=1))
 
@@ -202,8 +202,8 @@ def test_what_cannot_be_trained(bert: Tower, tmp_path: Path, sample: Any) -> Non
     moved = [replace(document, domain="elsewhere") for document in dev]
     for start, linker, given, error, said in (
         (cross(bert), arbo.Linker(), {}, UsageError, "this linker has none"),
-        (cross(bert, candidates=1), arbo.Linker(kb), {}, UsageError, "nothing to choose"),
-        (cross(bert), arbo.Linker(list(kb)[:1]), {}, UsageError, "candidates=5 of 1 entities: .*nothing to choose"),
+        (cross(bert, candidates=1), arbo.Linker(kb), {}, UsageError, "needs at least 2 candidates"),
+        (cross(bert), arbo.Linker(list(kb)[:1]), {}, UsageError, "needs at least 2 .*candidates=5 of 1 entities"),
         (cross(bert), arbo.Linker(kb, reranker=cross(bert)), {}, UsageError, "this linker has a reranker"),
         (cross(bert), arbo.Linker(elsewhere), {}, DataError, "nothing to train on"),
         (cross(bert), arbo.Linker(kb), {"dev": moved}, DataError, "nothing to choose the best model by"),

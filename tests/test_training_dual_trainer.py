@@ -100,7 +100,7 @@ def test_trees_of_mentions_need_one_vector_of_each(
 ) -> None:
     documents, _, kb = sample
     monkeypatch.setattr(Tower, "encode", lambda *given: pytest.fail("something was read"))
-    with pytest.raises(UsageError, match=f"positives '{positives}' .*: choose positives 'entity', or another pooling"):
+    with pytest.raises(UsageError, match=f"positives '{positives}' .*; choose positives 'entity', or another pooling"):
         train(
             encoder(bert, pooling="tokens"),
             documents,

@@ -163,9 +163,9 @@ def test_one_entity_is_pushed_away_from_nothing(bert: Tower, tmp_path: Path) -> 
     alone = arbo.KnowledgeBase([arbo.Entity("E0", "fever", aliases=("marsh",))])
     model, encoder = LabelAttention.of(bert, READS), arbo.DualEncoder(bert, bert, arbo.EncoderConfig())
     for kb in (alone, KB):  # of several the one in the documents, if these are given
-        with pytest.raises(DataError, match="nothing to train on: names are pushed away from those of other entities"):
+        with pytest.raises(DataError, match="nothing to train on: names need names of other entities"):
             train_label_attention(model, DOCUMENTS[2:3] if kb is alone else [LONELY], kb, out=tmp_path / "out")
-        with pytest.raises(DataError, match="nothing to align: names are pushed away"):
+        with pytest.raises(DataError, match="nothing to align: names need names of other entities"):
             train_self_alignment(encoder, kb, documents=[LONELY], out=tmp_path / "out")
     with pytest.raises(DataError, match="nothing to choose the best model by"):
         train_label_attention(model, DOCUMENTS, KB, dev=[LONELY], out=tmp_path / "out")

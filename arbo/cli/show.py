@@ -31,7 +31,7 @@ def show(
         ),
     ] = None,
     lowest_margin: Annotated[
-        bool, typer.Option("--lowest-margin", help="The least certain mentions first: by the margin between entities.")
+        bool, typer.Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
     ] = False,
     clusters: Annotated[bool, typer.Option("--clusters", help="Show clusters instead of mentions.")] = False,
     limit: Annotated[
@@ -48,8 +48,8 @@ def show(
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.
 
-    `arbo show run --lowest-margin --limit 10` lists the ten least certain links; `arbo show run --clusters --nil` the
-    entities that were discovered. On a terminal this is a table; piped, it is tab-separated. `--json` prints mentions
+    `arbo show run --lowest-margin --limit 10` lists the ten least certain links, and `arbo show run --clusters --nil`
+    the discovered entities. The output is a table on a terminal, and tab-separated in a pipe. `--json` prints mentions
     and clusters.
     """
     from arbo import Result

@@ -18,9 +18,9 @@ _VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
 
 
 def _preset(name: str) -> PresetName:
-    """Read the name of a preset; those of other trainings have become verbs."""
+    """Read the name of a preset; two former presets are verbs now."""
     if name in _VERBS:
-        raise typer.BadParameter(f"{name!r} is a verb of its own: arbo {_VERBS[name]}")
+        raise typer.BadParameter(f"{name!r} is not a preset; run: arbo {_VERBS[name]}")
     if name.lower() not in get_args(PresetName):
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(get_args(PresetName))}")
     return cast(PresetName, name.lower())
@@ -36,7 +36,7 @@ _Towers = Annotated[
     bool | None,
     typer.Option(
         "--two-towers/--one-tower",
-        help="Train one transformer for mentions and another for entities, as all presets do, or one for both.",
+        help="Train separate transformers for mentions and entities (as all presets do), or one for both.",
         show_default=False,
     ),
 ]
@@ -46,18 +46,14 @@ _Preset = Annotated[
         "--preset",
         parser=_preset,
         metavar="PRESET",
-        help="Start from what a paper trains: arboel, pel or pel-fgsm (proxies), amh-dual, amh-mean or amh-som "
-        "(adaptive mixup). --config and --encoder-config override single fields; the defaults below are those without "
-        "a preset.",
+        help="Start from the settings of a paper: arboel, pel or pel-fgsm (proxies), amh-dual, amh-mean or amh-som "
+        "(adaptive mixup). --config and --encoder-config override single fields; the defaults below apply without a "
+        "preset.",
     ),
 ]
-_Positives = Annotated[
-    PositiveStrategy | None, _choice("--positives", PositiveStrategy, "What a mention is drawn towards")
-]
-_Negatives = Annotated[
-    NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What a mention is pushed away from")
-]
-_Loss = Annotated[LossName | None, _choice("--loss", LossName, "The loss")]
+_Positives = Annotated[PositiveStrategy | None, _choice("--positives", PositiveStrategy, "Positive of each mention")]
+_Negatives = Annotated[NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "Negatives of each mention")]
+_Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
 
 
 def train(
@@ -91,10 +87,10 @@ def train(
     `arbo train train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out
     model`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo --encoder model --out run`.
 
-    Without a preset one tower reads names; near negatives, cross-entropy over cosines. With --dev the best model is
-    kept, and its default thresholds are chosen.
+    Without a preset, one transformer reads the names alone and learns from near negatives, by cross-entropy over
+    cosines. --dev selects the best model and its default thresholds.
 
-    An interrupted training goes on with the same command: it is kept in OUT.training. In the end its log is
+    Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.
     """
     from arbo import DualEncoder, train as train_encoder
@@ -112,7 +108,7 @@ def train(
     tell_known(documents, entities)
     if dev is None:
         console.warn(
-            "without --dev the last model is kept, and its thresholds are not chosen: `arbo tune` it before linking"
+            "without --dev the last model is kept and its thresholds are not tuned; run `arbo tune` before linking"
         )
     held_out = None if dev is None else read_documents(dev, format_, types, on_error)
     run = run_options(tensorboard, _scores)

@@ -1,4 +1,4 @@
-"""The verb that trains finders of mentions: train-finder."""
+"""The verb that trains mention finders: train-finder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Reads = Annotated[
     typer.Option(
         "--encoder-config",
         metavar="FILE",
-        help="What the transformer reads and how: a JSON file with fields of arbo.LabelAttentionConfig.",
+        help="Settings of the model: a JSON file with fields of arbo.LabelAttentionConfig.",
     ),
 ]
 _Config = Annotated[
@@ -30,7 +30,7 @@ _Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help='All settings: a JSON file with two objects, {"attention": {...}, "head": {...}}, of '
+        help='All settings: a JSON file {"attention": {...}, "head": {...}} with fields of '
         "arbo.LabelAttentionTraining and arbo.LinkingHeadConfig; the options below override both.",
     ),
 ]
@@ -62,11 +62,11 @@ def train_finder(
     First `arbo train-names --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned`, then `arbo
     train-finder train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder aligned --out model`.
 
-    It reads which entities are in a sentence of DOCS, never where. Two parts are trained one after the other:
-    attention, where a name looks in a text, and a head, whether the entity is there. With --dev the score from which on
-    it is there is chosen.
+    Training reads the entities of each sentence of DOCS, but not their positions. It has two stages: label attention
+    learns where a name occurs in a text, then a linking head learns whether the entity occurs at all. --dev selects the
+    best model and the minimum score of an entity.
 
-    An interrupted training goes on with the same command: it is kept in OUT.training. In the end its logs are
+    Repeat the command to resume an interrupted training from OUT.training. When training ends, the logs are in
     OUT.attention.log.jsonl and OUT.log.jsonl.
     """
     from arbo import train_oslat
@@ -81,19 +81,19 @@ def train_finder(
     tell_known(documents, entities)
     alone = AnnotatedTexts.of(documents, entities).n_alone
     if alone:
-        console.say(f"{alone:,} entities of documents have only one name: the head is trained on them, attention not")
+        console.say(f"{alone:,} entities of documents have only one name; only the linking head is trained on them")
     if dev is None:
         console.warn(
-            "without --dev the last model is kept, and the score from which on an entity is in a sentence is not "
-            "chosen: try --find-threshold of `arbo spans`"
+            "without --dev the last model is kept and the minimum score of an entity is not tuned; set it with "
+            "--find-threshold of `arbo spans`"
         )
     held_out = None if dev is None else read_documents(dev, format_, types, on_error)
     parts: dict[str, Any] = {"attention": attention, "head": head}
     run = run_options(tensorboard, _scores)
     trained = train_oslat(start, documents, entities, dev=held_out, out=out, options=run, **parts)
     told = (
-        f"figures of its attention: {out}.attention.log.jsonl\n"
-        f"an entity is in a sentence from the score {trained.threshold:.3f} on\n"
+        f"figures of label attention: {out}.attention.log.jsonl\n"
+        f"minimum score of an entity: {trained.threshold:.3f}\n"
         f"next: arbo spans DOCS --finder {out} ..., or arbo link DOCS --find-mentions {out} ..."
     )
     report(out, trained, {name: part.as_dict() for name, part in parts.items()}, told, as_json=as_json)
@@ -101,12 +101,12 @@ def train_finder(
 
 def _scores(figures: Mapping[str, Any]) -> str | None:
     if "likelihood" in figures:
-        return f"synonyms are {figures['likelihood']:.3f} likely among other names (attention)"
+        return f"likelihood of synonyms {figures['likelihood']:.3f} (label attention)"
     return f"F1 {figures['f1']:.3f} (linking head)" if "f1" in figures else None
 
 
 def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
-    """Return how attention and head are trained: a file has an object for each."""
+    """Return the training settings of attention and head, read from a file if there is one."""
     from arbo import DataError
     from arbo.settings import read_json
     from arbo.training.presets import OSLAT
@@ -117,8 +117,8 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
     unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else [type(values).__name__]
     if unknown:
         raise DataError(
-            'expected an object of objects, {"attention": {...}, "head": {...}}, with fields of '
-            f"arbo.LabelAttentionTraining and of arbo.LinkingHeadConfig; unknown: {', '.join(unknown)}",
+            'expected an object {"attention": {...}, "head": {...}} with fields of arbo.LabelAttentionTraining and '
+            f"arbo.LinkingHeadConfig; unknown: {', '.join(unknown)}",
             file=str(file),
         )
     attention = OSLAT.attention.changed_by(values.get("attention", {}), file=str(file))
@@ -126,7 +126,7 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
 
 
 def _start(model: str, encoder_config: Path | None) -> LabelAttention:
-    """Begin with the transformer of an encoder, and with its pooling of names, if possible."""
+    """Start from the transformer of an encoder, with its pooling if label attention supports it."""
     from arbo import DualEncoder, UsageError
     from arbo.spans.config import POOLINGS
     from arbo.spans.model import LabelAttention
@@ -135,8 +135,8 @@ def _start(model: str, encoder_config: Path | None) -> LabelAttention:
     encoder = DualEncoder.from_pretrained(model)
     if not encoder.shared:
         raise UsageError(
-            f"{model} has two towers, and label attention reads names and texts with one: begin with another, such as "
-            "one that arbo train-names makes"
+            f"{model} has two transformers, but label attention reads names and texts with one; start from another "
+            "encoder, e.g. from `arbo train-names`"
         )
     pooling = encoder.config.pooling
     config = replace(OSLAT.model, pooling=pooling) if pooling in POOLINGS else OSLAT.model

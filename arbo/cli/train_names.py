@@ -18,8 +18,8 @@ _Documents = Annotated[
     Path | None,
     typer.Argument(
         metavar="[DOCS]",
-        help="Annotated documents, a file or a folder of files: only the names of the entities in them are aligned. "
-        "Without them all are.",
+        help="Annotated documents, a file or a folder of files, to align only the names of the entities in them. "
+        "Without DOCS, all names are aligned.",
         show_default=False,
     ),
 ]
@@ -46,12 +46,12 @@ def train_names(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Train an encoder to bring the names of each entity near each other; no documents are needed.
+    """Train an encoder to map the names of each entity to similar vectors; documents are optional.
 
     `arbo train-names --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned`. The result is an encoder
-    like any other, and a good start for `arbo train` and `arbo train-finder`.
+    like any other and a good start for `arbo train` and `arbo train-finder`.
 
-    An interrupted training goes on with the same command: it is kept in OUT.training. In the end its log is
+    Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.
     """
     from arbo import DualEncoder, UsageError, train_self_alignment
@@ -59,15 +59,15 @@ def train_names(
     from arbo.training.presets import SELF_ALIGNMENT
 
     if (docs is None) != (format_ is None):
-        raise UsageError("DOCS and --format go together: give both, or neither")
+        raise UsageError("DOCS and --format go together; give both or neither")
     if docs is None and types is not None:
-        raise UsageError("--types chooses mentions of DOCS: give DOCS too, or leave it out")
+        raise UsageError("--types selects mentions of DOCS; give DOCS, or leave --types out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     settings = changed_by(SELF_ALIGNMENT.training, config, **numbers)
     start = reading(DualEncoder.from_pretrained(encoder, SELF_ALIGNMENT.encoder), encoder_config)
     entities, documents = read_kb(kb, kb_format, kb_xrefs), None
     if docs is None or format_ is None:
-        console.say(f"the names of all {len(entities):,} entities are aligned; with DOCS those of the entities in them")
+        console.say(f"aligning the names of all {len(entities):,} entities; give DOCS to align only those in documents")
     else:
         documents = read_documents(docs, format_, types, on_error)
         tell_known(documents, entities)

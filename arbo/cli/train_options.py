@@ -1,4 +1,4 @@
-"""What the verbs of training share: options, how these change a configuration, and what is told at the end."""
+"""Options, changes of settings and the final report that the training verbs share."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Settings = TypeVar("Settings", bound="LoopConfig")
 
 Dev = Annotated[
     Path | None,
-    typer.Option("--dev", metavar="DOCS", help="Documents to choose the best model on; same format."),
+    typer.Option("--dev", metavar="DOCS", help="Documents to select the best model on, in the same format."),
 ]
-ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; an earlier model there is replaced.")]
+ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; replaces an earlier model.")]
 Start = Annotated[
     str,
     typer.Option(
         "--encoder",
         metavar="MODEL",
-        help="Where to start: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
+        help="Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
     ),
 ]
 Steps = Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Stop after this many steps.")]
 Tensorboard = Annotated[
     Path | None,
-    typer.Option("--tensorboard", metavar="FOLDER", help="Write the figures there too, for TensorBoard."),
+    typer.Option("--tensorboard", metavar="FOLDER", help="Also write the log to this folder, for TensorBoard."),
 ]
 
 
@@ -40,7 +40,7 @@ EncoderConfig = Annotated[
     typer.Option(
         "--encoder-config",
         metavar="FILE",
-        help="What the transformer reads and how: a JSON file with fields of arbo.EncoderConfig, e.g. "
+        help="Input and output of the transformer: a JSON file with fields of arbo.EncoderConfig, e.g. "
         '{"pooling": "mention", "context": 25}.',
     ),
 ]
@@ -48,37 +48,37 @@ _NUMBERS: Mapping[str, tuple[str, int | None]] = {
     "epochs": ("Passes over the training data.", 1),
     "batch_size": ("Examples in a step.", 1),
     "learning_rate": ("Highest learning rate.", None),
-    "seed": ("Seed of all that is random.", 0),
+    "seed": ("Random seed.", 0),
 }
-"""What they are, and the least that they may be."""
+"""Help and smallest value of each."""
 
 
 def number(name: str, settings: type) -> Any:
-    """Make the option that changes a number of a training's settings."""
+    """Make the option for a number among the training settings."""
     what, least = _NUMBERS[name]
     option = f"--{name.replace('_', '-')}"
     return typer.Option(option, metavar="N", min=least, help=f"{what} {default_of(settings, name)}")
 
 
 def default_of(settings: type, name: str) -> str:
-    """Tell what holds where neither an option nor a preset is given."""
+    """Format the default of a field for the help."""
     return f"[default: {next(field.default for field in fields(settings) if field.name == name)}]"
 
 
 def settings_file(settings: type) -> Any:
-    """Make the option for a file of a training's settings."""
+    """Make the option for a file of training settings."""
     told = f"All settings: a JSON file with fields of arbo.{settings.__name__}; the options below override it."
     return typer.Option("--config", metavar="FILE", help=told)
 
 
 def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Settings:
-    """Change the settings that a file gives, then those that options give, which are None for those not given."""
+    """Override settings by a file, then by options; an option that is None changes nothing."""
     given = {name: value for name, value in changes.items() if value is not None}
     return replace(settings.overridden(file), **given)
 
 
 def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:
-    """Show progress, and tell what ``scores`` makes of the figures of the development documents, if there are any."""
+    """Show progress, and the scores on the development documents as ``scores`` formats them, if there are any."""
     from arbo import RunOptions
     from arbo.cli import console
     from arbo.progress import bars
@@ -97,14 +97,14 @@ class Trained(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What identifies it."""
+        """The settings that identify the model."""
 
 
 def report(out: Path, trained: Trained, training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
-    """Say where the model is, and what can be done with it; or print it as JSON."""
+    """Say where the model is and how to use it; or print its settings as JSON."""
     from arbo.cli import console
 
     if as_json:
         console.print_json({"model": str(out), "settings": trained.settings, "training": training})
     else:
-        console.out.print(f"written to {out}; figures of every step: {out}.log.jsonl\n{told}")
+        console.out.print(f"written to {out}; log of all steps: {out}.log.jsonl\n{told}")

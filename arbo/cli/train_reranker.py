@@ -25,23 +25,21 @@ _CandidatesOf = Annotated[
     typer.Option(
         "--candidates-of",
         metavar="MODEL",
-        help="First-stage model that finds the candidates: `ngram`, or a transformer as in `arbo link --encoder`. "
-        "[default: ngram, or the model that made --run]",
+        help="Encoder that finds the candidates: `ngram` or a transformer, as in `arbo link --encoder`. "
+        "[default: the encoder of --run, else ngram]",
     ),
 ]
 _K = Annotated[
     int | None,
-    typer.Option(
-        "--k", metavar="N", min=2, help="Number of candidates to read for each mention. [default: 64, or the preset's]"
-    ),
+    typer.Option("--k", metavar="N", min=2, help="Candidates of each mention to read. [default: 64, or the preset's]"),
 ]
 _Reads = Annotated[
     Path | None,
     typer.Option(
         "--encoder-config",
         metavar="FILE",
-        help="What the cross-encoder reads of a mention and an entity: a JSON file with fields of "
-        'arbo.CrossEncoderConfig, e.g. {"max_length": 128}.',
+        help="Input and output of the cross-encoder: a JSON file with fields of arbo.CrossEncoderConfig, e.g. "
+        '{"max_length": 128}.',
     ),
 ]
 _Runs = Annotated[
@@ -49,8 +47,8 @@ _Runs = Annotated[
     typer.Option(
         "--run",
         metavar="RUN",
-        help="A run of `arbo link` over DOCS or DEV with the same knowledge base, of an encoder alone: the candidates "
-        "that it kept are taken, not searched again. Repeat for both.",
+        help="Run of `arbo link` over DOCS or DEV with the same knowledge base and no reranker; its candidates are "
+        "used instead of a new search. Repeat for both.",
     ),
 ]
 _Preset = Annotated[
@@ -59,8 +57,8 @@ _Preset = Annotated[
         "--preset",
         case_sensitive=False,
         metavar="PRESET",
-        help="Start from what a paper trains: arboel (64 candidates, the first token is scored), or pel (16, the mean "
-        "of all tokens). --config and --encoder-config override single fields.",
+        help="Start from the settings of a paper: arboel (64 candidates, score of the first token) or pel (16 "
+        "candidates, score of the mean of all tokens). --config and --encoder-config override single fields.",
     ),
 ]
 
@@ -97,8 +95,8 @@ def train_reranker(
     --encoder all-MiniLM-L6-v2 --out cross`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo
     --reranker cross --out run`.
 
-    An interrupted training goes on with the same command: it is kept in OUT.training, with the candidates. In the end
-    its log is OUT.log.jsonl.
+    Repeat the command to resume an interrupted training from OUT.training, which also holds the candidates. When
+    training ends, the log is in OUT.log.jsonl.
     """
     from arbo import CrossEncoder, DualEncoder, Linker, train_reranker as train
     from arbo.encoders.cross_config import CROSS_PRESETS
@@ -126,14 +124,14 @@ def train_reranker(
         options=run_options(tensorboard, _scores),
     )
     model = first.settings.get("model", "ngram")
-    told = f"next: arbo link DOCS --encoder {model} --reranker {out} ..., after arbo tune if mentions can be NIL"
+    told = f"next: arbo link DOCS --encoder {model} --reranker {out} ...; if mentions can be NIL, run arbo tune first"
     report(out, trained, settings.as_dict(), told, as_json=as_json)
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:
     if "accuracy" not in figures:
         return None
-    among = f"where the entity is among the candidates {figures['accuracy_normalized']:.3f}"
+    among = f"{figures['accuracy_normalized']:.3f} where the candidates contain the entity"
     return f"accuracy {figures['accuracy']:.3f}, {among}"
 
 

@@ -11,15 +11,15 @@ from arbo.errors import UsageError
 from arbo.settings import Count, Number, Range, Settings, Share
 
 PairPooling = Literal["cls", "mean"]
-_MOST = 1e30  # times a similarity it is still a float32
+_MOST = 1e30  # its product with a similarity still fits into float32
 _Weight = Annotated[float, Range(f"a number from 0 to {_MOST:g}", 0, _MOST)]
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderConfig(Settings):
-    """What a cross-encoder reads of a mention and an entity, and how its output becomes a score.
+    """Settings of the cross-encoder: its input for a pair of mention and entity, and the pooling of its output.
 
-    Both are one sequence, the entity's part behind the mention's. The defaults are those of the ArboEL paper (3.3).
+    A pair is one sequence, the mention followed by the entity. The defaults are those of the ArboEL paper (3.3).
     """
 
     format: ClassVar[str] = "arbo-cross-encoder"
@@ -30,18 +30,18 @@ class CrossEncoderConfig(Settings):
     entity: str = "{name} [TITLE] {description} [SEP]"
     """Template of an entity, with the fields of `EncoderConfig.entity`; without ``[CLS]``, as it comes second."""
     pooling: PairPooling = "cls"
-    """What the score is of: the first token's vector, or the mean of all."""
+    """Vector that the score is computed from: the first token's, or the mean of all tokens."""
     context: Number | None = None
     """Words on either side of the mention; None for as many as fit."""
     within_line: bool = False
-    """Whether the context ends where the mention's line does: for texts of one sentence a line."""
+    """Restrict the context to the line of the mention, for texts with one sentence per line."""
     max_length: Count = 256
-    """Tokens of a pair, markers included. Each part has half of them, and what the other does not need."""
+    """Tokens per pair, special tokens included. Each part gets half of them, plus those that the other does not use."""
     candidates: Count = 64
-    """How many candidates of a mention it is made for."""
+    """Candidates per mention."""
     retrieval_weight: _Weight = 0.0
-    """What a first stage's similarity is multiplied with before it is added to the score, in training too: the
-    cross-encoder then learns where the first stage errs. 0 leaves it out, as the papers do."""
+    """Weight of the first stage's similarity, which is added to the score, in training too, so that the cross-encoder
+    learns to correct the first stage. 0 leaves the similarity out, as the papers do."""
     entity_threshold: Share = 0.5
     """Default threshold on 1 minus the probability of an entity among the candidates, see `Linker.reranker`."""
 
@@ -49,11 +49,11 @@ class CrossEncoderConfig(Settings):
         Settings.__post_init__(self)
         template = self.reading.templates()[1]
         if template.parts[0].text == "[CLS]":
-            raise UsageError(f"template {self.entity!r} is the second part of a sequence: leave out its [CLS]")
+            raise UsageError(f"template {self.entity!r} is the second part of a sequence; leave out its [CLS]")
 
     @property
     def reading(self) -> EncoderConfig:
-        """What is read of each part, as if it were alone."""
+        """The settings for reading each part alone."""
         return EncoderConfig(
             mention=self.mention,
             entity=self.entity,
@@ -74,4 +74,4 @@ CROSS_PRESETS: Mapping[Literal["arboel", "pel"], CrossEncoderConfig] = {
         candidates=16,
     ),
 }
-"""What the papers' cross-encoders read: ArboEL (section 3.3, appendix A.1), the proxy paper (appendix B, table 6)."""
+"""Settings of the papers' cross-encoders: ArboEL (section 3.3, appendix A.1), proxy paper (appendix B, table 6)."""

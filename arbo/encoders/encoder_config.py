@@ -15,10 +15,10 @@ EntityView = Literal["names", "whole"]
 
 @dataclass(frozen=True, slots=True)
 class EncoderConfig(Settings):
-    """What a transformer reads of a mention and of an entity, and how its output becomes a vector, or several.
+    """Settings of the transformer encoder: its input for mentions and entities, and the pooling of its output.
 
-    The defaults suit a general sentence encoder that was never trained to link: names without context. What ArboEL
-    trains is `EncoderConfig.in_context()`.
+    The defaults suit a general sentence encoder that is not trained to link: names without context. ArboEL uses
+    `EncoderConfig.in_context()`.
     """
 
     format: ClassVar[str] = "arbo-model"
@@ -27,24 +27,24 @@ class EncoderConfig(Settings):
     mention: str = "[CLS] {mention} [SEP]"
     """Template of a mention; fields: left, mention, right."""
     entity: str = "[CLS] {name} [SEP]"
-    """Template of an entity; fields: name, definition, aliases, types, and description: the definition, or the
-    aliases of an entity without one."""
+    """Template of an entity; fields: name, definition, aliases, types, and description, which is the definition, or the
+    aliases if there is no definition."""
     entity_view: EntityView = "names"
     """One vector for each name of an entity, or one for the whole entity."""
     pooling: Pooling = "mean"
-    """The first token's vector (``cls``), the mean of all, or the mean over the mention's (or name's) own tokens; or no
-    pooling: the vectors of all ``tokens`` are kept, and each of the mention's is compared with its best match
-    (`clustering.late_interaction`)."""
+    """The first token's vector (``cls``), the mean of all tokens (``mean``), the mean over the tokens of the mention or
+    name (``mention``), or no pooling (``tokens``): all token vectors are kept, and each one of the mention is compared
+    with its best match (`clustering.late_interaction`)."""
     context: Number | None = None
     """Words on either side of the mention; None for as many as fit."""
     within_line: bool = False
-    """Whether the context ends where the mention's line does: for texts of one sentence a line."""
+    """Restrict the context to the line of the mention, for texts with one sentence per line."""
     max_length: Count = 128
-    """Tokens of one text, markers included; a mention is never cut off unless it is longer itself."""
+    """Tokens per text, special tokens included; mentions are cut only if they are longer than this themselves."""
     metric: Metric = "cosine"
-    """How vectors are compared."""
+    """Similarity of vectors."""
     entity_threshold: Finite | None = None
-    """Default threshold between entity and mention; None for that of the metric, `DEFAULT_THRESHOLD`."""
+    """Default threshold between entity and mention; None for the default of the metric, `DEFAULT_THRESHOLD`."""
     mention_threshold: Finite | None = None
     """Default threshold between mentions."""
 

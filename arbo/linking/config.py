@@ -12,33 +12,32 @@ from arbo.files import PathLike
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
-"""A largest dissimilarity, ``"default"`` for the encoder's own, or None for no limit."""
+"""Largest dissimilarity of an edge; ``"default"`` for the encoder's threshold, None for no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkerConfig(Settings):
-    """How mentions are linked. Defaults are for a first run without gold data; `Linker.tune` chooses better ones."""
+    """Settings of linking. The defaults suit a first run without gold data; `Linker.tune` chooses better ones."""
 
     method: Method = "arborescence"
     """How the graph is clustered, see `clustering.partition`."""
     k: Number = 4
-    """Nearest other mentions of each mention in the graph; 0 links each mention for itself."""
+    """Nearest other mentions of each mention in the graph; 0 links each mention independently."""
     entity_threshold: Limit = "default"
     """Heaviest edge from an entity; mentions that no entity reaches are NIL."""
     mention_threshold: Limit = "default"
     """Heaviest edge between mentions."""
     candidates: Count = 16
-    """Nearest entities kept of each mention, for margins and recall@k; a reranker reads them."""
+    """Nearest entities kept per mention, for margins, recall@k and a reranker."""
     skip_margin: NotBelow0 | None = None
-    """Mentions whose nearest entity is so much nearer than the second are not read by a reranker; None reads all. See
-    `arbo.retrieval.early_exit.skipping`."""
+    """Smallest margin between the two nearest entities at which a mention skips the reranker; None reranks all
+    mentions. See `arbo.retrieval.early_exit.skipping`."""
     rerank_mentions: bool = False
-    """Whether a reranker makes the edges between mentions too, not those of entities alone, see
-    `arbo.retrieval.reranking`."""
+    """Whether a reranker also scores the edges between mentions, see `arbo.retrieval.reranking`."""
     search: SearchMethod = "exact"
-    """How neighbours are found: ``exact``, or approximately over dense vectors, by a graph (``hnsw``) or by lists
-    around centroids (``ivf``). With the pooling ``tokens`` this is the first stage, which proposes 256 things to be
-    compared token by token. What an approximate search misses is measured and kept in the manifest."""
+    """Neighbour search: ``exact``, or approximate over dense vectors, by a graph (``hnsw``) or by lists around
+    centroids (``ivf``). With the pooling ``tokens`` this is the first stage, which proposes 256 neighbours to compare
+    token by token. The manifest records the measured recall of an approximate search."""
     expand_abbreviations: bool = True
     """Write out the abbreviations that a document defines itself before encoding."""
 
@@ -49,9 +48,9 @@ class LinkerConfig(Settings):
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
             if value == float("-inf"):
-                raise UsageError(f"{name} is -inf, which JSON cannot hold; any number below all edges does the same")
+                raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all edges")
         if self.rerank_mentions and self.skip_margin is not None:
-            raise UsageError("rerank_mentions reads the candidates of all mentions: leave skip_margin out")
+            raise UsageError("rerank_mentions reads the candidates of all mentions; leave skip_margin out")
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``defaults`` are the encoder's."""
@@ -69,12 +68,12 @@ class LinkerConfig(Settings):
 
 
 def tuned_encoder(path: PathLike) -> dict[str, Any] | None:
-    """Read the settings of the encoder that a configuration was tuned with; None where the file does not tell."""
+    """Read the settings of the encoder that a configuration was tuned with; None if the file has none."""
     return _tuned_model(path, "encoder")
 
 
 def tuned_reranker(path: PathLike) -> dict[str, Any] | None:
-    """Read the settings of the reranker that a configuration was tuned with; None where there was none."""
+    """Read the settings of the reranker that a configuration was tuned with; None if there was no reranker."""
     return _tuned_model(path, "reranker")
 
 

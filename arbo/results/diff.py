@@ -1,7 +1,7 @@
-"""What differs between two runs: clusters and mentions, whatever made the one of the other.
+"""Differences between two runs: changed clusters and changed mentions.
 
-It is the difference of two results, not the record of a process, so that any two runs compare: before and after
-documents were added, with other settings, or by another model. Mentions are the same where their ids are.
+The comparison reads only the two results, so that any two runs can be compared: before and after documents were added,
+with other settings, or by another model. Mentions are matched by id.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """What became of a cluster.
+    """Change of one cluster.
 
-    ``new``: all of its mentions are new; ``gone``: all of them left. ``grown``, ``shrunk``: mentions came, or left.
-    ``merged``: all that is left of it is in another cluster. ``split``: it is spread over several clusters, or is a
-    part of one that was. ``moved``: mentions went to or came from other clusters, or the entity is another one.
-    ``linked``: an entity of the knowledge base was found for a discovered one; ``unlinked``: the other way round.
-    ``renamed``: a discovered entity has another first mention.
+    ``new``: all its mentions are new; ``gone``: none of its mentions is left. ``grown``, ``shrunk``: mentions came or
+    left. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
+    ``split``: its mentions are in several clusters, or it is a part of such a cluster. ``moved``: mentions went to or
+    came from other clusters, or its entity changed. ``linked``: a discovered entity became one of the knowledge base;
+    ``unlinked``: the reverse. ``renamed``: a discovered entity has another first mention.
     """
 
     cluster: str
-    """Its id; that of the earlier run where only that has it."""
+    """Id in the later run, or in the earlier run for a cluster that is gone."""
     change: ClusterChangeKind
     name: str
     before: int
@@ -45,17 +45,18 @@ class ClusterChange:
     after: int
     """Mentions in the later run."""
     of: tuple[str, ...]
-    """Other clusters of the earlier run that its mentions were in."""
+    """Other clusters of the earlier run that had some of its mentions."""
     into: tuple[str, ...]
-    """Other clusters of the later run that its mentions are in."""
+    """Other clusters of the later run that have some of its mentions."""
 
 
 @dataclass(frozen=True, slots=True)
 class MentionChange:
-    """A mention with another answer.
+    """Change of one mention.
 
-    ``linked``, ``unlinked``, ``moved``: to an entity, to NIL, to another entity. ``regrouped``: NIL as before, in a
-    cluster of another id. ``new`` and ``gone``: one of the runs does not have it.
+    ``linked``: from NIL to an entity; ``unlinked``: from an entity to NIL; ``moved``: to another entity.
+    ``regrouped``: same entity or still NIL, in a cluster with another id. ``new``, ``gone``: only in the later, or only
+    in the earlier run.
     """
 
     mention: str
@@ -67,19 +68,19 @@ class MentionChange:
     cluster_before: str | None
     cluster_after: str | None
     parent: str | None
-    """Entity or mention from which the edge comes that links it in the later run."""
+    """Source of the edge that links the mention in the later run, an entity or a mention."""
     weight: float | None
     """Dissimilarity of that edge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """The changes from one run to another; what did not change is left out."""
+    """The changes from one run to another; unchanged clusters and mentions are left out."""
 
     clusters: tuple[ClusterChange, ...]
-    """In the order of the later run, then those that are gone."""
+    """In the order of the later run; clusters of the earlier run alone come last."""
     mentions: tuple[MentionChange, ...]
-    """In the order of the later run, then those that are gone."""
+    """In the order of the later run; mentions of the earlier run alone come last."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the rows, ready for JSON."""
@@ -131,7 +132,7 @@ class _Clusters:
     entities: list[str | None]
     names: list[str]
     of_mention: Ints
-    """(mentions,) the row of each one's cluster."""
+    """(mentions,) the row of each mention's cluster."""
     sizes: Ints
 
     @classmethod
@@ -187,7 +188,7 @@ def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Ite
 def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
-    """Find the cluster in which each earlier one lives on: that of its id, or the one that has its mentions alone."""
+    """Find the heir of each earlier cluster: by id, or the one with its remaining mentions and no other cluster's."""
     row_before = {id_: row for row, id_ in enumerate(before.ids)}
     row_after = {id_: row for row, id_ in enumerate(after.ids)}
     heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}
@@ -214,7 +215,7 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
 
 
 def _mention_change(a: Run, row_a: int, b: Run, row_b: int) -> MentionChange:
-    """Describe what became of a mention, by its rows; -1 where a run does not have it."""
+    """Describe the change of a mention from its rows in both runs; -1 if a run does not have the mention."""
     run, row = (a, row_a) if row_b < 0 else (b, row_b)
     id_, document, text = (run.mention_table[name][row].as_py() for name in ("mention_id", "document_id", "text"))
 

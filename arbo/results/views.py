@@ -1,4 +1,4 @@
-"""Views of a run: flat tables of mentions and of clusters, all of them or some, for people and for other programs."""
+"""Views of a run: flat tables of all or some mentions and clusters, for people and for other programs."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from arbo.results.run import Run
 Rows = npt.NDArray[np.int64]
 
 _LOOKED_AT = 50
-"""Mentions of a cluster among which examples are sought."""
+"""Mentions of a cluster that are searched for examples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which mentions of a run are shown: those that fit all that is given."""
+    """Filters on the mentions of a run; a mention is shown if it passes all of them."""
 
     nil: bool = False
-    """Only those that are NIL."""
+    """Only NIL mentions."""
     entities: tuple[str, ...] = ()
-    """Only those linked to one of these entities, by id."""
+    """Only mentions linked to one of these entities, by id."""
     clusters: tuple[str, ...] = ()
-    """Only those of one of these clusters, by id."""
+    """Only mentions in one of these clusters, by id."""
     documents: tuple[str, ...] = ()
-    """Only those in one of these documents, by id."""
+    """Only mentions in one of these documents, by id."""
     words: str | None = None
-    """Only those whose text, or the name of whose entity, has this in it, upper or lower case."""
+    """Only mentions with this string in their text, their expansion or their entity's name; case is ignored."""
     lowest_margin: bool = False
-    """Least certain first: by the margin between the two nearest entities, mentions without a margin last."""
+    """Sort by the margin between the two nearest entities, lowest first; mentions without a margin come last."""
 
     def rows(self, run: Run) -> Rows:
-        """Return the rows of the mentions, in the order in which they are shown.
+        """Return the rows of the selected mentions, in the order of display.
 
         Raises:
-            UsageError: an entity, a cluster or a document that the run does not have.
+            UsageError: an entity, a cluster or a document is not in the run.
 
         """
         links, mentions = run.link_table, run.mention_table
@@ -99,7 +99,7 @@ def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> Non
 
 
 def mention_view(run: Run, rows: Rows) -> pa.Table:
-    """Describe some mentions and their links, one flat row each.
+    """Make a table of some mentions and their links, one flat row each.
 
     Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type, entity_id, entity_name,
     cluster_id, score, margin``; entity and score are null for NIL.
@@ -132,7 +132,7 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
 
 
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
-    """Describe some clusters, one row each.
+    """Make a table of some clusters, one row each.
 
     Columns: those of the cluster table, and ``examples``, the first distinct texts of the cluster's mentions.
     """

@@ -15,28 +15,28 @@ POOLINGS: tuple[NamePooling, ...] = get_args(NamePooling)
 
 @dataclass(frozen=True, slots=True)
 class LabelAttentionConfig(Settings):
-    """How names and texts are read, and from where on a token belongs to an entity, or an entity to a text.
+    """Settings of label attention: how names and texts are encoded, and the thresholds on words and entities.
 
-    The defaults are those of the OSLAT paper, as far as it says.
+    The defaults are those of the OSLAT paper where it gives them.
     """
 
     format: ClassVar[str] = "arbo-label-attention"
     called: ClassVar[str] = "the configuration of label attention"
 
     pooling: NamePooling = "mean"
-    """What a name's vector is: the mean of its tokens (section 3), or the first one's (section 3.1)."""
+    """Vector of a name: the mean of its token vectors (section 3), or the vector of the first token (section 3.1)."""
     scaled: bool = False
-    """Whether attention is divided by the square root of the vectors' length: the paper's is not, its code's is."""
+    """Divide attention scores by the square root of the dimension, as the authors' code does and the paper does not."""
     max_length: Count = 256
-    """Tokens of a text that are read at once, markers included; of a longer text several windows are."""
+    """Tokens of a text to read at once, special tokens included; longer texts are read in windows."""
     max_name_length: Count = 32
-    """Tokens of a name, markers included; what is longer is cut off."""
+    """Tokens of a name, special tokens included; longer names are cut."""
     attention_threshold: Share = 0.05
-    """Share of a name's attention from which on a word is of the entity (section 6.1)."""
+    """Minimum share of a name's attention for a word to be part of the mention (section 6.1)."""
     entity_threshold: Finite = 0.5
-    """Score from which on an entity is in a text; development documents choose another."""
+    """Minimum score of an entity in a text; development documents choose another."""
 
     @property
     def reading(self) -> EncoderConfig:
-        """How a name is read."""
+        """How names are encoded."""
         return EncoderConfig(pooling=self.pooling, max_length=self.max_name_length)

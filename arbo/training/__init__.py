@@ -1,4 +1,4 @@
-"""Training of encoders and rerankers: what is compared, losses, and the loop that puts them together.
+"""Training of encoders, rerankers and mention finders: batches, losses and the training loop.
 
-Nothing is imported here: `arbo.training.loop` needs torch and accelerate, the rest of arbo does not.
+This package imports nothing: `arbo.training.loop` needs torch and accelerate, the rest of arbo does not.
 """

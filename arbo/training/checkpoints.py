@@ -1,9 +1,9 @@
-"""Checkpoints: everything that a training needs to go on as if it had not been interrupted.
+"""Checkpoints: everything that a training needs to resume as if it had not been interrupted.
 
-A checkpoint is a folder named after its step, written beside its place and moved there in one step, so that the newest
-one is always whole. So is the best model; the one that a checkpoint speaks of is there as long as the checkpoint is,
-and so are its embeddings. One process at a time works in the folder. What is random in a step is seeded by the step's
-number: no generator has a state to keep.
+A checkpoint is a folder named after its step. It is written to a temporary folder and then renamed, so that every
+checkpoint is complete. The best model is written the same way; it and its embeddings exist as long as a checkpoint
+refers to them. One process at a time uses the folder. Random choices in a step are seeded by the number of the step, so
+that no generator has a state to keep.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ class Saveable(Protocol):
     """A model that can be written to a folder."""
 
     def save_pretrained(self, folder: Path, /) -> None:
-        """Write it, complete or not at all."""
+        """Write the model, completely or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where a training is."""
+    """Progress of a training."""
 
     step: int = 0
     """Steps done."""
     best: float | None = None
     """The best score on the development documents so far."""
     best_step: int | None = None
-    """After which step that was; see `best_model`."""
+    """Step of the best score; see `best_model`."""
     scaler: dict[str, float] | None = None
-    """Of float16: by what gradients are scaled."""
+    """For float16: state of the gradient scaler."""
 
 
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint, and remove those before it and what is of models that are neither the best nor the last.
+    """Write a checkpoint; remove earlier ones, and all models and embeddings but those of the best and last step.
 
     Args:
-        folder: of the training.
-        state: where it is.
-        model: as it is.
-        optimizer: as it is.
-        plan: what was chosen for the epoch, arrays by name.
+        folder: the training folder.
+        state: the progress of the training.
+        model: the current model.
+        optimizer: the current optimiser.
+        plan: the choices for the epoch, as arrays by name.
 
     """
     partial = folder / f".partial-{uuid4().hex}"
@@ -93,62 +93,62 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """List the checkpoints there are, the newest last."""
+    """List the checkpoints in a folder, the newest last."""
     return sorted(folder.glob(f"{_PREFIX}*"))
 
 
 def best_model(folder: Path, state: State) -> Path:
-    """Return where the best model so far is kept."""
+    """Return the folder of the best model so far."""
     return folder / f"best-{state.best_step}"
 
 
 def embeddings(folder: Path, step: int | None) -> Path:
-    """Return where the embeddings by the model of a step are kept."""
+    """Return the folder of the embeddings by the model of a step."""
     return folder / "embeddings" / str(step)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in a folder, which is made if it is not there, until this one is done or dead.
+    """Make a folder if needed, and lock it against other processes until the block or this process ends.
 
     Raises:
-        UsageError: another process does, or the folder cannot be written.
+        UsageError: another process has the lock, or the folder cannot be written.
 
     """
-    if sys.platform == "win32":  # where a folder that holds an open file cannot be moved
+    if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield
         return
     import fcntl
 
     taken = UsageError(
-        f"another process is training in {folder}: wait until it is done, stop it, or name another --out "
+        f"another process is training in {folder}; wait for it, stop it, or name another --out "
         "(processes that train together on CPUs need ACCELERATE_USE_CPU=true)"
     )
     with ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             stream = held.enter_context(open(folder / LOCK, "a"))
-        except FileNotFoundError as error:  # the other one is done, and has just removed the folder
+        except FileNotFoundError as error:  # the other process has just finished and removed the folder
             raise taken from error
         except OSError as error:
-            raise UsageError(f"cannot write the training's folder {folder}: {error.strerror}") from error
+            raise UsageError(f"cannot write the training folder {folder}: {error.strerror}") from error
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise taken from error
-        except OSError as error:  # not every file system of a cluster has locks
-            logger.warning("%s cannot be locked (%s): let no other process train there", folder, error.strerror)
+        except OSError as error:  # some file systems of clusters have no locks
+            logger.warning("cannot lock %s (%s); let no other process train there", folder, error.strerror)
         try:
             is_there = os.path.samestat(os.fstat(stream.fileno()), os.stat(folder / LOCK))
         except FileNotFoundError:
             is_there = False
-        if not is_there:  # it is the lock of a folder that the other one has removed
+        if not is_there:  # the lock is in a folder that the other process has removed
             raise taken
         yield
 
 
 def load_state(checkpoint: Path) -> State:
-    """Read where a training was."""
+    """Read the progress of a training."""
     try:
         return State(**json.loads((checkpoint / "state.json").read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -156,7 +156,7 @@ def load_state(checkpoint: Path) -> State:
 
 
 def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
-    """Read what was chosen for the epoch; ``kind`` makes a plan of its arrays by name."""
+    """Read the choices for the epoch; ``kind`` makes a plan from arrays by name."""
     try:
         return kind(**load_arrays(checkpoint / "plan.safetensors"))
     except (OSError, ValueError, TypeError, SafetensorError) as error:
@@ -164,7 +164,7 @@ def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
 
 
 def load_optimizer(checkpoint: Path, optimizer: torch.optim.Optimizer) -> None:
-    """Give an optimiser the state that it had."""
+    """Restore the state of an optimiser."""
     state: dict[int, dict[str, Any]] = {}
     try:
         tensors = load_file(checkpoint / "optimizer.safetensors")
@@ -178,6 +178,6 @@ def load_optimizer(checkpoint: Path, optimizer: torch.optim.Optimizer) -> None:
 
 def _unreadable(checkpoint: Path, error: Exception) -> DataError:
     return DataError(
-        f"the checkpoint cannot be read ({error}); delete the folder {checkpoint.parent} to begin anew",
+        f"the checkpoint cannot be read ({error}); delete the folder {checkpoint.parent} to start again",
         file=str(checkpoint),
     )

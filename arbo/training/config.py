@@ -1,4 +1,4 @@
-"""The settings of a training: those of the loop, which all trainings share, and those of what is trained."""
+"""Training settings: those of the loop, which all trainings share, and those of each model."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ Selection = Literal["recall@1", "recall@64", "ari"]
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig(Settings):
-    """What `arbo.training.loop` asks for, whatever is trained."""
+    """Settings that all trainings share, see `arbo.training.loop`."""
 
     called: ClassVar[str] = "the training's configuration"
 
     regulariser: Regulariser = "none"
-    """What is added to the loss; ``fgsm`` is that of perturbed copies, see `arbo.training.fgsm`."""
+    """Term added to the loss; ``fgsm`` adds the loss of perturbed copies, see `arbo.training.fgsm`."""
     epsilon: Above0 = 0.01
-    """Of ``fgsm``: how much each number of the input embeddings is changed."""
+    """For ``fgsm``: size of the perturbation of each component of the input embeddings."""
     adversarial_weight: Above0 = 1.0
-    """Of ``fgsm``: what its loss is multiplied with."""
+    """For ``fgsm``: weight of the loss of perturbed copies."""
     epochs: Count = 5
     steps: Count | None = None
-    """Where training ends, if before its epochs do; the schedule ends there too."""
+    """Stop after this many steps, if the epochs do not end before; the schedule ends there too."""
     batch_size: Count = 32
-    """Mentions a step."""
+    """Mentions per step."""
     micro_batch: Count = 32
-    """Mentions whose texts are in memory at once; changes nothing but memory and speed, but for what dropout draws."""
+    """Mentions whose texts are in memory at once; affects memory and speed, and otherwise only the dropout masks."""
     optimizer: Optimizer = "adam"
     learning_rate: Above0 = 5e-5
     weight_decay: NotBelow0 = 0.0
-    """Of ``adamw``."""
+    """For ``adamw``."""
     schedule: Schedule = "linear"
-    """How the learning rate falls after the warm-up: in a line to 0, by a factor a step to a hundredth, or not."""
+    """Learning rate after the warm-up: falls linearly to 0, falls exponentially to a hundredth, or stays constant."""
     warmup: Share = 0.1
-    """The share of the steps over which it rises."""
+    """Share of the steps over which the learning rate rises."""
     clip: Above0 | None = 1.0
-    """Largest norm of a gradient; None for any."""
+    """Largest norm of the gradient; None for no clipping."""
     precision: TrainingPrecision = "float32"
-    """Of the forward pass; weights are kept in float32."""
+    """Precision of the forward pass; weights stay in float32."""
     seed: Number = 0
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """The values that a result depends on: all but ``micro_batch``."""
+        """The settings that determine the result: all except ``micro_batch``."""
         return {name: value for name, value in self.as_dict().items() if name != "micro_batch"}
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
@@ -76,41 +76,41 @@ class LoopConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig(LoopConfig):
-    """How a dual-encoder is trained.
+    """Training settings of a dual-encoder.
 
-    The defaults are what to start with, see "Where to start" in docs/train.md; what papers train is in
-    `arbo.training.presets`. Where a micro-batch is smaller than the batch, and with ``fgsm`` in any case, each text is
-    read twice, once without gradients.
+    The defaults are a good start, see "Where to start" in docs/train.md; `arbo.training.presets` has the settings of
+    papers. Each text is encoded twice, once without gradients, if the micro-batch is smaller than the batch, and always
+    with ``fgsm``.
     """
 
     positives: PositiveStrategy = "entity"
-    """What a mention is drawn towards, see `arbo.training.dual.positives`."""
+    """Choice of each mention's positive, see `arbo.training.dual.positives`."""
     negatives: NegativeStrategy = "knn"
-    """What it is pushed away from, see `arbo.training.dual.negatives`."""
+    """Choice of each mention's negatives, see `arbo.training.dual.negatives`."""
     n_negatives: Count = 4
-    """How many of them; ``in-batch`` has as many as the batch offers, the others of a batch no more than that."""
+    """Negatives per mention; ``in-batch`` takes all that the batch has, and its variants take no more than that."""
     hard_share: Share = 0.5
-    """Of ``mixed`` and ``in-batch-mixed``: the share of near ones."""
+    """For ``mixed`` and ``in-batch-mixed``: share of near negatives."""
     mixup: Above0 | None = None
-    """How much of the positive is mixed into the negatives at most; None for none, see `arbo.training.dual.mixup`."""
+    """Largest share of the positive mixed into the negatives; None for no mixup, see `arbo.training.dual.mixup`."""
     mixup_gradient: bool = True
-    """Whether what is mixed into them is differentiated too."""
+    """Whether gradients flow through the share of the positive in the negatives."""
     loss: LossName = "cross-entropy"
     """See `arbo.training.losses`."""
     scale: Above0 | None = None
-    """What similarities are multiplied with before the loss; None for 1 with inner products and 20 with cosines.
-    ``proxy`` has ``alpha`` in its place."""
+    """Factor of similarities in the loss; None for 1 with inner products and 20 with cosines. ``proxy`` uses ``alpha``
+    instead."""
     alpha: Above0 = 32.0
-    """Of ``proxy``: how strongly pairs that are on the wrong side of the margin pull and push."""
+    """For ``proxy``: factor of similarities, as ``scale`` for the other losses."""
     margin: NotBelow0 = 0.0
-    """Of ``proxy``: how much above 0 the positive's similarity is wanted, and how much below 0 the negatives'."""
+    """For ``proxy``: margin of positives above 0 and of negatives below 0."""
     refresh: Count | None = None
-    """Steps after which positives and negatives are chosen anew; None for once an epoch."""
+    """Steps between two choices of positives and negatives; None for one choice per epoch."""
     best: Selection = "recall@1"
-    """What the model that is kept is best in, on the development documents."""
+    """Score on the development documents that selects the best model."""
 
     def scale_of(self, metric: Metric) -> float:
-        """Return what similarities of a metric are multiplied with."""
+        """Return the factor of similarities in the loss."""
         if self.loss == "proxy":
             return self.alpha
         defaults: dict[Metric, float] = {"dot": 1.0, "cosine": 20.0}
@@ -119,7 +119,7 @@ class TrainingConfig(LoopConfig):
 
 @dataclass(frozen=True, slots=True)
 class RerankingConfig(LoopConfig):
-    """How a cross-encoder is trained; the defaults are what the ArboEL paper says of its own (appendix A.1)."""
+    """Training settings of a cross-encoder; the defaults are those of the ArboEL paper (appendix A.1)."""
 
     batch_size: Count = 2
     micro_batch: Count = 1
@@ -128,59 +128,59 @@ class RerankingConfig(LoopConfig):
 
 @dataclass(frozen=True, slots=True)
 class ContrastiveConfig(LoopConfig):
-    """What the first two trainings of OSLAT share: names that are drawn towards their synonyms.
+    """Settings that the first two trainings of OSLAT share; both contrast names with their synonyms.
 
-    The defaults of all three are those of the paper (appendix B), as far as it says, but for the warm-up: the paper's
-    rate is constant over the first tenth of the steps, where this one rises.
+    The defaults of all three trainings are those of the paper (appendix B) where it gives them. The warm-up differs:
+    over the first tenth of the steps the paper's learning rate is constant, and this one rises.
     """
 
     regulariser: Literal["none"] = "none"
     schedule: Schedule = "exponential"
     temperature: Above0 = 0.07
-    """What similarities are divided by."""
+    """Divisor of similarities in the loss."""
     n_positives: Count = 8
-    """Synonyms that a name is drawn towards, at most: drawn at random where there are more. The paper takes all."""
+    """Largest number of synonyms per name, sampled at random if there are more. The paper takes all."""
     n_negatives: Count = 100
-    """Names of others that it is pushed away from; see `arbo.training.oslat.contrastive` for how they are drawn."""
+    """Names of other entities per name; `arbo.training.oslat.contrastive` says how they are sampled."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfAlignmentConfig(ContrastiveConfig):
-    """How the names of a knowledge base are aligned (OSLAT, section 3.1); a batch is of names."""
+    """Training settings of self-alignment (OSLAT, section 3.1); a batch consists of names."""
 
     epochs: Count = 20
     learning_rate: Above0 = 2e-3
     n_negatives: Count = 50
     loss: AlignmentLoss = "nt-xent"
-    """Or ``multi-similarity``, as SapBERT has it: of cosines, which no temperature divides."""
+    """``multi-similarity`` is the loss of SapBERT, over cosines without a temperature."""
     projection: Count = 128
-    """Numbers of the vectors that are compared while training: two layers make them, which are then thrown away."""
+    """Dimension of the vectors in the loss, the output of two layers that are discarded after training."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelAttentionTraining(ContrastiveConfig):
-    """How label attention is trained (OSLAT, section 3.2); a batch is of pairs of a text and an entity in it."""
+    """Training settings of label attention (OSLAT, section 3.2); a batch consists of pairs of text and entity."""
 
     epochs: Count = 10
     learning_rate: Above0 = 2e-4
     normalized: bool = True
-    """Whether what a text says of two names is compared by cosine, as the loss's name says, or by inner product, as it
-    is printed."""
+    """Compare the text's vectors for two names by cosine, as the name of the loss says; False: by inner product, as its
+    formula says."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkingHeadConfig(LoopConfig):
-    """How the linking head is trained (OSLAT, section 3.3); a batch is of texts."""
+    """Training settings of the linking head (OSLAT, section 3.3); a batch consists of texts."""
 
     epochs: Count = 10
     regulariser: Literal["none"] = "none"
     learning_rate: Above0 = 2e-4
     schedule: Schedule = "exponential"
     n_negatives: Count = 100
-    """Names of entities that are not in a text."""
+    """Names per text of entities that are not in the text."""
     alpha: Share = 0.25
-    """Of the focal loss: the share of the positives."""
+    """For the focal loss: weight of the positives."""
     gamma: NotBelow0 = 2.0
-    """Of the focal loss: how fast what is certain fades."""
+    """For the focal loss: focusing exponent; larger values reduce the weight of easy examples."""
     kind: HeadKind = "comparison"
-    """Whether what a text says is compared with the name, or judged alone (``linear``), as in the paper."""
+    """Compare the text's vector with the name, or score the text's vector alone (``linear``), as in the paper."""

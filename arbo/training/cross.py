@@ -1,8 +1,8 @@
-"""Training of cross-encoders: tell the right entity from the other candidates of a first stage.
+"""Training of cross-encoders: tell the gold entity from the other candidates of a first stage.
 
-For each mention its candidates are scored, the gold entity in place of the last where the first stage missed it. What
-is minimised is minus the logarithm of the gold entity's share in the softmax over them, `losses.cross_entropy`. Further
-gold entities of a mention are not pushed away, nor is an entity that reads as the gold one does.
+The model scores all candidates of a mention; if the first stage missed the gold entity, it replaces the last candidate.
+The loss is the cross-entropy of the gold entity in the softmax over the candidates, `losses.cross_entropy`. Further
+gold entities of a mention are no negatives, nor are entities with the same text as the gold entity.
 
 The candidates are found once and kept in ``OUT.training``, as `arbo.Candidates`.
 """
@@ -43,7 +43,7 @@ from arbo.training.options import RunOptions
 
 
 class Retrieved(NamedTuple):
-    """Annotated documents, and what a first stage found for their mentions."""
+    """Annotated documents, and the candidates that a first stage found for their mentions."""
 
     documents: Corpus
     kb: KnowledgeBase
@@ -53,7 +53,7 @@ class Retrieved(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RerankingSet:
-    """Mentions with gold ids, and the entities that each is compared with."""
+    """Mentions with gold ids, and the entities to compare each mention with."""
 
     inputs: list[MentionInput]
     """The mentions that have gold ids."""
@@ -62,7 +62,7 @@ class RerankingSet:
     """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
     entity in its domain is not trained on."""
     retrieval: Floats
-    """(mentions, 1 + k) the first stage's score of each, see `arbo.retrieval.candidates.gaps_filled`."""
+    """(mentions, 1 + k) the first stage's score of each entity, see `arbo.retrieval.candidates.gaps_filled`."""
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:
@@ -91,29 +91,29 @@ class RerankingSet:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PairBatch:
-    """Mentions with what each is compared with, pair by pair."""
+    """Pairs of mentions and the entities to compare them with."""
 
     rows: list[TokenRow]
     """(pairs,) the shortest first."""
     mention: Ids
-    """(pairs,) the mention of each."""
+    """(pairs,) the mention of each pair."""
     place: Ids
-    """(pairs,) where it stands among what the mention is compared with; 0 is the gold entity."""
+    """(pairs,) the place of the entity in the mention's row of ``exists``; 0 is the gold entity."""
     exists: Bools
-    """(mentions, 1 + k) which entities are compared with."""
+    """(mentions, 1 + k) which entities to compare with."""
     retrieval: Floats
-    """(mentions, 1 + k) what the first stage adds to their scores."""
+    """(mentions, 1 + k) the first stage's share of the scores."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PairReader:
-    """Turns mentions, each with its entities, into scores with gradients."""
+    """Scores mentions with their entities, with gradients."""
 
     encoder: CrossEncoder
     data: RerankingSet
     pairs: Pairs
     used: Ids
-    """(entities,) ascending rows of the knowledge base: those that any mention is compared with."""
+    """(entities,) ascending rows of the knowledge base: the entities that occur in ``data``."""
 
     @classmethod
     def of(cls, encoder: CrossEncoder, data: RerankingSet) -> Self:
@@ -134,11 +134,11 @@ class PairReader:
         return PairBatch([rows[i] for i in order], mention[order], place[order], exists, retrieval)
 
     def encode(self, batch: PairBatch) -> Tensor:
-        """Score the pairs of a batch, those of like length together; (mentions, 1 + k)."""
+        """Score the pairs of a batch, pairs of similar length together; (mentions, 1 + k)."""
         return self._scattered(batch, [self._score(batch.rows[own]) for own in self._packs(batch)])
 
     def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
-        """Score copies whose inputs are changed in the worst direction, see `arbo.training.fgsm`; as `encode` does."""
+        """Score perturbed copies of the pairs, see `arbo.training.fgsm`; (mentions, 1 + k)."""
         tower, found = self.encoder.tower, []
         for i, own in enumerate(self._packs(batch)):
             step = torch.from_numpy(np.where(batch.place[own] == 0, -epsilon, epsilon)).float()
@@ -161,7 +161,7 @@ class PairReader:
 
 @dataclass(eq=False)
 class RerankingTrainer(Trainer[CrossEncoder, Ids]):
-    """A training of a cross-encoder under way: `train_reranker` makes one and runs it."""
+    """Trains a cross-encoder, for `train_reranker`."""
 
     data: RerankingSet
     dev: Retrieved | None
@@ -173,11 +173,11 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         return self.reader.encode
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
-        """Take some of the mentions: what each is compared with is the same in every step."""
+        """Take some of the mentions; their candidates are the same in every step."""
         return mentions[rows]
 
     def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
-        """Sum the losses of mentions, those of perturbed copies added."""
+        """Sum the losses of mentions and of their perturbed copies."""
         pairs = self.reader.batch(batch[rows])
         scores = self.prepared(pairs)
         exists = torch.from_numpy(pairs.exists).to(scores.device)
@@ -190,7 +190,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     @property
     def best(self) -> str:
-        """How often the first candidate is right, of all mentions with a gold id."""
+        """The share of mentions with a gold id whose first candidate is right."""
         return "accuracy"
 
     def development_scores(self) -> dict[str, float]:
@@ -221,35 +221,35 @@ def train_reranker(
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
-    See `arbo.train` for other arguments and errors. Of each mention the ``reranker`` (`CrossEncoder.of`) reads as many
-    candidates as its configuration says. The encoder of the ``linker`` finds them, in its knowledge base, but for those
-    that are given: ``candidates`` that it found before for ``documents`` or ``dev``, such as a run's
-    (`Candidates.of_result`), by what errors shall call them; of more than are read the best are taken. The best model
-    by ``dev`` is the one whose first candidate is right most often.
+    See `arbo.train` for other arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets the
+    number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base.
+    ``candidates`` that this encoder found before for ``documents`` or ``dev``, e.g. in a run (`Candidates.of_result`),
+    replace the search; their keys name them in errors, and surplus candidates are dropped, the best kept. ``dev``
+    selects the model whose first candidate is right most often.
 
     Raises:
         DataError: also for candidates of other documents, of another knowledge base or of another first stage, and
-            for too few.
-        UsageError: also for a linker without a knowledge base, or with a reranker, for one candidate alone, and for
-            candidates of the same documents twice.
+            for too few candidates.
+        UsageError: also for a linker without a knowledge base or with a reranker, for fewer than 2 candidates, and for
+            two sets of candidates for the same documents.
 
     """
     check_out(out)
     config = config or RerankingConfig()
     kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
     if kb is None:
-        raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
+        raise UsageError("candidates need a knowledge base, but this linker has none; make one with Linker(kb)")
     if linker.reranker is not None:
-        raise UsageError("a cross-encoder learns among what an encoder finds, and this linker has a reranker")
+        raise UsageError("this linker has a reranker; use a linker with an encoder alone")
     if min(k, len(kb)) < 2:
         raise UsageError(
-            f"candidates={k} of {len(kb):,} entities: among one there is nothing to choose; a cross-encoder reads at "
-            "least 2"
+            f"a cross-encoder needs at least 2 candidates, not candidates={k} of {len(kb):,} entities; set more "
+            "candidates, or give more entities"
         )
     if config.regulariser == "fgsm":
         check_perturbable(reranker.tower)
     corpora = corpora_of(documents, dev)
-    training_sets(corpora, kb, expand_abbreviations=expand)  # which raises where there is nothing to learn
+    training_sets(corpora, kb, expand_abbreviations=expand)  # raises if there is nothing to learn
     given = _given(candidates or {}, corpora, linker, k)
     retrieval: dict[str, Any] = {"k": k, "encoder": linker.encoder.settings, "search": linker.config.search}
     retrieval |= {f"candidates of {name}": own.fingerprint for name, own in given.items()}
@@ -267,7 +267,7 @@ def train_reranker(
 def _given(
     candidates: Mapping[str, Candidates], corpora: Mapping[str, Corpus], linker: Linker, k: int
 ) -> dict[str, Candidates]:
-    """Tell which documents candidates are of, and take ``k`` of each mention."""
+    """Match candidates with their documents, and keep ``k`` per mention."""
     found: dict[str, Candidates] = {}
     for called, own in candidates.items():
         name = next((name for name, corpus in corpora.items() if corpus.fingerprint == own.documents), "documents")
@@ -276,34 +276,34 @@ def _given(
         except DataError as error:
             raise error.at(called) from None
         if name in found:
-            raise UsageError(f"{called}: candidates of the same documents were given before; leave one out")
+            raise UsageError(f"{called}: two sets of candidates for the same documents; leave one out")
         found[name] = own.first(k)
     return found
 
 
 def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: int) -> None:
-    """Raise DataError unless candidates are what a first stage would find."""
+    """Raise DataError unless the linker's encoder would find the same candidates."""
     assert linker.kb is not None
     candidates.check(documents, linker.kb)
     if "reranker" in candidates.made_by:
-        raise DataError("a reranker put these candidates into its order: take those of an encoder alone")
+        raise DataError("a reranker ordered these candidates; use candidates of an encoder alone")
     if not same_model(candidates.made_by, linker.encoder.settings):
         whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
         raise DataError(
-            f"these candidates are of another first stage ({whose}), or of other weights or settings of it: train with "
-            "the one that made them"
+            f"another first stage found these candidates ({whose}), or the same with other weights or settings; train "
+            "with that first stage"
         )
     if candidates.k < (least := min(k, len(linker.kb))):
         raise DataError(
-            f"{candidates.k} candidates of each mention, and the cross-encoder reads {least}: find as many, or let it "
-            "read fewer"
+            f"{candidates.k} candidates per mention, but the cross-encoder reads {least}; find more candidates, or "
+            "set fewer for the cross-encoder"
         )
 
 
 def _retrieved(
     linker: Linker, corpora: Mapping[str, Corpus], given: Mapping[str, Candidates], k: int, workplace: Workplace
 ) -> dict[str, Retrieved]:
-    """Find the candidates of documents, unless they are given, or kept in the training's folder from before."""
+    """Find the candidates of documents, unless they are given or already in the training folder."""
     assert linker.kb is not None
     files = {name: workplace.folder / f"candidates-{name}.parquet" for name in corpora}
     if workplace.is_first:
@@ -318,10 +318,10 @@ def _retrieved(
 
 
 def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:
-    """Load candidates, unless they are stale."""
+    """Load candidates, and raise DataError if they are stale."""
     try:
         candidates = Candidates.load(file)
         candidates.check(documents, kb)
     except DataError as error:
-        raise DataError(f"{error.problem}: delete the file, and they are found anew", file=str(file)) from error
+        raise DataError(f"{error.problem}; delete the file to make it again", file=str(file)) from error
     return candidates

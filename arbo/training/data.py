@@ -1,4 +1,4 @@
-"""Training data: the mentions of annotated documents, and the entities that they are of."""
+"""Training data: the mentions of annotated documents, and their entities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from arbo.training.config import LoopConfig
 from arbo.training.rivals import Rivals
 
 PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
-"""What documents are for, by what they are called: errors name it."""
+"""Purpose of each set of documents, for errors."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,7 +35,7 @@ class TrainingSet:
     def of(
         cls, corpus: Corpus, kb: KnowledgeBase, *, expand_abbreviations: bool = True, purpose: str = "train on"
     ) -> Self:
-        """Take the annotated mentions of documents; ``purpose`` names in the error what they are for.
+        """Take the annotated mentions of documents; errors name their ``purpose``.
 
         Raises:
             DataError: no mention has a gold id that the knowledge base holds in its domain.
@@ -52,8 +52,8 @@ class TrainingSet:
             )
         if not gold.in_kb.any():
             raise DataError(
-                f"nothing to {purpose}: none of {len(inputs):,} mentions with gold ids has one that the knowledge base "
-                "holds in the domain of its document; do the ids match, and the domains?"
+                f"nothing to {purpose}: none of {len(inputs):,} mentions has a gold id that the knowledge base holds "
+                "in the domain of the document; check that the ids and the domains match"
             )
         rows = np.split(gold.number, gold.indptr[1:-1])
         domains = [item.document.domain for item in inputs]
@@ -61,20 +61,20 @@ class TrainingSet:
 
     @property
     def entity(self) -> Ids:
-        """(mentions,) the first entity that is right for each, -1 where there is none.
+        """(mentions,) the first gold entity of each mention, -1 for none.
 
-        Mentions that have one are trained on; the others can be negatives.
+        Mentions with a gold entity are trained on; the others can be negatives.
         """
         return self.gold.first
 
     @property
     def queries(self) -> Ids:
-        """The mentions that are trained on."""
+        """The mentions to train on."""
         return np.flatnonzero(self.entity >= 0)
 
 
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
-    """Take the documents that a training is given, by what they are called there."""
+    """Make corpora of the documents of a training, by the name of the argument."""
     return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
 
 
@@ -89,7 +89,7 @@ def training_sets(
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
-    """Return what identifies a training: configurations and models, by any names, documents and knowledge base."""
+    """Return the values that identify a training: settings and models by name, documents and knowledge base."""
     settings = {name: value.decisive if isinstance(value, LoopConfig) else value for name, value in what.items()}
     fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
     return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}

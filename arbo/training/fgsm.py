@@ -1,13 +1,13 @@
-"""FGSM: copies of what a mention is compared with, changed a little in the worst direction.
+"""FGSM: copies of positives and negatives, perturbed slightly in the worst direction.
 
-The proxy paper, section 4.2. What is changed is the input of the transformer, the sum of the word, position and
-segment embeddings of each token: that of a positive by epsilon against, of a negative by epsilon along the sign of the
-gradient of its similarity to the mention (equations 6 and 7). The loss of the copies, by a weight, is added to that of
-what they are copies of (equation 8). The direction depends on the mention, so that a text which several mentions are
-compared with has a copy for each.
+The proxy paper, section 4.2. The perturbation changes the input of the transformer, the sum of the word, position and
+segment embeddings of each token: for a positive by epsilon against, for a negative by epsilon along the sign of the
+gradient of its similarity to the mention (equations 6 and 7). The weighted loss of the copies is added to the loss of
+the originals (equation 8). The direction depends on the mention, so a text has one copy for each mention that it is
+compared with.
 
-A copy has the dropout with which its direction was found. Nodes that are mentions are treated as entities are. For a
-cross-encoder the input is that of a pair, and its similarity is the score.
+A copy has the dropout mask with which its direction was computed. Mentions as nodes are treated like entities. For a
+cross-encoder the input is a pair, and the similarity is its score.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from arbo.errors import UsageError
 
 
 def check_perturbable(*towers: Tower) -> None:
-    """Raise UsageError where the inputs of a model cannot be got at."""
+    """Raise UsageError for a model whose inputs cannot be perturbed."""
     for tower in towers:
         _input_norm(tower)
 
@@ -34,11 +34,11 @@ def in_worst_direction(
     """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
 
     Args:
-        tower: what reads them.
-        encode: reads them once; (texts, ...).
-        similarity: of what it gives; (texts,), each depending on its own text.
-        step: (texts,) by how much; below 0, less similar.
-        seed: of dropout, which is the same for the direction and for the copies.
+        tower: the transformer that ``encode`` uses.
+        encode: encodes the texts once; (texts, ...).
+        similarity: of the output of ``encode``; (texts,), each depending on its own text.
+        step: (texts,) size of the change; below 0, less similar.
+        seed: seed of dropout, the same for the direction and for the copies.
 
     """
 
@@ -68,11 +68,11 @@ def _inputs_changed(tower: Tower, change: Callable[[Tensor], Tensor]) -> Iterato
 
 
 def _input_norm(tower: Tower) -> torch.nn.Module:
-    """Find the layer that the sum of all embeddings of a token goes to."""
+    """Find the layer that receives the sum of a token's embeddings."""
     norm = getattr(getattr(tower.model, "embeddings", None), "LayerNorm", None)
     if not isinstance(norm, torch.nn.Module):
         raise UsageError(
-            "regulariser 'fgsm' changes the sum of a token's embeddings before `embeddings.LayerNorm`, which models "
-            f"like BERT and RoBERTa have and {type(tower.model).__name__} has not: choose 'none', or another model"
+            "regulariser 'fgsm' needs a model with the layer `embeddings.LayerNorm`, such as BERT or RoBERTa, not "
+            f"{type(tower.model).__name__}; choose 'none', or another model"
         )
     return norm

@@ -1,9 +1,9 @@
-"""The frame of every training: the folder that it works in, the processes that share it, and what is left of it.
+"""The frame of every training: its folder, its processes and its final files.
 
-What is kept while a training runs stands in a folder beside the model's, ``OUT.training``: checkpoints, the best model
-so far and what it embedded, and ``log.jsonl``, one line a step. A training that was killed goes on from its last
-checkpoint with the same losses; a finished one leaves the model folder and, beside it, ``OUT.log.jsonl``. Of several
-processes that train together, each with a GPU of its own, the first one writes; one that is started apart is refused.
+While a training runs, the folder ``OUT.training`` beside the model holds its checkpoints, the best model so far with
+its embeddings, and ``log.jsonl`` with one line per step. A killed training resumes from its last checkpoint with the
+same losses; a finished training leaves the model folder and ``OUT.log.jsonl`` beside it. If several processes train
+together, each with its own GPU, only the first one writes. A separate process cannot use the same folder.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Workplace:
-    """Where a training works, and what it tells."""
+    """The folders, processes and options of a training."""
 
     target: Path
     """The model folder to write."""
     folder: Path
-    """What is kept while the training runs."""
+    """The training folder, which exists while the training runs."""
     accelerator: Accelerator
     options: RunOptions
-    """Of processes that train together the first one alone shows progress."""
+    """If several processes train together, only the first one shows progress."""
 
     @property
     def is_first(self) -> bool:
@@ -54,13 +54,13 @@ class Workplace:
 
 @contextmanager
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
-    """Prepare a training; when the block is done, the model stands in ``out``, and the training's folder is removed.
+    """Prepare a training, and remove its folder after the block.
 
     Args:
-        out: the model folder that the block writes.
-        job: what identifies the training: a folder of another one is refused.
-        config: how it is trained.
-        options: how it runs; None for the default ones.
+        out: the model folder, which the block writes.
+        job: the values that identify the training; the folder of another training is an error.
+        config: the training settings.
+        options: options of the run; None for the defaults.
 
     Raises:
         UsageError: see `arbo.train`.
@@ -80,28 +80,28 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
 
 
 def check_out(out: PathLike) -> None:
-    """Raise UsageError unless a model can be written to a folder: before any work is done."""
+    """Raise UsageError unless a model can be written to a folder; called before any other work."""
     check_model_replaceable(Path(out).resolve())
 
 
 def accelerator_of(config: LoopConfig) -> Accelerator:
-    """Find out about devices and processes."""
+    """Make an accelerator, which finds the devices and processes."""
     AcceleratorState._reset_state()  # an earlier training of this process may have had another precision
     try:
         return Accelerator(
             mixed_precision=_MIXED[config.precision],
             kwargs_handlers=[
                 DistributedDataParallelKwargs(find_unused_parameters=True),
-                InitProcessGroupKwargs(timeout=timedelta(days=1)),  # the others wait while the first one tunes
+                InitProcessGroupKwargs(timeout=timedelta(days=1)),  # other processes wait while the first one tunes
             ],
         )
     except ValueError as error:
-        raise UsageError(f"the device lacks precision {config.precision!r} ({error}); choose float32") from error
+        raise UsageError(f"this device does not support precision {config.precision!r}: {error}") from error
 
 
 @contextmanager
 def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
-    """Make the folder of a training, or find that of the same one; meanwhile no other process may train there."""
+    """Make the folder of a training, or reopen it to resume, and lock it for the duration of the block."""
     file, log = folder / "job.json", _log_of(target)
     own = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
     if not file.is_file():
@@ -115,11 +115,11 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
             write_json({"hash": own, **job}, file)
         elif (other := json.loads(file.read_text("utf-8"))).get("hash") != own:
             raise UsageError(
-                f"{folder} is of another training, with other {_differing(other, job)} (see {file.name} in it); "
+                f"{folder} belongs to another training, with other {_differing(other, job)} (see {file.name} in it); "
                 "delete it, or name another --out"
             )
         shutil.rmtree(_old_of(target), ignore_errors=True)
-        for left in folder.glob(".*-*"):  # by whoever was killed while writing
+        for left in folder.glob(".*-*"):  # left by a process that was killed while writing
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         saved = checkpoints(folder)
         _shorten(folder / LOG, load_state(saved[-1]).step if saved else 0)
@@ -127,7 +127,7 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
 
 
 def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """Name what two trainings do not have in common, those settings that differ."""
+    """Name the settings that differ between two trainings."""
     names: list[str] = []
     own = json_ready(here)
     for name in dict.fromkeys([*own, *there]):
@@ -140,7 +140,7 @@ def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
 
 
 def _shorten(log: Path, step: int) -> None:
-    """Forget the lines of steps that are done again."""
+    """Remove the lines of steps that will be repeated."""
     if log.is_file():
         lines = [line for line in log.read_text("utf-8").splitlines() if line.endswith("}")]
         kept = [line for line in lines if json.loads(line)["step"] <= step]
@@ -148,7 +148,7 @@ def _shorten(log: Path, step: int) -> None:
 
 
 def _finish(folder: Path, target: Path) -> None:
-    """Put the log beside the model, and remove the folder of the training: at once, so that no half of one is left."""
+    """Copy the log beside the model and remove the training folder, renamed first so that no partial folder is left."""
     old = _old_of(target)
     write_whole(_log_of(target), lambda partial: shutil.copyfile(folder / LOG, partial))
     folder.rename(old)
@@ -156,10 +156,10 @@ def _finish(folder: Path, target: Path) -> None:
 
 
 def _old_of(target: Path) -> Path:
-    """Return what the folder of a finished training is called while it is removed."""
+    """Return the path of a finished training's folder during its removal."""
     return target.with_name(f".{target.name}.training.old")
 
 
 def _log_of(target: Path) -> Path:
-    """Return where the log of a finished training is kept."""
+    """Return the path of a finished training's log."""
     return target.with_name(f"{target.name}.{LOG}")

@@ -1,7 +1,7 @@
-"""The loop: read a batch, compare, step; look at the development documents, keep the best.
+"""The training loop: encode a batch, compute the loss, step; score the development documents and keep the best model.
 
-What is read of a batch, and learnt of it, is said by `arbo.training.dual` for dual-encoders, by `arbo.training.cross`
-for cross-encoders, and by `arbo.training.oslat` for OSLAT.
+`arbo.training.dual` defines batches and losses for dual-encoders, `arbo.training.cross` for cross-encoders, and
+`arbo.training.oslat` for OSLAT.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ORDER = 0
 
 
 class TrainingError(ArboError):
-    """The loss or a gradient is no number any more; what was good is kept."""
+    """The loss or a gradient is NaN or infinite; the last checkpoint is kept."""
 
 
 class Trainable(Saveable, Protocol):
@@ -47,18 +47,18 @@ class Trainable(Saveable, Protocol):
 
     @property
     def config(self) -> Any:
-        """How it reads."""
+        """The settings of the model."""
 
     @property
     def module(self) -> torch.nn.Module:
-        """All that has weights, each once."""
+        """The modules with weights, each once."""
 
     def copy(self) -> Self:
-        """Return one with weights of its own."""
+        """Return a copy with its own weights."""
 
     @classmethod
     def from_pretrained(cls, model: Path, config: Any, /) -> Self:
-        """Load what was saved, to be read as a configuration says."""
+        """Load a saved model with the given settings."""
 
 
 class Examples(Protocol):
@@ -66,7 +66,7 @@ class Examples(Protocol):
 
     @property
     def queries(self) -> Ids:
-        """Those that are trained on."""
+        """The mentions to train on."""
 
 
 Model = TypeVar("Model", bound=Trainable)
@@ -74,7 +74,7 @@ Batch = TypeVar("Batch", bound=Sized)
 
 
 class Weights(torch.nn.Module):
-    """The model as accelerate wants it: what has weights, and one forward pass."""
+    """The model as accelerate expects it: a module with weights and one forward pass."""
 
     def __init__(self, parts: torch.nn.Module, read: Callable[..., Tensor]) -> None:
         super().__init__()
@@ -82,18 +82,18 @@ class Weights(torch.nn.Module):
         self.read = read
 
     def forward(self, *given: Any) -> Tensor:
-        """Read some of a batch; see `Trainer.reading`."""
+        """Encode a part of a batch; see `Trainer.reading`."""
         return self.read(*given)
 
 
 def order_of(data: Examples, config: LoopConfig, epoch: int) -> Ids:
-    """Shuffle the mentions that are trained on; the same each time for a seed and an epoch."""
+    """Shuffle the mentions to train on; seed and epoch determine the order."""
     return np.random.default_rng([config.seed, _ORDER, epoch]).permutation(data.queries)
 
 
 @dataclass(eq=False)
 class Trainer(ABC, Generic[Model, Batch]):
-    """A training under way, of whatever is read and learnt."""
+    """Base class of trainers; subclasses define batches and losses."""
 
     model: Model
     data: Examples
@@ -126,19 +126,19 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     @abstractmethod
     def reading(self) -> Callable[..., Tensor]:
-        """Prepare the texts, and return the function that does one forward pass."""
+        """Collect the texts of the training data, and return the function for one forward pass."""
 
     @abstractmethod
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
-        """Return what is read of some rows of a batch of mentions."""
+        """Collect the inputs of some rows of a batch of mentions."""
 
     @abstractmethod
     def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
-        """Sum the losses of some rows of a batch; dropout is seeded before."""
+        """Sum the losses of some rows of a batch; the caller seeds dropout."""
 
     @property
     def best(self) -> str:
-        """What the model that is kept is best in; asked only where there are development documents."""
+        """Name of the score that selects the best model; used only with development documents."""
         raise NotImplementedError
 
     def development_scores(self) -> dict[str, float]:
@@ -146,24 +146,24 @@ class Trainer(ABC, Generic[Model, Batch]):
         raise NotImplementedError
 
     def choose(self, step: int, place: int) -> None:
-        """Choose what mentions are compared with, before a step at a place of its epoch."""
+        """Choose positives and negatives before a step, which has a place in its epoch."""
 
     @property
     def chosen(self) -> Mapping[str, Ids]:
-        """What was chosen, as far as it outlasts a step: arrays by name."""
+        """The choices that outlast a step, as arrays by name."""
         return {}
 
     def resume(self, checkpoint: Path) -> None:
-        """Take up what was chosen."""
+        """Restore the choices from a checkpoint."""
 
     def dropout_seed(self, step: int, *what: int) -> int:
-        """Seed the dropout of some of a step."""
+        """Return the dropout seed for a part of a step."""
         return int(np.random.SeedSequence([self.config.seed, step, *what]).generate_state(1)[0])
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
-        """Add the gradients of a batch's loss, each row counting for a share, and return the loss.
+        """Add the gradients of a batch's loss, in which each row has the weight ``share``, and return the loss.
 
-        Micro-batch by micro-batch, as no row's loss depends on another's.
+        Micro-batches are independent, as no row's loss depends on another row.
         """
         total, begins = 0.0, range(0, len(batch), self.config.micro_batch)
         for begin in begins:
@@ -175,12 +175,12 @@ class Trainer(ABC, Generic[Model, Batch]):
         return total
 
     def reducing(self, *, is_last: bool) -> AbstractContextManager[Any]:
-        """Let processes take the mean of their gradients after the last part of a step alone."""
+        """Let processes average their gradients only after the last part of a step."""
         return nullcontext() if is_last else self.accelerator.no_sync(self.prepared)
 
     @property
     def kept(self) -> Model:
-        """The model that a training is for: the best one on the development documents, without these the last."""
+        """The final model: the best one on the development documents, or the last one without them."""
         if self.dev is None:
             return self.model
         return self.model.from_pretrained(best_model(self.folder, self.state), self.model.config)
@@ -213,7 +213,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         rank, world = self.accelerator.process_index, self.accelerator.num_processes
         rows = np.arange(len(mentions))[rank::world]
         share = 1 / len(mentions)
-        if not len(rows):  # a process without a mention compares one that counts for nothing: the others wait for it
+        if not len(rows):  # a process without a mention takes one with weight 0, as the others wait for it
             rows, share = np.arange(1), 0.0
         self.prepared.train()
         self.optimizer.zero_grad()
@@ -221,17 +221,17 @@ class Trainer(ABC, Generic[Model, Batch]):
             total = self.add_gradients(step, self.batch(step, mentions, rows), share)
         except torch.OutOfMemoryError as error:
             raise ArboError(
-                f"not enough memory for micro_batch={self.config.micro_batch}: choose a smaller one; the "
-                "training then goes on from its last checkpoint"
+                f"not enough memory for micro_batch={self.config.micro_batch}; choose a smaller one to resume from the "
+                "last checkpoint"
             ) from error
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
         limit = math.inf if self.config.clip is None else self.config.clip
         norm = float(self.accelerator.clip_grad_norm_(self.prepared.parameters(), limit))
-        is_scaled = self.accelerator.scaler is not None  # whose first gradients may overflow: that step is left out
+        is_scaled = self.accelerator.scaler is not None  # its first gradients may overflow; it skips that step
         if not math.isfinite(total) or not (math.isfinite(norm) or is_scaled):
             raise TrainingError(
                 f"step {step + 1}: the loss is {total}, the gradient {norm}; try a smaller learning rate, or "
-                f"precision float32. What was good is in {self.folder}"
+                f"precision float32. The last checkpoint is in {self.folder}"
             )
         self.optimizer.step()
         return {"loss": total, "gradient": norm, "learning_rate": rate}
@@ -276,7 +276,7 @@ def _optimizer(parameters: list[torch.nn.Parameter], config: LoopConfig) -> torc
 
 
 def _summary_writer(folder: str | PathLike[str] | None, step: int) -> Any:
-    """Write for TensorBoard, what stands there of later steps being forgotten."""
+    """Return a writer for TensorBoard that discards the entries of later steps."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:

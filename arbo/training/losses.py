@@ -1,15 +1,15 @@
-"""Losses: from the scores of a mention's positive and negatives to one number a mention.
+"""Losses: from the scores of a mention's positive and negatives to one number per mention.
 
 A loss takes ``scores``, (mentions, 1 + negatives), the positive first, higher being nearer; and ``exists``, of the same
-shape, which is False where a mention has fewer negatives than others. It gives (mentions,) in float32, whatever the
-precision of the scores: small differences between near-certain probabilities are what is learnt from at the end.
+shape, which is False where a mention has fewer negatives than others. It returns (mentions,) in float32, whatever the
+precision of the scores, because late training learns from small differences between near-certain probabilities.
 
 ======================  ================================================================================
-``arborescence``        what the ArboEL paper trains (equation 6): softmax, each negative counted too
+``arborescence``        ArboEL paper, equation 6: softmax, with a term for each negative too
 ``cross-entropy``       softmax over the positive and the negatives
-``proxy``               what the proxy paper trains (equation 3), for cosines: the positive is pulled above a margin,
-                        the negatives are pushed below one, and neither looks at the other
-``bce``                 what the adaptive-mixup paper trains (equation 11): each pair is a yes or no of its own
+``proxy``               proxy paper, equation 3, for cosines: pulls the positive above a margin and pushes the
+                        negatives below one, independently of each other
+``bce``                 adaptive-mixup paper, equation 11: binary cross-entropy of each pair
 ======================  ================================================================================
 """
 
@@ -44,9 +44,9 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
     The paper leaves out the minus sign, and writes p over dissimilarities; here it is over similarities, so that a near
     positive is a probable one.
 
-    ``1 - p`` is made without subtraction. With ``rest_i`` the softmax's denominator without i, ``1 - p_i`` is the
-    sigmoid of ``log rest_i - s_i``. Only the largest p can be near 1, and only there is ``rest`` summed anew; elsewhere
-    ``log(1 - p)`` loses nothing.
+    ``1 - p`` is computed without subtraction. With ``rest_i`` the softmax's denominator without i, ``1 - p_i`` is the
+    sigmoid of ``log rest_i - s_i``. Only the largest p can be near 1, so ``rest`` is computed only there; elsewhere
+    ``log(1 - p)`` is exact enough.
     """
     scores = _finite(scores, exists)
     total = torch.logsumexp(scores, dim=1, keepdim=True)
@@ -65,8 +65,8 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
 def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: float = 0.0) -> Tensor:
     """Equation 3 of the proxy paper: ``log(1 + exp(-a (s_0 - d))) + log(1 + sum_i exp(a (s_i + d)))``.
 
-    ``alpha`` is the scale of the similarities, which are cosines in the paper; ``margin`` is d. A mention without
-    negatives is drawn to its positive still.
+    ``alpha`` (a) is the scale of the similarities, which are cosines in the paper; ``margin`` is d. A mention without
+    negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
     pull = softplus(-alpha * (scores[:, 0] - margin))
@@ -77,18 +77,18 @@ def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: floa
 def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
     """Equation 11 of the adaptive-mixup paper: ``-(log sigmoid(s_0) + sum_i log(1 - sigmoid(s_i)))``.
 
-    A mention without negatives is drawn to its positive still.
+    A mention without negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
     return softplus(-scores[:, 0]) + softplus(scores[:, 1:]).sum(dim=1)
 
 
 def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
-    """Contrast each of several positives with all negatives: the mean of ``-log softmax`` over it and them.
+    """Contrast each positive with all negatives: the mean over positives of ``-log softmax``.
 
-    Equations 1 and 4 of the OSLAT paper, with the positive in the denominator, as in Chen et al. (2020): printed
-    without it the loss had no lower bound. Another positive is in none: they do not compete. Where there is no
-    negative, the loss is 0, and where there is no positive.
+    Equations 1 and 4 of the OSLAT paper, with the positive in the denominator, as in Chen et al. (2020); without the
+    positive, as printed, the loss has no lower bound. Other positives are not in the denominator, so that positives do
+    not compete. The loss is 0 for an anchor without positives or without negatives.
 
     Args:
         scores: (anchors, positives + negatives) similarities, divided by the temperature.
@@ -108,16 +108,16 @@ def multi_similarity(
 ) -> Tensor:
     """Equation 16 of Wang et al. (2019), "Multi-similarity loss with general pair weighting for deep metric learning".
 
-    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, as SapBERT (Liu et al. 2021) has it
-    in its experiments, whose numbers these are; no pair is left out.
+    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, with the defaults of SapBERT (Liu et
+    al. 2021) in its experiments; all pairs count.
 
     Args:
         scores: (anchors, positives + negatives) cosines.
         exists: (anchors, positives + negatives) which there are.
         n_positives: how many columns are positives.
-        alpha: how much the hardest positive counts beside the others,
-        beta: and the hardest negative.
-        base: l, the cosine that positives are drawn above, and negatives pushed below.
+        alpha: a; larger values put more weight on the hardest positive.
+        beta: b; larger values put more weight on the hardest negative.
+        base: l, the cosine that separates positives from negatives.
 
     """
     scores = _finite(scores, exists)
@@ -129,16 +129,16 @@ def multi_similarity(
 
 
 def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
-    """Equation 5 of Lin et al. (2017): cross-entropy of a yes or no of which what is certain counts less.
+    """Equation 5 of Lin et al. (2017): binary cross-entropy with less weight on easy examples.
 
-    With p the probability of what is right, ``-a (1 - p)^gamma log p``, a being ``alpha`` for a yes and ``1 - alpha``
-    for a no.
+    ``-a (1 - p)^gamma log p``, with p the probability of the right answer, and a ``alpha`` for positives and
+    ``1 - alpha`` for negatives.
 
     Args:
         scores: logits.
-        positive: of the same shape, True where the answer is yes.
-        alpha: the share of the positives.
-        gamma: how fast what is certain fades.
+        positive: of the same shape, True for positives.
+        alpha: the weight of positives.
+        gamma: the focusing exponent; larger values reduce the weight of easy examples.
 
     """
     right = torch.where(positive, scores.float(), -scores.float())
@@ -152,7 +152,7 @@ def comparable(vectors: Tensor, metric: Metric) -> Tensor:
 
 
 def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
-    """Return the loss of a configuration, from similarities that are not scaled yet: `proxy_loss` does so itself."""
+    """Return the loss of a configuration; it takes unscaled similarities."""
     loss, scale = LOSSES[config.loss], config.scale_of(metric)
     if config.loss == "proxy":
         return partial(loss, alpha=scale, margin=config.margin)
@@ -160,7 +160,7 @@ def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
 
 
 def _finite(scores: Tensor, exists: Tensor) -> Tensor:
-    """Raise the precision, and give what does not exist no share."""
+    """Convert scores to float32, and mask those that do not exist."""
     if scores.shape != exists.shape or scores.ndim != 2 or not scores.shape[1]:
         raise ValueError(f"scores must be (mentions, 1 + negatives), not {scores.shape} with exists {exists.shape}")
     return scores.float().masked_fill(~exists, -torch.inf)

@@ -1,4 +1,4 @@
-"""How a training runs, whatever is trained."""
+"""Options of a training run, for all models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _tell_nobody(figures: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How a training runs; nothing here changes what is learnt.
+    """Options of a training run; none of them affects the result.
 
     Raises:
         UsageError: ``checkpoint_every`` is below 1.
@@ -27,11 +27,11 @@ class RunOptions:
     checkpoint_every: int = 500
     """Steps between two checkpoints."""
     tensorboard: str | PathLike[str] | None = None
-    """A folder for the log in the format of TensorBoard too."""
+    """Folder for a second log, in the format of TensorBoard."""
     announce: Announce = quiet
     """Shows progress."""
     on_log: Callable[[dict[str, Any]], None] = _tell_nobody
-    """Is given each line of the log: the figures of a step, at the end of an epoch those of ``dev`` too."""
+    """Called with each line of the log: the figures of a step, and after each epoch the scores on ``dev``."""
 
     def __post_init__(self) -> None:
         if self.checkpoint_every < 1:

@@ -1,6 +1,6 @@
-"""Presets: what the papers train, as far as they say; the rest is the default, or named here.
+"""Presets: the settings of the papers; settings that a paper does not give are the defaults, or explained here.
 
-OSLAT's linking head is another than the paper's (DECISIONS.md, 44), and so is its warm-up (`ContrastiveConfig`).
+The linking head of OSLAT differs from the paper's (DECISIONS.md, 44), and so does its warm-up (`ContrastiveConfig`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from arbo.training.config import (
 
 
 class Preset(NamedTuple):
-    """How a paper trains, with a transformer each for mentions and entities, and what these read."""
+    """Settings of a paper, for training and for its two transformers, one for mentions and one for entities."""
 
     training: TrainingConfig
     encoder: EncoderConfig
@@ -49,8 +49,8 @@ _ARBOEL = TrainingConfig(
     clip=1.0,
 )
 
-# Table 6. 64 negatives are its best for MedMentions, and too many for its GPU beside their perturbed copies. The
-# micro-batch is arbo's own: one of 32 mentions would have 2,000 texts in memory at once.
+# Table 6. 64 negatives are best for MedMentions, but the paper's GPU cannot hold their perturbed copies too. The
+# micro-batch is arbo's own: with 32 mentions, 2,000 texts would be in memory at once.
 _PEL = TrainingConfig(
     positives="entity",
     negatives="mixed",
@@ -70,7 +70,7 @@ _PEL = TrainingConfig(
 )
 _PEL_READS = EncoderConfig.in_context(pooling="mean", metric="cosine", **_MARKED)
 
-# Section 4.3. The paper tries 5 to 30 epochs, and is silent on warm-up, schedule and clipping.
+# Section 4.3. The paper tries 5 to 30 epochs, and does not give warm-up, schedule and clipping.
 _AMH = TrainingConfig(
     positives="entity",
     negatives="in-batch-hard",
@@ -94,26 +94,26 @@ PRESETS: Mapping[PresetName, Preset] = {
     "amh-mean": Preset(_AMH, EncoderConfig.in_context(pooling="mean", **_MARKED)),
     "amh-som": Preset(_AMH, EncoderConfig.in_context(pooling="tokens", **_MARKED)),
 }
-"""ArboEL (its arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores DUAL,
-Pooling Mean and SOM (equations 4 to 6)."""
+"""ArboEL (with the arborescence), the proxy paper without and with its regulariser, and adaptive mixup with its scores
+DUAL, Pooling Mean and SOM (equations 4 to 6)."""
 
 RERANKING_PRESETS: Mapping[RerankingPresetName, RerankingConfig] = {
     "arboel": RerankingConfig(),
     "pel": RerankingConfig(batch_size=4, optimizer="adamw", warmup=0.2),
 }
-"""The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); what they read is in
+"""The cross-encoders of ArboEL (appendix A.1) and of the proxy paper (appendix B, table 6); their inputs are in
 `arbo.encoders.cross_config.CROSS_PRESETS`."""
 
 
 class SelfAlignmentPreset(NamedTuple):
-    """How the names of a knowledge base are aligned, and how they are read."""
+    """Settings of self-alignment and of its encoder."""
 
     training: SelfAlignmentConfig
     encoder: EncoderConfig
 
 
 class OslatPreset(NamedTuple):
-    """How label attention and its linking head are trained, and what they read."""
+    """Settings of label attention, for training it and its linking head, and for the model."""
 
     attention: LabelAttentionTraining
     head: LinkingHeadConfig
@@ -124,4 +124,4 @@ SELF_ALIGNMENT = SelfAlignmentPreset(SelfAlignmentConfig(), EncoderConfig(poolin
 """OSLAT, section 3.1: the first token's vector is aligned."""
 
 OSLAT = OslatPreset(LabelAttentionTraining(), LinkingHeadConfig(), LabelAttentionConfig())
-"""OSLAT, sections 3.2 and 3.3. Names are pooled as by the encoder that it begins with."""
+"""OSLAT, sections 3.2 and 3.3. `arbo train-finder` takes the pooling of names from the encoder that it starts from."""

@@ -16,9 +16,9 @@ class Rivals(NamedTuple):
     indptr: Ids
     """(mentions + 1,)"""
     id: Ids
-    """(gold ids,) those of mention ``m`` from ``indptr[m]`` on, none twice."""
+    """(gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``."""
     domain: Ids
-    """(mentions,) a number for the domain of each."""
+    """(mentions,) the number of each mention's domain."""
     entity_domain: Ids
     """(entities,)"""
 
@@ -26,7 +26,7 @@ class Rivals(NamedTuple):
     def of(
         cls, rows: Sequence[Iterable[int]], domains: Sequence[str | None], entity_domains: Sequence[str | None]
     ) -> Self:
-        """Make one of the ids of each mention, and the domains of mentions and entities."""
+        """Make rivals from the gold ids of each mention, and the domains of mentions and entities."""
         distinct = [list(dict.fromkeys(row)) for row in rows]
         number = {name: place for place, name in enumerate(dict.fromkeys([*domains, *entity_domains]))}
         return cls(
@@ -37,12 +37,12 @@ class Rivals(NamedTuple):
         )
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
-        """Say whether an entity of a mention's domain is none of its gold ids; (pairs,)."""
+        """Whether an entity is in the mention's domain and not among its gold ids; (pairs,)."""
         inside: Bools = self.domain[mention] == self.entity_domain[entity]
         return inside & ~self._holds(mention, entity)
 
     def are_apart(self, a: Ids, b: Ids) -> Bools:
-        """Say whether two mentions of one domain have no gold id in common; (pairs,)."""
+        """Whether two different mentions of one domain have no gold id in common; (pairs,)."""
         count = np.diff(self.indptr)[b]
         place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
         shared = self._holds(a[pair], self.id[place])
@@ -51,7 +51,7 @@ class Rivals(NamedTuple):
         return apart
 
     def _holds(self, mention: Ids, id_: Ids) -> Bools:
-        """Say whether an id is one of a mention's; (pairs,)."""
+        """Whether an id is among a mention's gold ids; (pairs,)."""
         width = np.int64(1 + max(self.id.max(initial=0), id_.max(initial=0)))
         own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
         return np.isin(mention * width + id_, own)

@@ -1,1 +1,1 @@
-"""Training of dual-encoders: positives and negatives of each mention, how they are read and compared."""
+"""Training of dual-encoders: choose, encode and compare the positives and negatives of each mention."""

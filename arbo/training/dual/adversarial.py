@@ -1,4 +1,4 @@
-"""Perturbed copies of the nodes that mentions are compared with, see `arbo.training.fgsm`."""
+"""Perturbed copies of positives and negatives, see `arbo.training.fgsm`."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from arbo.training.losses import comparable
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
     """Encode perturbed copies of the nodes of some mentions, `comparable`; of the shape of ``pairs.node``.
 
-    They are differentiable with respect to the weights, and not to the mentions. What does not exist is zeros.
+    They are differentiable with respect to the weights, and not to the mentions. Nodes that do not exist are zeros.
 
     Args:
-        reader: what reads them.
-        batch: what they are of.
-        pairs: mentions and nodes as they are.
-        epsilon: by how much each number of an input is changed.
-        seed: of dropout.
+        reader: encodes the copies.
+        batch: the batch with the texts of the nodes.
+        pairs: the mentions and their unperturbed nodes.
+        epsilon: size of the perturbation of each component of an input.
+        seed: seed of dropout.
 
     """
     encoder = reader.encoder
@@ -68,18 +68,18 @@ def perturbed(
 ) -> Tensor:
     """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
 
-    As `Tower.encode` does; (texts, tokens, dim), which are fewer tokens than in the masks where all texts are shorter.
+    Returns (texts, tokens, dim) as `Tower.encode` does, with fewer tokens than the masks if all texts are shorter.
 
     Args:
-        tower: what reads them.
-        rows: (texts,) their tokens.
-        mask: (texts, tokens) which of their token vectors there are.
-        anchor: (texts, tokens, dim) what each is to become more similar to, `comparable`.
-        anchor_mask: (texts, tokens) which token vectors of that there are.
-        step: (texts,) by how much; below 0, less similar.
-        pooling: what becomes of token vectors.
-        metric: of similarity.
-        seed: of dropout.
+        tower: the transformer.
+        rows: (texts,) the tokens of each text.
+        mask: (texts, tokens) which token vectors of the texts exist.
+        anchor: (texts, tokens, dim) the vectors to become more similar to, `comparable`.
+        anchor_mask: (texts, tokens) which token vectors of the anchors exist.
+        step: (texts,) size of the change; below 0, less similar.
+        pooling: pooling of token vectors.
+        metric: the similarity.
+        seed: seed of dropout.
 
     """
     anchor = anchor.detach()

@@ -1,4 +1,4 @@
-"""What is read of a batch: its texts, each once, their vectors, and which are those of its mentions and their nodes."""
+"""Batches: the distinct texts of mentions and their nodes, and the vectors of these texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from arbo.training.losses import comparable
 
 
 class Text(NamedTuple):
-    """What is read, and by what."""
+    """A tokenised text, and the transformer that encodes it."""
 
     tower: Tower
     row: TokenRow
@@ -32,18 +32,18 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """Mentions and what each is compared with, as places among the distinct texts of both."""
+    """Mentions and the nodes to compare them with, as places among the distinct texts of both."""
 
     texts: list[Text]
-    """The shortest first: every n-th of them are a fair n-th of the work."""
+    """The shortest first, so that taking every n-th text divides the work evenly."""
     mask: Bools
-    """(texts, tokens) which token vectors each has, as wide as the longest; one if they are pooled."""
+    """(texts, tokens) which token vectors each text has, as wide as the longest text; one column after pooling."""
     mention: Ids
-    """(mentions,) the text of each."""
+    """(mentions,) the text of each mention."""
     node: Ids
-    """(mentions, nodes) the text of each, the positive's first; 0 where there is none."""
+    """(mentions, nodes) the text of each node, the positive's first; 0 for none."""
     exists: Bools
-    """(mentions, nodes) which nodes are compared with."""
+    """(mentions, nodes) which nodes to compare with."""
 
     def __len__(self) -> int:
         return len(self.mention)
@@ -51,7 +51,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reader:
-    """Turns mentions and nodes into vectors with gradients."""
+    """Encodes mentions and nodes, with gradients."""
 
     encoder: DualEncoder
     entities: Texts
@@ -64,15 +64,15 @@ class Reader:
 
     @property
     def owner(self) -> Ids:
-        """(entity texts,) the entity of each."""
+        """(entity texts,) the entity of each text."""
         return np.asarray(self.entities.owner, np.int64)
 
     def batch(self, mentions: Ids, nodes: Ids) -> Batch:
         """Collect the texts of mentions, (mentions,), and of their nodes, (mentions, nodes), -1 for none.
 
-        Texts are the same whose tokens are, be they of mentions or of entities, as long as one tower reads them. A
-        negative that reads as its mention does, or as the positive, counts as none: the model cannot tell them apart,
-        and what pulls the text of the one pushes that of the other.
+        Texts with the same tokens count as one if the same tower encodes them, whether they are of mentions or of
+        entities. A negative with the same text as its mention or its positive is dropped, as the model cannot tell
+        them apart, and their gradients would work against each other.
         """
         n_texts = len(self.entities.owner)
         is_mention = nodes >= n_texts
@@ -97,12 +97,12 @@ class Reader:
         return Batch([texts[i] for i in order], mask, mention, node, exists)
 
     def _key(self, text: Text) -> Hashable:
-        """Return what a text's vector depends on; only one sort of pooling looks where the mention is."""
+        """Return the values that a text's vector depends on; only the pooling ``mention`` uses the mention's place."""
         ids, begin, end = text.row
         return text.tower, tuple(ids), (begin, end) if self.encoder.config.pooling == "mention" else None
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
-        """Encode some of a batch's texts, those of like length together; (texts, tokens, dim), padded with zeros."""
+        """Encode some texts of a batch, similar lengths together; (texts, tokens, dim), padded with zeros."""
         texts, width = batch.texts[part], batch.mask.shape[1]
         places: list[int] = []
         parts = []
@@ -114,7 +114,7 @@ class Reader:
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
-        """Divide texts, the shortest first, among towers and into what each can read at once, as places."""
+        """Divide texts, the shortest first, among towers and into batches that fit into memory, as places."""
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
             for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):

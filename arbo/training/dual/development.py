@@ -1,4 +1,4 @@
-"""How good a model is while it is trained: recall and clusters on the development documents."""
+"""Scores of a model during training: recall and ARI on the development documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEIGHBOURS = 8
 def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float]:
     """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (paper, section 3.5).
 
-    Of the neighbours that linking finds: where tokens are compared, of many things a first stage proposes some.
+    The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes them.
     """
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]

@@ -1,10 +1,9 @@
-"""Adaptive mixup: negatives that are moved towards the positive, the further the better the model knows it.
+"""Adaptive mixup: moves negatives towards the positive, further if the model is more certain of the positive.
 
-What the paper leaves open: the loss is differentiated through W and the positive's vector too, as its formulas are
-written, unless ``mixup_gradient`` is False. The scores of W are scaled as those of the loss are.
-Cosines compare unit vectors: these are what is mixed, and the mixture is made a unit vector again. Texts of several
-token vectors are mixed place by place, the first token of the one with the first of the other; where one is longer, the
-rest of it is as it was, or the share of the positive alone.
+Where the paper is silent: gradients flow through W and the positive's vector too, as in its formulas, unless
+``mixup_gradient`` is False. The scores in W have the same scale as those in the loss. For cosines, unit vectors are
+mixed and the mixture is normalised again. Texts with several token vectors are mixed token by token, the first with the
+first; beyond the shorter text, the longer negative is unchanged, or the longer positive's share stands alone.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
 
     Args:
         scores: (mentions, 1 + negatives) similarities, the positive's first.
-        exists: (mentions, 1 + negatives) which there are.
+        exists: (mentions, 1 + negatives) which of them exist.
 
     """
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
 
 def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
-    """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; and say which tokens there are.
+    """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; return vectors and mask.
 
-    It is no average: all of the negative is left. The positive stays what it is. A mixture has a token where either has
-    one.
+    This is a sum, not an average. The positive does not change. A mixture has a token where the positive or the
+    negative has one.
 
     Args:
         node: (mentions, 1 + negatives, tokens, dim) token vectors, the positive's first.
-        mask: (mentions, 1 + negatives, tokens) which of them there are.
+        mask: (mentions, 1 + negatives, tokens) which of them exist.
         share: (mentions,) alpha W.
-        gradient: whether what is added is differentiated.
+        gradient: whether gradients flow through the added share.
 
     """
     node = node * mask.unsqueeze(-1)

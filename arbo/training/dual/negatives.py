@@ -1,8 +1,9 @@
-"""Negatives: what each mention is pushed away from; never one of its gold entities, nor another mention of them.
+"""Negatives of each mention: never one of its gold entities, nor another mention of them.
 
-All are of the mention's own domain (see `arbo.retrieval.domains`), as are the things that it will be compared with.
+All are of the mention's own domain (see `arbo.retrieval.domains`), as in linking.
 
-Papers call different things by one name; the last column has it: ArboEL, the proxy paper (PEL), adaptive mixup (AMH).
+Papers use one name for different strategies; the last column has the names in ArboEL, the proxy paper (PEL) and
+adaptive mixup (AMH).
 
 ==================  ==================================================================  =======================
 ``in-batch``        the positives of the other mentions of the batch (`in_batch`)       in-batch (ArboEL),
@@ -18,10 +19,9 @@ Papers call different things by one name; the last column has it: ArboEL, the pr
                     ``random``
 ==================  ==================================================================  =======================
 
-What adaptive mixup calls mixed up is no choice of negatives but what becomes of those chosen, see
-`arbo.training.dual.mixup`.
+Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.dual.mixup`.
 
-Nodes are numbered as in `Snapshot`; where there are fewer negatives than asked for, the other places are -1.
+Nodes are numbered as in `Snapshot`; if there are fewer negatives than requested, the remaining places are -1.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from arbo.training.rivals import Rivals
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
     """Find the nearest wrong entities, then the nearest mentions of others; (mentions, n_entities + n_mentions).
 
-    The search is over all entities and all mentions of the training data that are in the mention's domain: exact of
-    vectors, of tokens among what a first stage proposes, see `clustering.comparison`. An entity stands as its nearest
-    text.
+    The search covers all entities and training mentions in the mention's domain. It is exact for pooled vectors; for
+    token vectors a first stage proposes the neighbours, see `clustering.comparison`. The node of an entity is its
+    nearest text.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)
@@ -60,9 +60,9 @@ def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, 
 
 
 def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:
-    """Draw wrong entities uniformly, none twice for a mention; of several texts of an entity one; (mentions, n).
+    """Sample distinct wrong entities uniformly, and one text of each; (mentions, n).
 
-    ``but``: (mentions, any) wrong entities that are not drawn, none twice; -1 for none.
+    ``but``: (mentions, any) distinct wrong entities to exclude; -1 for none.
     """
     by_domain = np.argsort(rivals.entity_domain, kind="stable")
     first, end = (
@@ -93,10 +93,10 @@ def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
     """Give every mention of a batch the positives of the others, each once; (mentions, distinct positives).
 
     Args:
-        owner: (entity texts,) the entity of each.
-        rivals: what is wrong.
+        owner: (entity texts,) the entity of each text.
+        rivals: tells which entities and mentions are wrong.
         mentions: (batch,) the mentions.
-        positive: (batch,) the positive of each, a node.
+        positive: (batch,) the node of each mention's positive.
 
     """
     nodes = np.unique(positive)
@@ -112,7 +112,7 @@ def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
 def _nearest_allowed(
     snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
 ) -> Ids:
-    """Find the nearest of some things that are allowed, fetching as many as it takes; (mentions, n), -1 at the end."""
+    """Find the nearest allowed things, widening the search until there are enough; (mentions, n), -1 at the end."""
     found = np.full((len(mentions), n), -1)
     corpus = embeddings.taken(things)
     todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8

@@ -1,4 +1,4 @@
-"""From the vectors of mentions and nodes to a loss a mention: the parts of a configuration, one after the other."""
+"""From the vectors of mentions and nodes to one loss per mention: choice of negatives, mixup, loss."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from arbo.training.losses import comparable, loss_of
 
 
 class Pairs(NamedTuple):
-    """Mentions and the nodes that each is compared with, as token vectors that are `comparable`; a pooled one is one.
+    """Mentions and the nodes to compare them with, as `comparable` token vectors; a pooled text has one vector.
 
-    Token vectors are padded; which of them there are, masks say.
+    Token vectors are padded; the masks say which of them exist.
     """
 
     mention: Tensor
@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
     text: Tensor
     """(mentions, 1 + negatives) the text of each node, as a place in the batch."""
     exists: Tensor
-    """(mentions, 1 + negatives) which nodes are compared with."""
+    """(mentions, 1 + negatives) which nodes to compare with."""
 
     @property
     def scores(self) -> Tensor:
@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
 
 
 def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
-    """Take the negatives that a configuration wants once it sees their vectors."""
+    """Select the negatives of strategies that depend on the vectors of the step."""
     if config.negatives not in ("in-batch-hard", "in-batch-mixed"):
         return pairs
     n, share = config.n_negatives, 1.0 if config.negatives == "in-batch-hard" else config.hard_share
@@ -52,7 +52,7 @@ def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
 
 
 def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tensor:
-    """Return the loss of each mention: mix the negatives up, compare, and ask the loss; (mentions,)."""
+    """Return the loss of each mention, after mixup of the negatives if configured; (mentions,)."""
     if config.mixup is not None:
         share = config.mixup * positive_share(config.scale_of(metric) * pairs.scores, pairs.exists)
         mixed, mask = mixed_up(pairs.node, pairs.node_mask, share, gradient=config.mixup_gradient)
@@ -61,20 +61,20 @@ def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tens
 
 
 def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[Tensor, Tensor]:
-    """Choose the positive, then the n most similar negatives that exist, of equals the first.
+    """Choose the positive, then the n most similar negatives that exist; ties go to the first column.
 
-    Equation 8 of the adaptive-mixup paper. That a mention's gold entities are none of its negatives is seen to before
-    (`arbo.training.dual.negatives.in_batch`): else they were the hardest.
+    Equation 8 of the adaptive-mixup paper. `arbo.training.dual.negatives.in_batch` has removed the mention's gold
+    entities before; otherwise they would be the hardest negatives.
 
     Args:
         scores: (mentions, 1 + negatives) similarities, the positive's first.
-        exists: (mentions, 1 + negatives) which there are.
-        n: how many.
-        n_others: how many of the other negatives are chosen after them, the first ones.
+        exists: (mentions, 1 + negatives) which of them exist.
+        n: number of hardest negatives.
+        n_others: number of other negatives to choose after them, in column order.
 
     Returns:
-        The columns that are chosen, and which of these exist, where there are too few; (mentions, 1 + n + n_others)
-        each, or as many as there are columns for.
+        The chosen columns, and which of them exist; (mentions, 1 + n + n_others) each, or fewer if there are fewer
+        columns.
 
     Examples:
         >>> exists = torch.tensor([[True, True, True, False]])

@@ -17,9 +17,9 @@ _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_o
 
 
 def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
-    """Say whether positives or negatives depend on vectors; ``owner``: (entity texts,) the entity of each.
+    """Whether positives or negatives depend on vectors; ``owner``: (entity texts,) the entity of each text.
 
-    Neither does where the gold entity is the positive and has one text, and negatives need not be near.
+    They do not if the positive is the gold entity, which has only one text, and negatives need not be near.
     """
     has_one_text = bool((np.diff(owner) > 0).all())
     return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")
@@ -30,16 +30,16 @@ def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
 
 
 class Plan(NamedTuple):
-    """What each mention is to be compared with, chosen by one snapshot of the model; nodes as in `Snapshot`."""
+    """The positive and negatives of each mention, chosen with one snapshot of the model; nodes as in `Snapshot`."""
 
     positive: Ids
     """(mentions,) -1 for a mention that is not trained on."""
     negative: Ids
-    """(mentions, negatives) -1 for none; without columns where they are those of the batch."""
+    """(mentions, negatives) -1 for none; no columns for in-batch negatives."""
 
     @classmethod
     def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
-        """Choose positives and negatives; ``step`` seeds what is random."""
+        """Choose positives and negatives; ``step`` seeds random choices."""
 
         def rng(what: int) -> np.random.Generator:
             return _rng(config, what, step)
@@ -64,11 +64,11 @@ class Plan(NamedTuple):
         """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
 
         Args:
-            data: what the mentions are of.
-            owner: (entity texts,) the entity of each.
+            data: the training data.
+            owner: (entity texts,) the entity of each text.
             batch: the mentions.
             config: as in `of`.
-            step: seeds the order of negatives that are partly random.
+            step: seeds the order of partly random negatives.
 
         """
         positive, negative = self.positive[batch], self.negative[batch]

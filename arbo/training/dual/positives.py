@@ -1,8 +1,8 @@
-"""Positives: what each mention is drawn towards, the gold entity or another mention of it.
+"""Positives of each mention: the gold entity, or another mention of it.
 
-All strategies see the gold clusters, one entity and its mentions each, and the vectors of the current model. They
-differ in the edges between which a mention can choose; its positive is the node that it hangs on in their minimum
-spanning tree, rooted at the entity (ArboEL, sections 2.2 and 3.2):
+All strategies use the gold clusters, each one entity and its mentions, and the vectors of the current model. They
+differ in the edges of the graph; the positive of a mention is its parent in the graph's minimum spanning tree, rooted
+at the entity (ArboEL, sections 2.2 and 3.2):
 
 ======================  ================================================================================
 ``entity``              the entity alone
@@ -28,7 +28,7 @@ from arbo.training.dual.snapshot import Snapshot
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
     """Choose the positive of every mention; (mentions,) nodes, -1 for a mention without an entity.
 
-    An entity that is a positive stands as that of its texts that is nearest to the mention.
+    The node of an entity is the text of it that is nearest to the mention.
     """
     mentions = np.flatnonzero(snapshot.gold >= 0)
     text, door = nearest_text(snapshot, mentions, snapshot.gold[mentions])
@@ -53,16 +53,16 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
         )
         if strategy.endswith("cluster"):
             hung = _hang_in_one_graph(mentions, root, linked, other[linked], step[linked])
-        else:  # of three edges the heaviest is left out
+        else:  # the spanning tree omits the heaviest of three edges
             by_mention = linked[root[linked] > np.maximum(root[other[linked]], step[linked])]
             hung[by_mention] = other[by_mention]
     return np.where(hung >= 0, snapshot.n_texts + hung, chosen)
 
 
 def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Floats]:
-    """Find the text of an entity that is nearest to a mention, and how near; (pairs,) each.
+    """Find the text of an entity that is nearest to a mention, and its dissimilarity; (pairs,) each.
 
-    Of equally near ones the first.
+    Ties go to the first text.
     """
     text, pair = pairs_of(snapshot.entities.owner, entity)
     count = np.bincount(pair, minlength=len(entity))
@@ -75,7 +75,7 @@ def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Fl
 
 
 def _clusters(gold: Ids) -> list[Ids]:
-    """List the mentions of each entity that has some."""
+    """List the mentions of each entity that has mentions."""
     order = np.argsort(gold, kind="stable")
     order = order[np.searchsorted(gold[order], 0) :]
     return np.split(order, np.flatnonzero(np.diff(gold[order])) + 1) if len(order) else []
@@ -92,7 +92,7 @@ def _random_other(gold: Ids, rng: np.random.Generator) -> Ids:
 
 
 def _nearest_other(snapshot: Snapshot) -> Ids:
-    """Find the nearest other mention of the cluster, of equals the first; -1 for a mention that is alone."""
+    """Find the nearest other mention of the cluster, ties to the first; -1 for a mention that is alone."""
     other = np.full(len(snapshot.gold), -1)
     for cluster in _clusters(snapshot.gold):
         if len(cluster) > 1:
@@ -104,7 +104,7 @@ def _nearest_other(snapshot: Snapshot) -> Ids:
 def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats) -> Ids:
     """Parents in the minimum spanning tree of all clusters' graphs, -1 for the entity.
 
-    No edge leads from one cluster to another, so that one root does for all.
+    No edge joins two clusters, so that all of them can share one root.
     """
     n = len(root)
     source, target = (

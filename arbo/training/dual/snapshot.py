@@ -1,4 +1,4 @@
-"""A snapshot: the vectors by which positives and negatives are chosen."""
+"""Snapshots: the vectors for the choice of positives and negatives."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from arbo.training.data import TrainingSet
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Snapshot:
-    """What the model makes of the training data at one moment, in evaluation mode.
+    """Vectors of the training data by the model at one step, in evaluation mode.
 
-    Nodes are numbered entity texts first, one or several an entity (its names), then mentions.
+    Nodes are numbered: first entity texts, one or several per entity (its names), then mentions.
     """
 
     entities: Embeddings
     """Pair ``i`` is entity text ``i``."""
     mentions: Embeddings
     gold: Ids
-    """(mentions,) the entity that a mention is of, -1 where the knowledge base has none."""
+    """(mentions,) the gold entity of each mention, -1 if the knowledge base has none."""
     metric: Metric
 
     @classmethod
     def of(cls, data: TrainingSet, encoder: DualEncoder, announce: Announce = quiet) -> Self:
-        """Embed everything with the encoder as it is now, in evaluation mode."""
+        """Embed all entities and mentions with the current encoder, in evaluation mode."""
         return cls(
             encoder.encode_entities(data.kb, announce),
             encoder.encode_mentions(data.inputs, announce),
@@ -39,11 +39,11 @@ class Snapshot:
 
     @classmethod
     def unread(cls, data: TrainingSet, owner: Ids, metric: Metric) -> Self:
-        """Return one that nothing was embedded for; ``owner``: (entity texts,) the entity of each."""
+        """Return a snapshot without embeddings; ``owner``: (entity texts,) the entity of each text."""
         entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(data.kb))
         return cls(entities, Vectors.of(np.zeros((len(data.inputs), 1))), data.entity, metric)
 
     @property
     def n_texts(self) -> int:
-        """Entity texts; the first mention's node."""
+        """Number of entity texts; also the node of the first mention."""
         return len(self.entities.row)

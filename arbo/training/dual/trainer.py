@@ -36,7 +36,7 @@ from arbo.training.options import RunOptions
 
 @dataclass(eq=False)
 class DualTrainer(Trainer[DualEncoder, Batch]):
-    """A training of a dual-encoder under way: `train` makes one and runs it."""
+    """Trains a dual-encoder, for `train`."""
 
     data: TrainingSet
     dev: TrainingSet | None
@@ -53,7 +53,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return self.reader.encode
 
     def choose(self, step: int, place: int) -> None:
-        """Choose positives and negatives anew at the beginning of an epoch, or as often as is wanted."""
+        """Choose positives and negatives at the beginning of an epoch, and every ``refresh`` steps."""
         if place != 0 and (self.config.refresh is None or place % self.config.refresh != 0):
             return
         if asks_the_model(self.config, self.reader.owner):
@@ -64,15 +64,15 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     @property
     def chosen(self) -> Mapping[str, Ids]:
-        """The plan of the epoch: the model that chose it will be gone."""
+        """The plan of the epoch, which cannot be remade later, as the model changes."""
         return self.plan._asdict()
 
     def resume(self, checkpoint: Path) -> None:
-        """Take up the plan."""
+        """Restore the plan."""
         self.plan = load_plan(checkpoint, Plan)
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
-        """Collect the texts of some mentions of a batch and of what they are compared with."""
+        """Collect the texts of some mentions of a batch, and of their positives and negatives."""
         nodes = self.plan.nodes(self.data, self.reader.owner, mentions, self.config, step)
         return self.reader.batch(mentions[rows], nodes[rows])
 
@@ -81,13 +81,13 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return self._compared(self._pairs(batch, self.prepared(batch, slice(None)), rows))
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
-        """Add the gradients of a batch's loss, each mention counting for a share, and return the loss.
+        """Add the gradients of a batch's loss, in which each mention has the weight ``share``, and return the loss.
 
-        A batch of several micro-batches goes through gradient caching (Gao et al. 2021, "Scaling deep contrastive
-        learning batch size under memory limited setup"): its texts, each once, are encoded part by part without
-        gradients; the loss is differentiated with respect to their vectors; then each part is encoded again, with the
-        same dropout, to take that on to the weights. So one part is in memory at once, also where mentions share their
-        nodes, and the gradients are the same, to rounding, but for what dropout draws.
+        A batch of several micro-batches uses gradient caching (Gao et al. 2021, "Scaling deep contrastive learning
+        batch size under memory limited setup"): its distinct texts are encoded part by part without gradients; the loss
+        is differentiated with respect to their vectors; then each part is encoded again, with the same dropout, to
+        propagate that gradient to the weights. So only one part is in memory at once, even if mentions share nodes, and
+        the gradients are the same up to rounding and dropout masks.
         """
         size = self.config.micro_batch
         if len(batch) <= size and self.config.regulariser == "none":
@@ -117,8 +117,8 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     def _differentiate(self, step: int, batch: Batch, vectors: Tensor, rows: slice, share: float) -> float:
         """Add the gradient of the loss of some mentions to the vectors of their batch, and return the loss.
 
-        Perturbed copies (`arbo.training.fgsm`) are of one mention each and shared by nobody: they are encoded here,
-        and the gradient of their loss is taken on to the weights at once.
+        Each perturbed copy (`arbo.training.fgsm`) belongs to one mention. The copies are encoded here, and the gradient
+        of their loss is propagated to the weights at once.
         """
         pairs = self._pairs(batch, vectors, rows)
         loss = share * self._compared(pairs)
@@ -143,9 +143,9 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
-        """Return what embeds with the weights of now: from the cache it came with, or what the look embedded.
+        """Return the current model with a cache: its own before the first step, then that of the last evaluation.
 
-        Of several processes the first one keeps what a look embeds.
+        Only the first of several processes keeps the embeddings of an evaluation.
         """
         cache = self.cache
         if self.state.step:
@@ -167,7 +167,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     @property
     def kept(self) -> DualEncoder:
-        """The model that a training is for, with what it embedded."""
+        """The final model, with its cache of embeddings."""
         if self.dev is None:
             return self.model
         cache = embeddings(self.folder, self.state.best_step)
@@ -185,34 +185,33 @@ def train(
     expand_abbreviations: bool = True,
     options: RunOptions | None = None,
 ) -> DualEncoder:
-    """Train a dual-encoder to bring mentions near their entities and near each other, and write it to a folder.
+    """Train a dual-encoder to map mentions near their entities and near each other, and write it to a folder.
 
     Args:
-        encoder: where the training starts; it is not changed.
-        documents: annotated documents, or whatever `Corpus.of` makes them of.
+        encoder: the model to start from; it is not changed.
+        documents: annotated documents, or any input of `Corpus.of`.
         kb: the knowledge base.
-        out: the model folder to write. An interrupted training goes on where ``OUT.training`` has it, with the same
-            losses.
-        dev: other annotated documents: after each epoch they decide which model is the best so far, and at the end the
-            default thresholds of the model. Without them the last model is kept.
-        config: what is learnt, and how.
-        expand_abbreviations: whether abbreviations that a document defines are written out, as in linking.
+        out: the model folder to write. An interrupted training resumes from ``OUT.training``, with the same losses.
+        dev: annotated development documents. They select the best model after each epoch, and the default thresholds
+            of the final model. Without them the last model is kept.
+        config: the training settings.
+        expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
     Raises:
         DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
-        UsageError: the folder cannot be written, or holds anything but a model that arbo saved; ``OUT.training`` is of
-            another training, or another process works in it; the device does not compute in that precision;
-            TensorBoard is not installed; positives other than ``entity`` for an encoder that keeps all tokens.
+        UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
+            training, or another process uses it; the device does not support the precision; TensorBoard is not
+            installed; positives other than ``entity`` for an encoder with the pooling ``tokens``.
 
     """
     check_out(out)
     config = config or TrainingConfig()
     if encoder.config.pooling == "tokens" and config.positives != "entity":
         raise UsageError(
-            f"positives {config.positives!r} are chosen by one vector of each mention, where pooling 'tokens' keeps "
-            "those of all tokens: choose positives 'entity', or another pooling"
+            f"positives {config.positives!r} need one vector per mention, but the pooling 'tokens' gives one per "
+            "token; choose positives 'entity', or another pooling"
         )
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
@@ -233,12 +232,12 @@ def train(
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
-    """Give the model the best thresholds that tuning found for the method and the k that linking has by default."""
+    """Set the best thresholds that tuning found for the default method and k of linking."""
     own = LinkerConfig()
     assert linker.tuning is not None
     tried = [trial for trial in linker.tuning.trials if (trial.method, trial.k) == (own.method, own.k)]
     best = max(tried, key=lambda trial: trial.score)
-    # No limit is a number too: one that nothing reaches.
+    # Default thresholds must be finite; a number above all dissimilarities stands for no limit.
     far = 1e6 if encoder.metric == "dot" else 2.0
     entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
     return replace(encoder, config=replace(encoder.config, entity_threshold=entity, mention_threshold=mention))

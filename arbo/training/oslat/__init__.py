@@ -1,1 +1,1 @@
-"""OSLAT in stages: names are aligned, label attention learns where to look, its head whether an entity is there."""
+"""OSLAT in three stages: self-alignment of names, label attention (where is an entity), linking head (is it there)."""

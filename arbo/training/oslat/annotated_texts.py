@@ -1,4 +1,4 @@
-"""Texts that are annotated with the entities in them: which, and nowhere where."""
+"""Texts annotated with their entities, without the positions of mentions."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from arbo.training.oslat.synonyms import Synonyms
 class AnnotatedTexts:
     """Texts, the set of entities in each, and all names of a knowledge base.
 
-    A text is a document, or a piece of one; its entities are the gold ids of its mentions, whose spans and texts are
-    looked at by nobody.
+    A text is a document, or a piece of one; its entities are the gold ids of its mentions. The spans and texts of
+    mentions are not used.
     """
 
     texts: tuple[str, ...]
     kb: KnowledgeBase
     synonyms: Synonyms
     text: Ids
-    """(pairs,) pairs of a text and an entity in it: the text, ascending,"""
+    """(pairs,) the text of each pair of a text and an entity in it, ascending."""
     entity: Ids
-    """(pairs,) and the entity, a row of the knowledge base."""
+    """(pairs,) the entity of each pair, a row of the knowledge base."""
     start: Ids
     """(texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``."""
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
-        """Take annotated documents; ``purpose`` names in the error what they are for.
+        """Take annotated documents; errors name their ``purpose``.
 
-        Of a mention with several gold ids each is in the text. Ids that the knowledge base lacks in the document's
-        domain have no name here, and are left out.
+        All gold ids of a mention count as entities of the text. Ids that are missing from the knowledge base in the
+        document's domain are left out.
 
         Raises:
-            DataError: no document has an entity that the knowledge base holds in its domain.
+            DataError: no document has an entity of the knowledge base in its domain.
 
         """
         right = iter(Gold.of(corpus, kb).lists)
@@ -52,7 +52,7 @@ class AnnotatedTexts:
         if not any(found):
             raise DataError(
                 f"nothing to {purpose}: none of {len(corpus):,} texts has an entity that the knowledge base holds; "
-                "do the ids match, and the domains?"
+                "check that the ids and the domains match"
             )
         count = np.array([len(rows) for rows in found], np.int64)
         return cls(
@@ -66,29 +66,29 @@ class AnnotatedTexts:
 
     @property
     def entities(self) -> Ids:
-        """The entities that are in some text: those that are seen."""
+        """The entities that are in at least one text."""
         return np.unique(self.entity)
 
     @property
     def queries(self) -> Ids:
-        """The pairs that a name can be contrasted in: those of an entity that has synonyms."""
+        """The pairs to train on: those of an entity with synonyms."""
         return np.flatnonzero(self.synonyms.size[self.entity] > 1)
 
     @property
     def n_alone(self) -> int:
-        """How many pairs are of an entity with one name alone: nothing is drawn towards them."""
+        """Number of pairs of an entity with only one name, which have no positives."""
         return len(self.entity) - len(self.queries)
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Draw names of the entity of each pair, any of which comes first."""
+        """Sample names of the entity of each pair, in random order."""
         return self.synonyms.draw(self.entity[queries], n + 1, rng)
 
     def avoided(self, queries: Ids) -> list[Ids]:
-        """List how all entities of each pair's text are spelt."""
+        """List the spellings of all entities of each pair's text."""
         return [self.spellings(int(text)) for text in self.text[queries]]
 
     def spellings(self, text: int) -> Ids:
-        """List how all entities of a text are spelt."""
+        """List the spellings of all entities of a text."""
         return self.synonyms.spellings(self.entity[self.start[text] : self.start[text + 1]])
 
 
@@ -98,8 +98,8 @@ def annotated_texts(
     """Take the texts of each of `arbo.training.data.corpora_of`.
 
     Raises:
-        DataError: one has no entity that the knowledge base holds, or, if they are to be ``contrastable``, none with
-            synonyms, or none whose names can be told from those of another.
+        DataError: a corpus has no entity of the knowledge base; with ``contrastable``, also if no entity has synonyms
+            or no names of others as negatives.
 
     """
     found = {}

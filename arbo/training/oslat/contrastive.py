@@ -1,8 +1,8 @@
-"""What self-alignment and label attention have in common: names, contrasted with synonyms and with names of others.
+"""Contrastive training of names, the common part of self-alignment and label attention.
 
-Of each anchor some synonyms are positives, and names of other entities are negatives: never a name of an entity that is
-right, nor one that is spelt as such a name. Negatives are drawn in two steps, an entity and then a name of it, and for
-all anchors of a batch together, see `arbo.training.oslat.synonyms.Others`.
+The positives of each anchor are some of its synonyms; the negatives are names of other entities, never a name of a
+right entity, nor a name with the same spelling. Negatives are sampled in two steps, an entity and then one of its
+names, and for all anchors of a batch together, see `arbo.training.oslat.synonyms.Others`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from arbo.training.oslat.synonyms import Others, Synonyms
 
 Model = TypeVar("Model", bound=Trainable)
 
-# What a step draws, beside its seed; 0 is the order, see `arbo.training.loop.order_of`.
+# Seeds of what a step samples; 0 is the order, see `arbo.training.loop.order_of`.
 _POSITIVES, NEGATIVES = 1, 2
 
 
 class Contrasts(Examples, Protocol):
-    """What is trained on: queries, each with an entity that is right and others that are not wrong."""
+    """Training data: queries, each with a right entity and other entities to avoid as negatives."""
 
     @property
     def synonyms(self) -> Synonyms:
@@ -41,18 +41,18 @@ class Contrasts(Examples, Protocol):
 
     @property
     def entities(self) -> Ids:
-        """Those whose names are negatives."""
+        """The entities whose names are negatives."""
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Draw a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), -1 for none."""
+        """Sample a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), -1 for none."""
 
     def avoided(self, queries: Ids) -> Sequence[Ids]:
-        """List, for each query, how the entities are spelt that are not wrong."""
+        """List the spellings that are not negatives, for each query."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Contrast:
-    """Queries of a batch, and the names that are compared."""
+    """Queries of a batch, and the names to compare."""
 
     query: Ids
     """(queries,)"""
@@ -68,23 +68,23 @@ class Contrast:
 
 
 def check_contrasts(data: Contrasts, purpose: str) -> None:
-    """Raise DataError unless some query has both synonyms and names of others; ``purpose`` says what they are for."""
+    """Raise DataError unless a query has both positives and negatives; errors name the ``purpose`` of the data."""
     if not len(data.queries):
         raise DataError(
-            f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; give the "
-            "knowledge base aliases"
+            f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; add aliases to "
+            "the knowledge base"
         )
     others = Others.of(data.synonyms, data.entities)
     avoided = (data.avoided(query[None])[0] for query in data.queries)
     if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):
         raise DataError(
-            f"nothing to {purpose}: names are pushed away from those of other entities, and there are none beside "
-            f"{len(data.entities):,}; take more documents, or more entities"
+            f"nothing to {purpose}: names need names of other entities as negatives, but there are none with "
+            f"{len(data.entities):,} entities; give more documents, or more entities"
         )
 
 
 def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveConfig, step: int) -> Contrast:
-    """Draw what queries are compared with; ``step`` seeds it."""
+    """Sample the positives and negatives of queries, seeded by ``step``."""
     own = data.anchors(queries, config.n_positives, np.random.default_rng([config.seed, _POSITIVES, step]))
     rng = np.random.default_rng([config.seed, NEGATIVES, step])
     return Contrast(queries, np.hstack([own, others.draw(data.avoided(queries), config.n_negatives, rng)]))
@@ -101,7 +101,7 @@ def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConf
 
 
 def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
-    """Make the vectors of names, each distinct one once; (..., dim), anything where there is none."""
+    """Encode names, each distinct one once; (..., dim), arbitrary vectors for -1."""
     distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
     vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
     return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]
@@ -109,7 +109,7 @@ def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, poolin
 
 @dataclass(eq=False)
 class ContrastiveTrainer(Trainer[Model, Contrast]):
-    """A training under way, of whatever makes vectors of names."""
+    """Base class of trainers for models that encode names."""
 
     data: Contrasts
     config: ContrastiveConfig
@@ -121,13 +121,13 @@ class ContrastiveTrainer(Trainer[Model, Contrast]):
     @property
     @abstractmethod
     def metric(self) -> Metric:
-        """How vectors are compared."""
+        """The similarity of vectors."""
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Contrast:
-        """Draw what the queries of a batch are compared with, and take some of them."""
+        """Sample the positives and negatives of a batch, and take some of its queries."""
         return contrast(self.data, self.others, mentions, self.config, step).part(rows)
 
     def loss_of(self, step: int, batch: Contrast, rows: slice) -> Tensor:
-        """Contrast some of the queries; each part of a batch reads the negatives anew."""
+        """Sum the losses of some queries; each part of a batch encodes the negatives again."""
         part = batch.part(rows)
         return contrastive_losses(self.prepared(part), part, self.config, self.metric).sum()

@@ -1,6 +1,6 @@
-"""Texts and names as a model that no longer changes makes them, and what the ones say of the others.
+"""Token vectors of texts and vectors of names from a frozen model, for training the linking head.
 
-Both are made once. What a text says of a name follows from them by two small products, and is never kept.
+Both are computed once. The text's vector for a name follows from them by two small products, and is never kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from arbo.training.oslat.synonyms import Others
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Asked:
-    """Texts, and the names that each is asked for."""
+    """Texts, and the names to look for in each text."""
 
     text: Ids
     """(texts,)"""
@@ -44,19 +44,19 @@ class Asked:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Encoded:
-    """Texts and names as a model that no longer changes makes them."""
+    """Vectors of texts and names from a frozen model."""
 
     data: AnnotatedTexts
     scaled: bool
     tokens: list[Tensor]
-    """Of each text (tokens, dim)."""
+    """(tokens, dim) for each text."""
     names: Tensor
-    """(names, dim) as `Synonyms` counts them."""
+    """(names, dim) in the order of `Synonyms`."""
     others: Others
 
     @classmethod
     def of(cls, model: LabelAttention, data: AnnotatedTexts, announce: Announce = quiet) -> Self:
-        """Read everything once, in evaluation mode."""
+        """Encode all texts and names once, in evaluation mode."""
         tokens = [own for own, _ in model.token_vectors(data.texts, announce)]
         names = model.name_vectors(data.kb, announce)[0][torch.from_numpy(data.synonyms.place)]
         others = Others.of(data.synonyms, np.arange(len(data.kb)))
@@ -68,7 +68,7 @@ class Encoded:
         return np.unique(self.data.text)
 
     def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
-        """Ask each text for all names of its entities, and for ``n`` of others."""
+        """Look in each text for all names of its entities, and for ``n`` names of others."""
         synonyms, data = self.data.synonyms, self.data
         own = [synonyms.of_entities(data.entity[data.start[text] : data.start[text + 1]]) for text in texts]
         others = self.others.draw([synonyms.spelling[names] for names in own], n, rng)
@@ -81,7 +81,7 @@ class Encoded:
         return Asked(texts, names, owner, (names >= 0) & (np.arange(names.shape[1]) < width))
 
     def read(self, text: Ids, name: Ids) -> tuple[Tensor, Tensor]:
-        """Collect what each text says of the names that it is asked for, and these; (texts, names, dim) both."""
+        """Return the text's vector for each name, and the vector of the name; (texts, names, dim) both."""
         tokens = pad_sequence([self.tokens[i] for i in text], batch_first=True)
         length = torch.tensor([len(self.tokens[i]) for i in text], device=tokens.device)
         mask = torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]

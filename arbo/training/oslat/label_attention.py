@@ -1,9 +1,9 @@
-"""Training of label attention: what a text says of an entity is the same by whichever of its names one asks.
+"""Training of label attention: all names of an entity should attend to the same place of a text.
 
-OSLAT, section 3.2. A text is asked by a name of an entity in it, by some of its synonyms, and by names of other
-entities; what it says of the first (`arbo.spans.label_attention`) is drawn towards what it says of the synonyms, and
-away from what it says of the others. So a name comes to look where the text speaks of it, though nobody says where:
-the entities of a text are all that is read of its annotation.
+OSLAT, section 3.2. The queries on a text are a name of an entity in it, some of its synonyms, and names of other
+entities. The text's vector for the first name (`arbo.spans.label_attention`) is drawn towards its vectors for the
+synonyms, and away from its vectors for the other names. So a name learns to attend to its mentions, although only the
+entities of a text are given, and no positions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from arbo.training.oslat.synonyms import Others
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AttentiveReader:
-    """Turns pairs of a text and an entity into what the text says of names, with gradients."""
+    """Computes the text's vectors for names, from pairs of a text and an entity, with gradients."""
 
     model: LabelAttention
     data: AnnotatedTexts
@@ -51,7 +51,7 @@ class AttentiveReader:
         return cls(model, data, model.names(data.kb), model.reader(data.texts))
 
     def read(self, batch: Contrast) -> Tensor:
-        """Ask the text of each pair by the names that it is compared by; (pairs, names, dim)."""
+        """Compute the text's vector for each name of a pair; (pairs, names, dim)."""
         tower, config = self.model.transformer, self.model.config
         text, place = np.unique(self.data.text[batch.query], return_inverse=True)
         tokens, mask = self._tokens([self.tokens[i] for i in text])
@@ -61,7 +61,7 @@ class AttentiveReader:
         return entity_in_text(weights, tokens[row])
 
     def _tokens(self, texts: list[TextTokens]) -> tuple[Tensor, Tensor]:
-        """Make the vectors of the tokens of texts, (texts, tokens, dim), and say which there are."""
+        """Encode the tokens of texts, (texts, tokens, dim), and return which of them exist."""
         rows = list(chain.from_iterable(text.rows for text in texts))
         vectors = self.model.transformer.encode_apart(rows, "tokens")
         first = np.cumsum([0, *(len(text.rows) for text in texts)]).tolist()
@@ -76,7 +76,7 @@ class AttentiveReader:
 
 @dataclass(eq=False)
 class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
-    """A training of label attention under way: `train_label_attention` makes one and runs it."""
+    """Trains label attention, for `train_label_attention`."""
 
     data: AnnotatedTexts
     dev: AnnotatedTexts | None
@@ -88,31 +88,31 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
 
     @property
     def metric(self) -> Metric:
-        """As the configuration says."""
+        """The similarity that the configuration says."""
         return metric_of(self.config)
 
     @property
     def best(self) -> str:
-        """How likely synonyms are among negatives."""
+        """The likelihood of synonyms among negatives."""
         return "likelihood"
 
     def development_scores(self) -> dict[str, float]:
-        """Contrast the names of the entities in the development texts, the same way each time."""
+        """Score the names of the entities in the development texts, with the same samples each time."""
         assert self.dev is not None
         loss = development_loss(self.model, self.dev, self.config)
         return {"dev_loss": loss, "likelihood": math.exp(-loss)}
 
 
 def metric_of(config: LabelAttentionTraining) -> Metric:
-    """Say how vectors are compared."""
+    """Return the similarity of vectors."""
     return "cosine" if config.normalized else "dot"
 
 
 def development_loss(model: LabelAttention, data: AnnotatedTexts, config: LabelAttentionTraining) -> float:
     """Return the mean loss over pairs of texts and entities, in evaluation mode.
 
-    It asks for no span, as the training does not. Its ``exp(-loss)`` is the likelihood of a synonym among negatives
-    (geometric mean). Negatives are names of the entities of these texts.
+    Spans are not used, as in training. ``exp(-loss)`` is the likelihood of a synonym among negatives (geometric mean).
+    Negatives are names of the entities of these texts.
     """
     reader, others, losses = AttentiveReader.of(model, data), Others.of(data.synonyms, data.entities), []
     training, queries = model.module.training, data.queries
@@ -135,14 +135,14 @@ def train_label_attention(
     config: LabelAttentionTraining | None = None,
     options: RunOptions | None = None,
 ) -> LabelAttention:
-    """Train a transformer to attend to what entities are called in texts, and write it to a folder, without a head.
+    """Train a transformer to attend to the mentions of entities in texts, and write it to a folder, without a head.
 
-    See `arbo.train` for arguments and errors. Each document is a text; where its mentions stand is not looked at. Pairs
-    of a text and an entity in it that has one name alone are left out. The best model by ``dev`` is the one by which
-    synonyms are likeliest, see `development_loss`.
+    See `arbo.train` for arguments and errors. Each document is one text; the positions of mentions are not used.
+    Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms, see
+    `development_loss`.
 
     Raises:
-        DataError: also where no entity in the documents has synonyms, or there is none beside another.
+        DataError: also if no entity in the documents has synonyms, or if they contain only one entity.
 
     """
     check_out(out)

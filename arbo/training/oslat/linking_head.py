@@ -1,8 +1,8 @@
-"""Training of the linking head: is an entity in a text, going by what the text says of its names (OSLAT, section 3.3).
+"""Training of the linking head, which decides whether an entity is in a text (OSLAT, section 3.3).
 
-The transformer stays as it is, as its attention would no longer find spans; so what it makes of texts and names is made
-once, see `arbo.training.oslat.encoded_texts`. Other negatives are drawn in every epoch: names of all entities of the
-knowledge base but those in the text.
+The transformer is frozen, as its attention would otherwise no longer find spans; so texts and names are encoded only
+once, see `arbo.training.oslat.encoded_texts`. Each epoch samples other negatives: names of all entities of the
+knowledge base except those in the text.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LinkingHead:
 
     @classmethod
     def of(cls, dim: int, kind: HeadKind, device: torch.device) -> Self:
-        """Begin with a comparison of vectors as they are; or with even odds for everything, which has one optimum."""
+        """Start from the identity (``comparison``), or from even odds for all texts (``linear``, one optimum)."""
         if kind == "linear":
             linear = torch.nn.Linear(dim, 1)
             torch.nn.init.zeros_(linear.weight)
@@ -68,24 +68,24 @@ class LinkingHead:
         return cls(load_linear(model / PROJECTION))
 
     def save_pretrained(self, folder: Path, /) -> None:
-        """Write it."""
+        """Write the weights."""
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
         save_file(self.linear.state_dict(), folder / PROJECTION)
 
     def copy(self) -> Self:
-        """Return one with weights of its own."""
+        """Return a copy with its own weights."""
         return replace(self, linear=deepcopy(self.linear))
 
     @property
     def module(self) -> torch.nn.Linear:
-        """All that has weights."""
+        """The module with weights."""
         return self.linear
 
 
 class Decisions(NamedTuple):
-    """Entities that texts are asked for, and how they are answered."""
+    """Scores of entities in texts, and whether the entities are there."""
 
     score: Floats
     """(asked,)"""
@@ -94,20 +94,20 @@ class Decisions(NamedTuple):
 
     @property
     def f1(self) -> float:
-        """The highest that there is of saying that an entity is there, from some score on."""
+        """The highest F1 over all thresholds on the score."""
         return threshold_curve(self.is_there, self.score).best.f1
 
 
 @dataclass(eq=False)
 class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
-    """A training of a linking head under way: `train_linking_head` makes one and runs it."""
+    """Trains a linking head, for `train_linking_head`."""
 
     data: Encoded
     dev: Encoded | None
     config: LinkingHeadConfig
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect what makes scores; (texts, names)."""
+        """Return the function that scores names; (texts, names)."""
         linear = self.model.linear
 
         def read(asked: Asked) -> Tensor:
@@ -116,16 +116,16 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
         return read
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Asked:
-        """Draw what the texts of a batch are asked for, and take some of them."""
+        """Sample the names for the texts of a batch, and take some of the texts."""
         rng = np.random.default_rng([self.config.seed, NEGATIVES, step])
         return self.data.asked(mentions, self.config.n_negatives, rng).part(rows)
 
     def loss_of(self, step: int, batch: Asked, rows: slice) -> Tensor:
         """Sum the losses of some texts.
 
-        A text's loss is the mean over the entities that it is asked for, each judged by the best of its names, those in
-        the text by all, others by those that are drawn. Of a head that judges what texts say alone it is the mean over
-        the names.
+        A text's loss is the mean over its entities and the sampled ones. The score of an entity is that of its best
+        name: of all names for entities in the text, of the sampled names for others. For a ``linear`` head the loss is
+        the mean over names.
         """
         part = batch.part(rows)
         logits = self.prepared(part)
@@ -139,20 +139,20 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 
     @property
     def best(self) -> str:
-        """How often it is right that an entity is in a text."""
+        """The F1 of the decisions whether an entity is in a text."""
         return "f1"
 
     def development_scores(self) -> dict[str, float]:
-        """Decide about the development texts, by the threshold that is best for them."""
+        """Score the development texts, with the best threshold for them."""
         assert self.dev is not None
         return {"f1": decisions(self.model.linear, self.dev, self.config).f1}
 
 
 def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
-    """Ask each text for its entities and for about ``n_negatives`` others, the same each time; see `LabelAttention`.
+    """Score the entities of each text and about ``n_negatives`` others, the same each time; see `LabelAttention`.
 
-    An entity's score is that of its best name. This is quick, and tells heads apart; a threshold for what a finder asks
-    about is another question, see `with_tuned_threshold`.
+    An entity's score is that of its best name. This is a quick way to compare heads; the threshold of a finder is tuned
+    separately, see `with_tuned_threshold`.
     """
     rng, synonyms = np.random.default_rng([config.seed, NEGATIVES]), data.data.synonyms
     score: list[Floats] = []
@@ -179,13 +179,13 @@ def train_linking_head(
     config: LinkingHeadConfig | None = None,
     options: RunOptions | None = None,
 ) -> LabelAttention:
-    """Train the linking head of a label-attention model, nothing else of it, and write both to a folder.
+    """Train only the linking head of a label-attention model, and write the model with its head to a folder.
 
-    See `arbo.train` for arguments and errors. A head that the model has is not begun with. Documents without an entity
-    are left out, as it may only be that nobody annotated them; negatives are drawn from all of the knowledge base. The
-    best head by ``dev`` has the highest F1 of saying that an entity is in a text, of those in it and others that are
-    drawn; the score from which on to say so is chosen there too, see `with_tuned_threshold`, and is otherwise where
-    training has even odds.
+    See `arbo.train` for arguments and errors. Training starts from a new head, even if the model has one. Documents
+    without an entity are left out, as they may be unannotated; negatives are sampled from the whole knowledge base.
+    ``dev`` selects the head with the highest F1 of telling the entities of a text from sampled others, and the minimum
+    score of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the one of even odds in
+    training.
     """
     check_out(out)
     config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
@@ -203,7 +203,7 @@ def train_linking_head(
 def with_tuned_threshold(
     model: LabelAttention, dev: Corpus, kb: KnowledgeBase, *, split: Splitter, announce: Announce = quiet
 ) -> LabelAttention:
-    """Choose the score from which on an entity is in a text by what a finder asks about; see `PairFinder.tuned`."""
+    """Choose the minimum score of an entity with a finder on the development documents; see `PairFinder.tuned`."""
     finder = PairFinder(model, model.threshold, split=split)
     return model.with_threshold(finder.tuned(dev, kb, announce=announce).threshold)
 
@@ -211,7 +211,7 @@ def with_tuned_threshold(
 def fit_head(
     model: LabelAttention, data: Mapping[str, AnnotatedTexts], config: LinkingHeadConfig, workplace: Workplace
 ) -> LabelAttention:
-    """Train a linking head in the folder of a training, and return the model with it and without a chosen threshold."""
+    """Train a linking head in the training folder, and return the model with it, with the threshold of even odds."""
     encoded = {name: Encoded.of(model, texts, workplace.options.announce) for name, texts in data.items()}
     device = model.tower.model.device
     head = LinkingHead.of(model.transformer.dim, config.kind, device)
@@ -222,7 +222,7 @@ def fit_head(
 
 
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """Score each name as the best of those that a text is asked for of its entity.
+    """Give each name the score of the best name of its entity in the same text.
 
     Args:
         scores: (texts, names).
@@ -237,6 +237,6 @@ def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scores(head: torch.nn.Linear, data: Encoded, text: Ids, name: Ids) -> Tensor:
-    """Score what texts say of the names that they are asked for; (texts, names)."""
+    """Score names in texts; (texts, names)."""
     said, names = (vectors.to(head.weight.device) for vectors in data.read(text, name))
     return name_scores(head, said, names)

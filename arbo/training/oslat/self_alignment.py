@@ -1,8 +1,8 @@
-"""Self-alignment: names of one entity are drawn together, those of others apart (OSLAT, section 3.1).
+"""Self-alignment: draws names of one entity together and names of different entities apart (OSLAT, section 3.1).
 
-Vectors of names fill little of the space that a language model has for them; afterwards synonyms lie near each other.
-Each name that has synonyms is compared with some of them and with names of others. What is compared is not the vector
-itself but what two layers make of it; they are thrown away at the end. No document is needed.
+A language model maps names to a small part of the vector space; after self-alignment synonyms are near each other.
+Each name with synonyms is compared with some of them and with names of others. The loss compares the output of two
+further layers, which are discarded after training. Documents are not needed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NamesAlone:
 
     synonyms: Synonyms
     entities: Ids
-    """Those whose names are read; an entity with one name alone is pushed away from, and never drawn."""
+    """The entities whose names are used; an entity with only one name is used only for negatives."""
 
     @property
     def queries(self) -> Ids:
@@ -57,20 +57,20 @@ class NamesAlone:
         return np.column_stack([queries, others])
 
     def avoided(self, queries: Ids) -> list[Ids]:
-        """List how the entity of each name is spelt."""
+        """List the spellings of the entity of each name."""
         return [self.synonyms.spellings(own[None]) for own in self.synonyms.owner[queries]]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Aligning:
-    """An encoder, and the two layers that its vectors pass while they are aligned."""
+    """An encoder, and the two layers that are added for self-alignment."""
 
     encoder: DualEncoder
     head: torch.nn.Sequential
 
     @classmethod
     def of(cls, encoder: DualEncoder, dim: int, seed: int) -> Self:
-        """Begin with untrained layers."""
+        """Start with untrained layers."""
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             head = _head(encoder.entity_tower.dim, encoder.entity_tower.dim, dim)
@@ -88,32 +88,32 @@ class Aligning:
         return cls(encoder, head.to(encoder.entity_tower.model.device))
 
     def save_pretrained(self, folder: Path, /) -> None:
-        """Write both."""
+        """Write the encoder and the layers."""
         from safetensors.torch import save_file
 
         self.encoder.save_pretrained(folder / "encoder")
         save_file(self.head.state_dict(), folder / _HEAD)
 
     def copy(self) -> Self:
-        """Return one with weights of its own."""
+        """Return a copy with its own weights."""
         from copy import deepcopy
 
         return replace(self, encoder=self.encoder.copy(), head=deepcopy(self.head))
 
     @property
     def config(self) -> EncoderConfig:
-        """How the encoder reads."""
+        """The settings of the encoder."""
         return self.encoder.config
 
     @property
     def module(self) -> torch.nn.ModuleList:
-        """All that has weights."""
+        """The modules with weights."""
         return torch.nn.ModuleList([*self.encoder.module, self.head])
 
 
 @dataclass(eq=False)
 class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
-    """A self-alignment under way: `train_self_alignment` makes one and runs it."""
+    """Trains an encoder by self-alignment, for `train_self_alignment`."""
 
     data: NamesAlone
     dev: None
@@ -133,7 +133,7 @@ class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
 
     @property
     def metric(self) -> Metric:
-        """What the two layers make is normalised."""
+        """The similarity of the layers' output."""
         return "cosine"
 
 
@@ -146,23 +146,23 @@ def train_self_alignment(
     config: SelfAlignmentConfig | None = None,
     options: RunOptions | None = None,
 ) -> DualEncoder:
-    """Train an encoder to bring the names of an entity near each other, and write it to a folder.
+    """Train an encoder to map the names of an entity to similar vectors, and write it to a folder.
 
-    See `arbo.train` for other arguments and errors. With ``documents`` the names of the entities in them are aligned,
-    without them those of all entities.
+    See `arbo.train` for other arguments and errors. ``documents`` restrict the training to the names of the entities in
+    them; without documents, the names of all entities are aligned.
 
     Raises:
-        DataError: also where no entity has two names, or there is none beside it to push its names away from.
+        DataError: also if no entity has two names, or if there is only one entity.
         UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
 
     """
     check_out(out)
     config = config or SelfAlignmentConfig()
     if not encoder.shared:
-        raise UsageError("names are aligned in one tower, and this encoder has another for mentions: begin with one")
+        raise UsageError("the encoder has another tower for mentions; start from an encoder with one tower")
     if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
         raise UsageError(
-            "names are aligned where each has a vector: choose entity_view 'names' and a pooling other than 'tokens'"
+            "self-alignment needs one vector per name; choose entity_view 'names' and a pooling other than 'tokens'"
         )
     corpora = {} if documents is None else corpora_of(documents, None)
     seen = AnnotatedTexts.of(corpora["documents"], kb).entities if corpora else np.arange(len(kb))

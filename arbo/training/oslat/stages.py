@@ -1,4 +1,4 @@
-"""OSLAT from one end to the other: label attention, then its linking head."""
+"""The last two stages of OSLAT in one training: label attention, then its linking head."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def train_oslat(
 ) -> LabelAttention:
     """Train label attention and then its linking head, and write both to a folder.
 
-    See `train_label_attention` and `train_linking_head` for arguments and errors. What the first makes stands in
-    ``OUT.training`` until the second is done, and its log in ``OUT.attention.log.jsonl`` from then on. It is best begun
-    with an encoder that `train_self_alignment` made.
+    See `train_label_attention` and `train_linking_head` for arguments and errors. ``OUT.training`` holds the label
+    attention until the head is trained; then its log is in ``OUT.attention.log.jsonl``. The best start is an encoder
+    from `train_self_alignment`.
 
-    Documents are read in pieces, by default those that a `PairFinder` reads: sentences; with `whole` for ``split`` each
-    as it is. The threshold is chosen on ``dev`` for the finder that cuts documents so.
+    ``split`` divides documents into texts: into sentences by default, as a `PairFinder` does, or not at all with
+    `whole`. The threshold is tuned on ``dev`` for a finder with the same ``split``.
     """
     check_out(out)
     attention, head = attention or LabelAttentionTraining(), head or LinkingHeadConfig()
@@ -72,5 +72,5 @@ def train_oslat(
 
 
 def _told(options: RunOptions, stage: str) -> RunOptions:
-    """Give a stage a folder of its own for TensorBoard."""
+    """Return the options of a stage, with its own folder for TensorBoard."""
     return options if options.tensorboard is None else replace(options, tensorboard=Path(options.tensorboard) / stage)

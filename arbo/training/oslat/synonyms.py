@@ -1,4 +1,4 @@
-"""The names of entities as sets of synonyms, and how names of others are drawn."""
+"""The names of entities as sets of synonyms, and sampling of names of other entities."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from arbo.engine import Floats, Ids, ranges
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Synonyms:
-    """Sets of names, one an entity; names of one that differ in case or white space alone count as one."""
+    """Sets of names, one per entity; names of an entity that differ only in case or white space count as one."""
 
     place: Ids
-    """(names,) where each is among `KnowledgeBase.names`; it is its name from here on. They ascend."""
+    """(names,) the place of each name in `KnowledgeBase.names`, ascending; other arrays refer to names by row."""
     spelling: Ids
-    """(names,) a number, which names that differ in case or white space alone have in common."""
+    """(names,) a number for each spelling; names that differ only in case or white space share it."""
     owner: Ids
-    """(names,) the entity of each; ascending."""
+    """(names,) the entity of each name, ascending."""
     start: Ids
     """(entities + 1,) the names of entity ``e`` are those from ``start[e]`` to ``start[e + 1]``."""
 
@@ -38,7 +38,7 @@ class Synonyms:
 
     @property
     def size(self) -> Ids:
-        """(entities,) how many names each has."""
+        """(entities,) the number of names of each."""
         return np.diff(self.start)
 
     def of_entities(self, entities: Ids) -> Ids:
@@ -46,11 +46,11 @@ class Synonyms:
         return ranges(self.start[entities], self.size[entities])
 
     def spellings(self, entities: Ids) -> Ids:
-        """List how some entities are spelt."""
+        """List the spellings of some entities."""
         return self.spelling[self.of_entities(entities)]
 
     def draw(self, entity: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Draw names of each entity, none twice; (entities, n), -1 where it has fewer."""
+        """Sample distinct names of each entity; (entities, n), -1 if it has fewer."""
         drawn = np.full((len(entity), n), -1)
         for row, (begin, size) in enumerate(zip(self.start[entity], self.size[entity], strict=True)):
             own = begin + rng.permutation(size)[:n]
@@ -60,31 +60,30 @@ class Synonyms:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Others:
-    """Names to be pushed away from, drawn in two steps: an entity, then one of its names, so that all count alike."""
+    """Negatives, sampled in two steps, an entity and then one of its names, so that all entities count equally."""
 
     name: Ids
-    """(spellings,) a name that is spelt so: equal ones are drawn once."""
+    """(spellings,) one name for each spelling, so that equal names are sampled once."""
     spelling: Ids
     """(spellings,)"""
     weight: Floats
-    """(spellings,) how likely it is to be drawn, up to a factor."""
+    """(spellings,) the probability of each spelling, up to a factor."""
 
     @classmethod
     def of(cls, synonyms: Synonyms, entities: Ids) -> Self:
-        """Take the names of some entities, none of them twice."""
+        """Take the names of some distinct entities."""
         size = synonyms.size[entities]
         names = synonyms.of_entities(entities)
         spelling, first, row = np.unique(synonyms.spelling[names], return_index=True, return_inverse=True)
         return cls(names[first], spelling, np.bincount(row, np.repeat(1 / size, size)).astype(np.float32))
 
     def draw(self, avoided: Sequence[Ids], n: int, rng: np.random.Generator) -> Ids:
-        """Draw names for each anchor, spelt in no way that it avoids, none twice; (anchors, n), -1 for none.
+        """Sample distinct names for each anchor, without the spellings that it avoids; (anchors, n), -1 for none.
 
-        They are drawn once for all anchors, each of which takes the first that it may: a batch then reads little more
-        than ``n`` names instead of ``n`` an anchor. To every single anchor they are as if drawn for it alone.
+        One sample serves all anchors, and each takes the first names that it does not avoid, so that a batch encodes
+        little more than ``n`` names in total. For a single anchor the distribution is the same as with its own sample.
 
-        The time at which each name comes up is exponential with its weight, which is to draw one after the other
-        without putting any back.
+        Each name gets an exponential time with its weight as rate; their order is sampling without replacement.
         """
         time = rng.exponential(size=len(self.name)) / self.weight
         wanted = min(len(time), n + max(map(len, avoided), default=0))
