@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -24,7 +25,12 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Install a built wheel, without what it depends on, into a folder of its own."""
     folder = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", folder, ROOT], check=True)
+    source = folder / "source"  # a copy, as a build writes into its source, and several processes may build at once
+    for package in ("arbo", "clustering", "eval"):
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / file, source)
+    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", folder, source], check=True)
     (built,) = folder.glob("arbo-*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--target", folder / "installed", built], check=True)
     return folder / "installed"

@@ -112,7 +112,7 @@ def print_view(view: pa.Table, *, as_table: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, justify="right" if column in _NUMBERS else "left", overflow="fold")
+        table.add_column(column.replace("_", " "), justify="right" if column in _NUMBERS else "left", overflow="fold")
     for row in rows:
         table.add_row(*map(plain, row))
     out.print(table)
