@@ -58,13 +58,13 @@ def show(
     result = Result.load(run)
     selection = Selection(nil, tuple(entity or ()), tuple(cluster or ()), tuple(document or ()), text, lowest_margin)
     mention_rows = selection.rows(result)
-    cluster_rows = clusters_of(result, mention_rows)
     if as_json:
+        cluster_rows = clusters_of(result, mention_rows)
         mentions = mention_view(result, mention_rows[:limit]).to_pylist()
         console.print_json({"mentions": mentions, "clusters": cluster_view(result, cluster_rows[:limit]).to_pylist()})
         return
     on_terminal = sys.stdout.isatty()
-    rows, view = (cluster_rows, cluster_view) if clusters else (mention_rows, mention_view)
+    rows, view = (clusters_of(result, mention_rows), cluster_view) if clusters else (mention_rows, mention_view)
     shown = view(result, rows[: 20 if limit is None and on_terminal else limit])
     if on_terminal:
         console.print_summary(result)

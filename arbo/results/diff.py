@@ -138,9 +138,8 @@ class _Clusters:
     @classmethod
     def of(cls, run: Run) -> Self:
         table = run.cluster_table
-        rows = pc.index_in(run.link_table["cluster_id"], table["cluster_id"].combine_chunks())
         ids, entities, names = (table[name].to_pylist() for name in ("cluster_id", "entity_id", "name"))
-        return cls(ids, entities, names, rows.to_numpy().astype(np.int64), table["size"].to_numpy().astype(np.int64))
+        return cls(ids, entities, names, run.cluster_rows, table["size"].to_numpy().astype(np.int64))
 
 
 def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Iterator[ClusterChange]:

@@ -159,10 +159,15 @@ class Run:
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
 
     @cached_property
+    def cluster_rows(self) -> np.ndarray:
+        """(mentions,) the row of each mention's cluster."""
+        place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
+        return place.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+
+    @cached_property
     def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of mentions sorted by cluster, and the offset of each cluster."""
-        place = pc.index_in(self.link_table["cluster_id"], self.cluster_table["cluster_id"].combine_chunks())
-        cluster = place.to_numpy()
+        cluster = self.cluster_rows
         order = np.argsort(cluster, kind="stable")
         return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
 

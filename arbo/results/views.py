@@ -126,8 +126,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
 
 def clusters_of(run: Run, rows: Rows) -> Rows:
     """Return the rows of the clusters that contain the given mentions, in the order of the run."""
-    place = pc.index_in(run.link_table["cluster_id"].take(rows), run.cluster_table["cluster_id"].combine_chunks())
-    found: Rows = np.unique(place.to_numpy()).astype(np.int64)
+    found: Rows = np.unique(run.cluster_rows[rows])
     return found
 
 
