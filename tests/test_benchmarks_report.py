@@ -71,6 +71,7 @@ def test_the_figures_of_the_readme_are_those_of_the_results() -> None:
         "{cross_encoder:ncbi_disease.accuracy:.3f} | `python benchmarks/cross_encoder.py --part medic`",
         "HDBSCAN on the same vectors: {corpora:ecbplus.minilm_context.hdbscan.ari:.3f}) "
         "| {corpora:ecbplus.minilm_context.arbo.ari:.3f} | `python benchmarks/corpora.py`",
+        "hard case: {engine:unpruned.1e6.arborescence.seconds:.2f} s; "
         "SciPy's spanning tree: {engine:local.1e6.scipy.seconds:.2f} s) "
         "| {engine:local.1e6.arborescence.seconds:.2f} s | `python benchmarks/engine.py`",
         "{metrics:zipf.1e6.suite.seconds:.2f} s | `python benchmarks/metrics.py`",
