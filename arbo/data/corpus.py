@@ -65,6 +65,24 @@ class Corpus(Sequence[Document]):
         """
         write_lines(map(document_line, self.documents), path)
 
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
+
+        `Corpus.of` reads it. A discontinuous mention has its first and last offset, and is refused there.
+        """
+        from pandas import DataFrame
+
+        rows: list[dict[str, Any]] = []
+        for document in self.documents:
+            own = {"document_id": document.id, "text": document.text, "domain": document.domain}
+            rows += [
+                own
+                | {"mention_id": m.id, "start": m.start, "end": m.end, "mention_text": m.text}
+                | {"type": m.type, "entities": m.gold}
+                for m in document.mentions
+            ] or [own]
+        return DataFrame(rows)
+
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents, with only the mentions of these types."""
         wanted = {types} if isinstance(types, str) else set(types)

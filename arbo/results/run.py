@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import eq
@@ -172,15 +172,7 @@ class Run:
         return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
 
     def _mention(self, row: int) -> Mention:
-        values = _row(self.mention_table, row)
-        return Mention(
-            values["mention_id"],
-            values["document_id"],
-            tuple((span["start"], span["end"]) for span in values["spans"]),
-            values["text"],
-            values["type"],
-            None if values["gold"] is None else tuple(values["gold"]),
-        )
+        return mention_of(_row(self.mention_table, row))
 
     def _link(self, row: int) -> Link:
         values = _row(self.link_table, row)
@@ -204,6 +196,18 @@ class Run:
         order, start = self.rows_of_cluster
         mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
+
+
+def mention_of(values: Mapping[str, Any]) -> Mention:
+    """Return the mention that a row of the table of mentions describes."""
+    return Mention(
+        values["mention_id"],
+        values["document_id"],
+        tuple((span["start"], span["end"]) for span in values["spans"]),
+        values["text"],
+        values["type"],
+        None if values["gold"] is None else tuple(values["gold"]),
+    )
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:

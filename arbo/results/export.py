@@ -1,0 +1,114 @@
+"""Hand a run on: one flat row for each mention, or its documents and clusters in other formats."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter, itemgetter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.errors import UsageError
+from arbo.files import PathLike
+from arbo.results.run import Run, mention_of
+from arbo.results.views import mention_view
+from arbo.text.sentences import sentences
+from arbo.writers import TABLES, Ids, writer
+
+_OWN = {"mention_id", "document_id", "spans", "text", "expansion", "type", "gold", "gold_entities"}
+"""Columns of the tables of mentions and documents that are not handed on, or under another name."""
+_STEPS_SHOWN = 8
+"""Mentions of a path that are shown; of a longer one the last."""
+
+
+def export(run: Run, path: PathLike, to: str, ids: Ids = "links") -> dict[str, int]:
+    """Write a run to a file or folder; see `arbo.Result.export`."""
+    write = writer(to)
+    if to in TABLES:
+        table = flat_table(run)
+        write(table, path)
+        return {"mentions without a sentence: the run has no texts": n} if (n := table["sentence"].null_count) else {}
+    documents = documents_of(run, ids, as_classes=to in ("clusters", "conll"))
+    names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
+    notes = write(documents, path, dict(names))
+    notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
+    return dict(+notes)
+
+
+def documents_of(run: Run, ids: Ids = "links", *, as_classes: bool = False) -> Corpus:
+    """Return the documents of a run; gold ids are the links, for NIL the discovered entity, or those annotated.
+
+    With ``as_classes``, annotated ids of one entity of the knowledge base become its own id, as for scores of clusters.
+
+    Raises:
+        UsageError: the run was saved without texts, or with ``ids="gold"``, no mention is annotated.
+
+    """
+    table, rows = run.document_table, run.mention_table.to_pylist()
+    if table is None or "text" not in table.column_names:
+        raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
+    if ids == "gold" and rows and all(row["gold"] is None for row in rows):
+        raise UsageError("no mention of the run is annotated; export the links")
+    for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
+        if ids == "links":
+            row["gold"] = [cluster]
+        elif as_classes:
+            row["gold"] = row["gold_entities"] or row["gold"]
+    of = {name: tuple(own) for name, own in groupby(map(mention_of, rows), attrgetter("document_id"))}
+    columns = (table[name].to_pylist() for name in ("document_id", "text", "domain"))
+    return Corpus(Document(id_, text, of.get(id_, ()), domain) for id_, text, domain in zip(*columns, strict=True))
+
+
+def flat_table(run: Run) -> pa.Table:
+    """Make a table of all mentions, one flat row each, in the order of the documents.
+
+    Columns: those of `mention_view`, and ``cluster_name, nil, confidence`` (if the run has it), ``path`` (the names
+    from the entity to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), and
+    the further columns of mentions and documents.
+    """
+    mentions, links, documents = run.mention_table, run.link_table, run.document_table
+    flat = mention_view(run, np.arange(links.num_rows))
+    columns = {name: flat[name] for name in flat.column_names}
+    measures = {name: columns.pop(name) for name in ("score", "margin")}
+    columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
+    columns |= {"nil": pc.is_null(links["entity_id"]), **measures}
+    columns |= {name: links[name] for name in {"confidence"} & set(links.column_names)}
+    columns |= {"path": _paths(run), "sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
+    columns |= {name: mentions[name] for name in mentions.column_names if name not in _OWN}
+    if documents is not None:
+        owner = pc.index_in(mentions["document_id"], documents["document_id"].combine_chunks())
+        columns |= {name: documents[name].take(owner) for name in documents.column_names if name not in _OWN}
+    return pa.table(columns)
+
+
+def _sentences(run: Run, flat: pa.Table) -> Iterator[str | None]:
+    """Yield the sentence of each mention; its sentences if it goes beyond one; None without texts."""
+    places = zip(*(flat[name].to_pylist() for name in ("document_id", "start", "end")), strict=True)
+    for document_id, own in groupby(places, itemgetter(0)):
+        text = run.text_of(document_id)
+        begins, ends = sentences(text or "").T.tolist()
+        for _, start, end in own:
+            first, last = bisect_right(ends, start), bisect_left(begins, end)
+            begin, stop = min([start, *begins[first : first + 1]]), max([end, *ends[:last][-1:]])
+            yield None if text is None else text[begin:stop]
+
+
+def _paths(run: Run) -> pa.ChunkedArray:
+    """Return the names from the entity to each mention; null for NIL."""
+    mentions, links = run.mention_table, run.link_table
+    name = pc.coalesce(mentions["expansion"], mentions["text"]).combine_chunks()
+    goes_on = links["parent_is_mention"].to_numpy()
+    rows = pc.index_in(links["parent"], mentions["mention_id"].combine_chunks())
+    parent = np.where(goes_on, pc.fill_null(rows, 0).to_numpy(), 0)
+    path, at, more = name, parent, goes_on
+    for _ in range(_STEPS_SHOWN - 1):
+        longer = pc.binary_join_element_wise(name.take(pa.array(at)), path, " -> ")
+        path = pc.if_else(pa.array(more), longer, path)
+        at, more = parent[at], more & goes_on[at]
+    path = pc.if_else(pa.array(more), pc.binary_join_element_wise("...", path, " -> "), path)
+    return pc.binary_join_element_wise(links["entity_name"], path, " -> ")
