@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -84,19 +85,26 @@ def test_a_sentence_holds_its_whole_mention() -> None:
     assert flat_table(found)["sentence"].to_pylist() == expected
 
 
-def test_further_columns_are_kept(result: arbo.Result) -> None:
+def test_further_columns_are_kept(result: arbo.Result, tmp_path: Path) -> None:
     n, documents = result.link_table.num_rows, result.document_table
     assert documents is not None
+    own = [json.dumps({"index": row, "score": "high", "mixed": [row] if row % 2 else "x"}) for row in range(n)]
+    years = [json.dumps({"year": 1990 + row}) if row else None for row in range(len(documents))]
     wider = replace(
         result,
-        mention_table=result.mention_table.append_column("rank", pa.array(range(n))),
+        mention_table=result.mention_table.append_column("metadata", pa.array(own)),
         link_table=result.link_table.append_column("confidence", pa.array([0.5] * n)),
-        document_table=documents.append_column("text_type", documents["document_id"]),
+        document_table=documents.append_column("metadata", pa.array(years)),
     )
     frame = wider.to_pandas()
-    assert list(frame["rank"]) == list(range(n))
-    assert list(frame["text_type"]) == list(frame["document_id"])
+    assert frame["index"].tolist() == list(range(n))
+    assert set(frame["own_score"]) == {"high"}
+    assert frame["mixed"].tolist()[:2] == ['"x"', "[1]"]
+    assert frame["year"].isna().tolist() == (frame["document_id"] == "D01").tolist()
+    assert frame["year"].max() == 1990 + len(documents) - 1
     assert set(frame["confidence"]) == {0.5}
+    assert wider.export(tmp_path / "links.csv", "csv") == {}
+    assert list(pd.read_csv(tmp_path / "links.csv").columns) == list(frame.columns)
 
 
 @pytest.mark.parametrize(("format_", "delimiter"), [("csv", ","), ("tsv", "\t")])
@@ -124,7 +132,7 @@ def test_pandas_reads_the_tables(result: arbo.Result, tmp_path: Path) -> None:
 
 def test_the_documents_of_a_run_are_those_that_were_linked(result: arbo.Result, sample: Sample) -> None:
     assert documents_of(result, "gold") == sample[0]
-    linked = documents_of(result)
+    linked = documents_of(result, "links")
     assert [m.gold for m in linked.mentions] == [(link.cluster,) for link in result.links]
     assert linked.of_types("Vessel").mentions
 
@@ -162,7 +170,7 @@ def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path:
 
 
 def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
-    with pytest.raises(arbo.UsageError, match=r"unknown format 'xlsx'; known: brat, .*, tsv"):
+    with pytest.raises(arbo.UsageError, match=r"unknown format 'xlsx'; known: csv, .*, clusters"):
         result.export(tmp_path / "out", "xlsx")
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
         arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")

@@ -45,7 +45,7 @@ def mention(start: int, end: int, text: str, *gold: str, of: str = "d", kind: st
 
 @pytest.mark.parametrize("format_", ["brat", "jsonl", "pubtator"])
 @given(documents=drawn_documents())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_read_again_is_the_same_unless_the_writer_says_otherwise(
     format_: str, documents: tuple[arbo.Document, ...]
 ) -> None:

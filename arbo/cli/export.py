@@ -9,38 +9,32 @@ import typer
 
 from arbo.cli import console, options
 from arbo.cli.reporting import check_no_input
-from arbo.writers import ExportFormat, Ids
+from arbo.writers import WRITERS, ExportFormat, Ids
+
+_TO = f"Format to write: {', '.join(WRITERS)}."
+_IDS = "Ids in documents and clusters: links (of NIL the discovered entity), or gold, as annotated. Tables have both."
 
 
 def export(
     run: options.Run,
-    to: Annotated[ExportFormat, typer.Option("--to", case_sensitive=False, help="Format to write.")],
+    to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", case_sensitive=False, help=_TO)],
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out", metavar="PATH", help="File to write or replace; for brat, a folder that is not there yet."
-        ),
+        Path, typer.Option("--out", metavar="PATH", help="File to write or replace; for brat a new folder.")
     ],
-    ids: Annotated[
-        Ids,
-        typer.Option(
-            "--ids",
-            case_sensitive=False,
-            help="Ids in documents and clusters: `links`, the entity of each mention or else the discovered entity; or "
-            "`gold`, as annotated. Tables have both.",
-        ),
-    ] = "links",
+    ids: Annotated[Ids, typer.Option("--ids", case_sensitive=False, help=_IDS)] = "links",
     as_json: options.Json = False,
 ) -> None:
     """Write a run for a spreadsheet, for other programs, or for scoring.
 
-    **csv**, **tsv**: one row for each mention, with its sentence, its link, and the path from the entity. A text that a
+    `arbo export run --to csv --out links.csv`, or `arbo export run --to brat --out folder`.
+
+    **csv**, **tsv**: a row for each mention, with its sentence, its link, and the path from the entity. A text that a
     spreadsheet would run, such as `=cmd()`, gets a `'` in front.
 
-    **jsonl**, **pubtator**, **brat**: the documents, with the links in place of the gold ids.
+    **jsonl**, **pubtator**, **brat**: the documents, with links in place of gold ids.
 
-    **conll**: the words and chains of each document; **clusters**: the clusters across documents. `arbo score` reads
-    both; `--ids gold` writes its KEY.
+    **conll**: words and chains of each document; **clusters**: clusters across documents, as JSON lines. `arbo score`
+    reads both; `--ids gold` writes its KEY.
 
     What a format cannot hold is counted on stderr, for example discontinuous mentions in PubTator.
     """

@@ -73,14 +73,11 @@ class Corpus(Sequence[Document]):
         from pandas import DataFrame
 
         rows: list[dict[str, Any]] = []
-        for document in self.documents:
-            own = {"document_id": document.id, "text": document.text, "domain": document.domain}
-            rows += [
-                own
-                | {"mention_id": m.id, "start": m.start, "end": m.end, "mention_text": m.text}
-                | {"type": m.type, "entities": m.gold}
-                for m in document.mentions
-            ] or [own]
+        for d in self.documents:
+            own = {"document_id": d.id, "text": d.text, "domain": d.domain}
+            names = ("mention_id", "start", "end", "mention_text", "type", "entities")
+            values = ((m.id, m.start, m.end, m.text, m.type, m.gold) for m in d.mentions)
+            rows += [own | dict(zip(names, row, strict=True)) for row in values] or [own]
         return DataFrame(rows)
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import groupby
@@ -15,18 +16,16 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.results.run import Run, mention_of
+from arbo.results.run import Run
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
 
-_OWN = {"mention_id", "document_id", "spans", "text", "expansion", "type", "gold", "gold_entities"}
-"""Columns of the tables of mentions and documents that are not handed on, or under another name."""
 _STEPS_SHOWN = 8
 """Mentions of a path that are shown; of a longer one the last."""
 
 
-def export(run: Run, path: PathLike, to: str, ids: Ids = "links") -> dict[str, int]:
+def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
     """Write a run to a file or folder; see `arbo.Result.export`."""
     write = writer(to)
     if to in TABLES:
@@ -40,10 +39,10 @@ def export(run: Run, path: PathLike, to: str, ids: Ids = "links") -> dict[str, i
     return dict(+notes)
 
 
-def documents_of(run: Run, ids: Ids = "links", *, as_classes: bool = False) -> Corpus:
-    """Return the documents of a run; gold ids are the links, for NIL the discovered entity, or those annotated.
+def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
+    """Return the documents of a run, with the links as gold ids (for NIL the discovered entity), or those annotated.
 
-    With ``as_classes``, annotated ids of one entity of the knowledge base become its own id, as for scores of clusters.
+    With ``as_classes``, annotated ids become the knowledge base's own ids of the same entities, as for scores.
 
     Raises:
         UsageError: the run was saved without texts, or with ``ids="gold"``, no mention is annotated.
@@ -59,7 +58,7 @@ def documents_of(run: Run, ids: Ids = "links", *, as_classes: bool = False) -> C
             row["gold"] = [cluster]
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
-    of = {name: tuple(own) for name, own in groupby(map(mention_of, rows), attrgetter("document_id"))}
+    of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
     columns = (table[name].to_pylist() for name in ("document_id", "text", "domain"))
     return Corpus(Document(id_, text, of.get(id_, ()), domain) for id_, text, domain in zip(*columns, strict=True))
 
@@ -67,23 +66,39 @@ def documents_of(run: Run, ids: Ids = "links", *, as_classes: bool = False) -> C
 def flat_table(run: Run) -> pa.Table:
     """Make a table of all mentions, one flat row each, in the order of the documents.
 
-    Columns: those of `mention_view`, and ``cluster_name, nil, confidence`` (if the run has it), ``path`` (the names
-    from the entity to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), and
-    the further columns of mentions and documents.
+    Columns: those of `mention_view`, ``confidence`` if the run has it, ``cluster_name, nil, path`` (the names from the
+    entity to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if
+    there is any, and the further columns of mentions and documents, as ``own_NAME`` if a column has their name.
     """
-    mentions, links, documents = run.mention_table, run.link_table, run.document_table
+    mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))
     columns = {name: flat[name] for name in flat.column_names}
-    measures = {name: columns.pop(name) for name in ("score", "margin")}
+    columns |= {name: links[name] for name in ("confidence",) if name in links.column_names}
     columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
-    columns |= {"nil": pc.is_null(links["entity_id"]), **measures}
-    columns |= {name: links[name] for name in {"confidence"} & set(links.column_names)}
-    columns |= {"path": _paths(run), "sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
-    columns |= {name: mentions[name] for name in mentions.column_names if name not in _OWN}
-    if documents is not None:
-        owner = pc.index_in(mentions["document_id"], documents["document_id"].combine_chunks())
-        columns |= {name: documents[name].take(owner) for name in documents.column_names if name not in _OWN}
+    columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
+    columns |= {"sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
+    columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
+    for key, values in _metadata(run):
+        columns[f"own_{key}" if key in columns else key] = values
     return pa.table(columns)
+
+
+def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the further columns that mentions and documents came with; lists, objects and mixtures become JSON."""
+    tables = [run.mention_table]
+    if run.document_table is not None and "metadata" in run.document_table.column_names:
+        known = run.document_table["document_id"].combine_chunks()
+        owner = pc.index_in(run.mention_table["document_id"], known)
+        tables.append(run.document_table.select(["metadata"]).take(owner))
+    for table in tables:
+        cells = table["metadata"].to_pylist() if "metadata" in table.column_names else []
+        rows = [json.loads(cell or "{}") for cell in cells]
+        for key in dict.fromkeys(key for row in rows for key in row):
+            values = [row.get(key) for row in rows]
+            kinds = {type(value) for value in values} - {type(None)}
+            if len(kinds) > 1 or kinds & {dict, list}:
+                values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+            yield key, pa.array(values)
 
 
 def _sentences(run: Run, flat: pa.Table) -> Iterator[str | None]:

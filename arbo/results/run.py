@@ -172,7 +172,19 @@ class Run:
         return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
 
     def _mention(self, row: int) -> Mention:
-        return mention_of(_row(self.mention_table, row))
+        return self.mention_of(_row(self.mention_table, row))
+
+    @staticmethod
+    def mention_of(values: Mapping[str, Any]) -> Mention:
+        """Return the mention that a row of the table of mentions describes."""
+        return Mention(
+            values["mention_id"],
+            values["document_id"],
+            tuple((span["start"], span["end"]) for span in values["spans"]),
+            values["text"],
+            values["type"],
+            None if values["gold"] is None else tuple(values["gold"]),
+        )
 
     def _link(self, row: int) -> Link:
         values = _row(self.link_table, row)
@@ -196,18 +208,6 @@ class Run:
         order, start = self.rows_of_cluster
         mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
-
-
-def mention_of(values: Mapping[str, Any]) -> Mention:
-    """Return the mention that a row of the table of mentions describes."""
-    return Mention(
-        values["mention_id"],
-        values["document_id"],
-        tuple((span["start"], span["end"]) for span in values["spans"]),
-        values["text"],
-        values["type"],
-        None if values["gold"] is None else tuple(values["gold"]),
-    )
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:

@@ -12,18 +12,18 @@ from typing import Any, Literal
 
 from arbo.errors import UsageError
 
-ExportFormat = Literal["brat", "clusters", "conll", "csv", "jsonl", "pubtator", "tsv"]
+ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "brat", "conll", "clusters"]
 Ids = Literal["links", "gold"]
 TABLES = ("csv", "tsv")
 
 WRITERS: Mapping[str, str] = {
-    "brat": "arbo.writers.brat:write_brat",
-    "clusters": "arbo.writers.json_lines:write_clusters",
-    "conll": "arbo.writers.conll:write_conll",
     "csv": "arbo.writers.tables:write_csv",
+    "tsv": "arbo.writers.tables:write_tsv",
     "jsonl": "arbo.writers.json_lines:write_jsonl",
     "pubtator": "arbo.writers.pubtator:write_pubtator",
-    "tsv": "arbo.writers.tables:write_tsv",
+    "brat": "arbo.writers.brat:write_brat",
+    "conll": "arbo.writers.conll:write_conll",
+    "clusters": "arbo.writers.json_lines:write_clusters",
 }
 
 
