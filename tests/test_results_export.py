@@ -157,6 +157,38 @@ def test_exported_links_are_scored_as_the_run_is(result: arbo.Result, tmp_path: 
     assert right == in_key == in_response == gold.link_table.num_rows
 
 
+SOURCES = {
+    "pubtator": "1|t|Flu.\n1|a|A cold and flu\n"
+    "1\t0\t3\tFlu\tDisease\tD1|D2\n1\t7\t11\tcold\tDisease\t-1\n1\t16\t19\tflu\tX\n\n",
+    "conll": "#begin document (b/x); part 002\n"
+    "b/x\t2\t0\tFlu\t(4)\nb/x\t2\t1\tis\t-\n\nb/x\t2\t0\tflu\t(4)\n\n#end document\n",
+    "jsonl": '{"id": "d", "text": "flu", "mentions": [{"id": "m", "spans": [[0, 3]], "type": null, "entities": []}]}\n',
+}
+
+
+@pytest.mark.parametrize("format_", sorted(SOURCES))
+def test_a_corpus_that_was_read_and_linked_is_exported_as_it_was(run: Run, tmp_path: Path, format_: str) -> None:
+    source, again = tmp_path / "source.txt", tmp_path / "again.txt"
+    source.write_text(SOURCES[format_], "utf-8")
+    assert run("discover", source, "--format", format_, "--out", tmp_path / "run").code == 0
+    done = run("export", tmp_path / "run", "--to", format_, "--ids", "gold", "--out", again)
+    assert (done.code, done.err) == (0, "")
+    assert again.read_bytes() == source.read_bytes()
+
+
+def test_brat_that_was_read_and_linked_is_exported_as_it_was(run: Run, tmp_path: Path) -> None:
+    source, again = tmp_path / "source", tmp_path / "again"
+    source.mkdir()
+    (source / "a.txt").write_bytes("Left and right kidney.\r\nFlu é".encode())
+    lines = "T2\tOrgan 0 4;15 21\tLeft kidney\nN1\tReference T2 U:1\t\n"
+    lines += "T1\tDisease 24 27\tFlu\n#2\tAnnotatorNotes T1\tC0000001\n"
+    (source / "a.ann").write_text(lines, "utf-8")
+    assert run("discover", source, "--format", "brat", "--out", tmp_path / "run").code == 0
+    assert run("export", tmp_path / "run", "--to", "brat", "--ids", "gold", "--out", again).err == ""
+    for name in ("a.txt", "a.ann"):
+        assert (again / name).read_bytes() == (source / name).read_bytes()
+
+
 def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "run", texts=False)
     bare = arbo.Result.load(tmp_path / "run")
@@ -172,6 +204,8 @@ def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path:
 def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
     with pytest.raises(arbo.UsageError, match=r"unknown format 'xlsx'; known: csv, .*, clusters"):
         result.export(tmp_path / "out", "xlsx")
+    with pytest.raises(arbo.UsageError, match="unknown ids 'link'; known: links, gold"):
+        result.export(tmp_path / "out", "jsonl", ids="link")  # type: ignore[arg-type]
     with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
         arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")
 

@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter, itemgetter
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +52,8 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     table, rows = run.document_table, run.mention_table.to_pylist()
     if table is None or "text" not in table.column_names:
         raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
+    if ids not in get_args(Ids):
+        raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
     if ids == "gold" and rows and all(row["gold"] is None for row in rows):
         raise UsageError("no mention of the run is annotated; export the links")
     for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import eq
@@ -175,7 +175,7 @@ class Run:
         return self.mention_of(_row(self.mention_table, row))
 
     @staticmethod
-    def mention_of(values: Mapping[str, Any]) -> Mention:
+    def mention_of(values: dict[str, Any]) -> Mention:
         """Return the mention that a row of the table of mentions describes."""
         return Mention(
             values["mention_id"],
