@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from builders import drawn_documents
-from hypothesis import given
+from hypothesis import given, settings
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -361,6 +361,7 @@ def test_any_documents_come_back(written: tuple[Document, ...]) -> None:
 
 
 @given(drawn_documents(most_spans=1))
+@settings(deadline=None)
 def test_a_corpus_comes_back_from_its_frame(documents: tuple[arbo.Document, ...]) -> None:
     corpus = arbo.Corpus(documents)
     frame = corpus.to_pandas()

@@ -88,14 +88,13 @@ def flat_table(run: Run) -> pa.Table:
 
 def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
     """Yield the further columns that mentions and documents came with; lists, objects and mixtures become JSON."""
-    tables = [run.mention_table]
-    if run.document_table is not None and "metadata" in run.document_table.column_names:
-        known = run.document_table["document_id"].combine_chunks()
-        owner = pc.index_in(run.mention_table["document_id"], known)
-        tables.append(run.document_table.select(["metadata"]).take(owner))
-    for table in tables:
-        cells = table["metadata"].to_pylist() if "metadata" in table.column_names else []
-        rows = [json.loads(cell or "{}") for cell in cells]
+    for table in (run.mention_table, run.document_table):
+        if table is None or "metadata" not in table.column_names:
+            continue
+        column = table["metadata"]
+        if table is run.document_table:
+            column = column.take(pc.index_in(run.mention_table["document_id"], table["document_id"].combine_chunks()))
+        rows = [json.loads(cell or "{}") for cell in column.to_pylist()]
         for key in dict.fromkeys(key for row in rows for key in row):
             values = [row.get(key) for row in rows]
             kinds = {type(value) for value in values} - {type(None)}

@@ -58,16 +58,13 @@ class Result(Run):
         save_run(tables, self.manifest, folder)
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
-        """Write the result for people and other programs.
+        """Write the result for people and other programs; return what the format could not hold, and how often.
 
         Args:
             path: the file to write or replace; for `brat` a folder that is missing or empty.
             to: `csv` or `tsv`, the table of `to_pandas`, safe for spreadsheets; `jsonl`, `pubtator` or `brat`, the
                 documents; `conll`, the clusters of each document, or `clusters`, those across documents.
             ids: gold ids of documents and clusters: `links` (of NIL the discovered entity), or `gold`, as annotated.
-
-        Returns:
-            What the format could not hold, and how often; empty if it holds everything.
 
         Raises:
             UsageError: the format needs texts that the run lacks, or the path cannot be written.
