@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from builders import drawn_documents
-from hypothesis import given
+from hypothesis import given, settings
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -358,3 +358,15 @@ def test_any_documents_come_back(written: tuple[Document, ...]) -> None:
     for rows in (document_rows(corpus), flattened(corpus)):
         assert Corpus.of(rows) == corpus
         assert Corpus.of(pd.DataFrame(rows)) == corpus
+
+
+@given(drawn_documents(most_spans=1))
+@settings(deadline=None)
+def test_a_corpus_comes_back_from_its_frame(documents: tuple[arbo.Document, ...]) -> None:
+    corpus = arbo.Corpus(documents)
+    frame = corpus.to_pandas()
+    assert len(frame) == sum(max(len(document.mentions), 1) for document in documents)
+    if corpus.mentions:
+        assert frame["mention_text"].dropna().tolist() == [mention.text for mention in corpus.mentions]
+    if documents:
+        assert arbo.Corpus.of(frame.drop(columns="mention_text", errors="ignore")) == corpus

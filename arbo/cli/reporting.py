@@ -56,7 +56,7 @@ def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Pat
     for option, file, suffixes in outputs:
         if file.suffix.lower() not in suffixes:
             raise UsageError(f"{option} {file}: the file's ending must be one of {', '.join(suffixes)}")
-        _check_no_input(option, file, inputs)
+        check_no_input(option, file, inputs)
         if not file.resolve().parent.is_dir():
             raise UsageError(f"{option} {file}: the folder {file.parent} does not exist")
         check_writable(file)
@@ -70,12 +70,12 @@ def check_jsonl_output(out: Path, *inputs: Path) -> None:
 
     if not out.name.lower().endswith((".jsonl", ".jsonl.gz")):
         raise UsageError(f"--out {out}: the file's ending must be .jsonl or .jsonl.gz")
-    _check_no_input("--out", out, inputs)
+    check_no_input("--out", out, inputs)
     check_writable(out)
     out.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
+def check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
     """Raise UsageError if an output is an input, or is in one."""
     if {path.resolve() for path in inputs} & {file.resolve(), *file.resolve().parents}:
         raise UsageError(f"{option} {file} would overwrite an input; choose another file")

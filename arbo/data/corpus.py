@@ -65,6 +65,21 @@ class Corpus(Sequence[Document]):
         """
         write_lines(map(document_line, self.documents), path)
 
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
+
+        `Corpus.of` reads it. A discontinuous mention has its first and last offset, and is refused there.
+        """
+        from pandas import DataFrame
+
+        rows: list[dict[str, Any]] = []
+        for d in self.documents:
+            own = {"document_id": d.id, "text": d.text, "domain": d.domain}
+            names = ("mention_id", "start", "end", "mention_text", "type", "entities")
+            values = ((m.id, m.start, m.end, m.text, m.type, m.gold) for m in d.mentions)
+            rows += [own | dict(zip(names, row, strict=True)) for row in values] or [own]
+        return DataFrame(rows)
+
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents, with only the mentions of these types."""
         wanted = {types} if isinstance(types, str) else set(types)

@@ -10,9 +10,11 @@ from arbo.data.corpus import Corpus
 from arbo.files import PathLike
 from arbo.results.evaluation import Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
+from arbo.results.export import export, flat_table
 from arbo.results.giants import Giant, giants_of
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import load_run, save_run
+from arbo.writers import ExportFormat, Ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +56,26 @@ class Result(Run):
             dropped = [] if texts else [name for name in self.document_table.column_names if name == "text"]
             tables["documents"] = self.document_table.drop_columns(dropped)
         save_run(tables, self.manifest, folder)
+
+    def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
+        """Write the result for people and other programs; return what the format could not hold, and how often.
+
+        Args:
+            path: the file to write or replace; for `brat` a folder that is missing or empty.
+            to: `csv` or `tsv`, the table of `to_pandas`, safe for spreadsheets; `jsonl`, `pubtator` or `brat`, the
+                documents; `conll`, the clusters of each document, or `clusters`, those across documents.
+            ids: gold ids of documents and clusters: `links` (of NIL the discovered entity), or `gold`, as annotated.
+
+        Raises:
+            UsageError: the format needs texts that the run lacks, or the path cannot be written.
+            DataError: the format cannot hold an id.
+
+        """
+        return export(self, path, to, ids)
+
+    def to_pandas(self) -> Any:
+        """Return a `pandas.DataFrame` with one row for each mention, see `arbo.results.export.flat_table`."""
+        return flat_table(self).to_pandas()
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:

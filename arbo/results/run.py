@@ -172,7 +172,11 @@ class Run:
         return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
 
     def _mention(self, row: int) -> Mention:
-        values = _row(self.mention_table, row)
+        return self.mention_of(_row(self.mention_table, row))
+
+    @staticmethod
+    def mention_of(values: dict[str, Any]) -> Mention:
+        """Return the mention that a row of the table of mentions describes."""
         return Mention(
             values["mention_id"],
             values["document_id"],

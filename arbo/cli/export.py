@@ -1,0 +1,54 @@
+"""The verb `export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.reporting import check_no_input
+from arbo.writers import WRITERS, ExportFormat, Ids
+
+_TO = f"Format to write: {', '.join(WRITERS)}."
+_IDS = "Ids in documents and clusters: links (of NIL the discovered entity), or gold, as annotated. Tables have both."
+
+
+def export(
+    run: options.Run,
+    to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", case_sensitive=False, help=_TO)],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="PATH", help="File to write or replace; for brat a new folder.")
+    ],
+    ids: Annotated[Ids, typer.Option("--ids", case_sensitive=False, help=_IDS)] = "links",
+    as_json: options.Json = False,
+) -> None:
+    """Write a run for a spreadsheet, for other programs, or for scoring.
+
+    `arbo export run --to csv --out links.csv`, or `arbo export run --to brat --out folder`.
+
+    **csv**, **tsv**: a row for each mention, with its sentence, its link, and the path from the entity. A text that a
+    spreadsheet would run, such as `=cmd()`, gets a `'` in front.
+
+    **jsonl**, **pubtator**, **brat**: the documents, with links in place of gold ids.
+
+    **conll**: words and chains of each document; **clusters**: clusters across documents, as JSON lines. `arbo score`
+    reads both; `--ids gold` writes its KEY.
+
+    What a format cannot hold is counted on stderr, for example discontinuous mentions in PubTator.
+    """
+    from arbo import Result
+    from arbo.files import check_writable
+
+    check_no_input("--out", out, [run])
+    check_writable(out)
+    result = Result.load(run)
+    notes = result.export(out, to, ids=ids)
+    for note, count in notes.items():
+        console.say(f"{count:,} {note}")
+    n = result.link_table.num_rows
+    if as_json:
+        console.print_json({"out": str(out), "to": to, "mentions": n, "notes": notes})
+    else:
+        console.out.print(console.plain(f"{n:,} mentions written to {out}"))

@@ -1,0 +1,131 @@
+"""Hand a run on: one flat row for each mention, or its documents and clusters in other formats."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import groupby
+from operator import attrgetter, itemgetter
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.errors import UsageError
+from arbo.files import PathLike
+from arbo.results.run import Run
+from arbo.results.views import mention_view
+from arbo.text.sentences import sentences
+from arbo.writers import TABLES, Ids, writer
+
+_STEPS_SHOWN = 8
+"""Mentions of a path that are shown; of a longer one the last."""
+
+
+def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
+    """Write a run to a file or folder; see `arbo.Result.export`."""
+    write = writer(to)
+    if to in TABLES:
+        table = flat_table(run)
+        write(table, path)
+        return {"mentions without a sentence: the run has no texts": n} if (n := table["sentence"].null_count) else {}
+    documents = documents_of(run, ids, as_classes=to in ("clusters", "conll"))
+    names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
+    notes = write(documents, path, dict(names))
+    notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
+    return dict(+notes)
+
+
+def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
+    """Return the documents of a run, with the links as gold ids (for NIL the discovered entity), or those annotated.
+
+    With ``as_classes``, annotated ids become the knowledge base's own ids of the same entities, as for scores.
+
+    Raises:
+        UsageError: the run was saved without texts, or with ``ids="gold"``, no mention is annotated.
+
+    """
+    table, rows = run.document_table, run.mention_table.to_pylist()
+    if table is None or "text" not in table.column_names:
+        raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
+    if ids not in get_args(Ids):
+        raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
+    if ids == "gold" and rows and all(row["gold"] is None for row in rows):
+        raise UsageError("no mention of the run is annotated; export the links")
+    for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
+        if ids == "links":
+            row["gold"] = [cluster]
+        elif as_classes:
+            row["gold"] = row["gold_entities"] or row["gold"]
+    of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
+    columns = (table[name].to_pylist() for name in ("document_id", "text", "domain"))
+    return Corpus(Document(id_, text, of.get(id_, ()), domain) for id_, text, domain in zip(*columns, strict=True))
+
+
+def flat_table(run: Run) -> pa.Table:
+    """Make a table of all mentions, one flat row each, in the order of the documents.
+
+    Columns: those of `mention_view`, ``confidence`` if the run has it, ``cluster_name, nil, path`` (the names from the
+    entity to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if
+    there is any, and the further columns of mentions and documents, as ``own_NAME`` if a column has their name.
+    """
+    mentions, links = run.mention_table, run.link_table
+    flat = mention_view(run, np.arange(links.num_rows))
+    columns = {name: flat[name] for name in flat.column_names}
+    columns |= {name: links[name] for name in ("confidence",) if name in links.column_names}
+    columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
+    columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
+    columns |= {"sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
+    columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
+    for key, values in _metadata(run):
+        columns[f"own_{key}" if key in columns else key] = values
+    return pa.table(columns)
+
+
+def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
+    """Yield the further columns that mentions and documents came with; lists, objects and mixtures become JSON."""
+    for table in (run.mention_table, run.document_table):
+        if table is None or "metadata" not in table.column_names:
+            continue
+        column = table["metadata"]
+        if table is run.document_table:
+            column = column.take(pc.index_in(run.mention_table["document_id"], table["document_id"].combine_chunks()))
+        rows = [json.loads(cell or "{}") for cell in column.to_pylist()]
+        for key in dict.fromkeys(key for row in rows for key in row):
+            values = [row.get(key) for row in rows]
+            kinds = {type(value) for value in values} - {type(None)}
+            if len(kinds) > 1 or kinds & {dict, list}:
+                values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
+            yield key, pa.array(values)
+
+
+def _sentences(run: Run, flat: pa.Table) -> Iterator[str | None]:
+    """Yield the sentence of each mention; its sentences if it goes beyond one; None without texts."""
+    places = zip(*(flat[name].to_pylist() for name in ("document_id", "start", "end")), strict=True)
+    for document_id, own in groupby(places, itemgetter(0)):
+        text = run.text_of(document_id)
+        begins, ends = sentences(text or "").T.tolist()
+        for _, start, end in own:
+            first, last = bisect_right(ends, start), bisect_left(begins, end)
+            begin, stop = min([start, *begins[first : first + 1]]), max([end, *ends[:last][-1:]])
+            yield None if text is None else text[begin:stop]
+
+
+def _paths(run: Run) -> pa.ChunkedArray:
+    """Return the names from the entity to each mention; null for NIL."""
+    mentions, links = run.mention_table, run.link_table
+    name = pc.coalesce(mentions["expansion"], mentions["text"]).combine_chunks()
+    goes_on = links["parent_is_mention"].to_numpy()
+    rows = pc.index_in(links["parent"], mentions["mention_id"].combine_chunks())
+    parent = np.where(goes_on, pc.fill_null(rows, 0).to_numpy(), 0)
+    path, at, more = name, parent, goes_on
+    for _ in range(_STEPS_SHOWN - 1):
+        longer = pc.binary_join_element_wise(name.take(pa.array(at)), path, " -> ")
+        path = pc.if_else(pa.array(more), longer, path)
+        at, more = parent[at], more & goes_on[at]
+    path = pc.if_else(pa.array(more), pc.binary_join_element_wise("...", path, " -> "), path)
+    return pc.binary_join_element_wise(links["entity_name"], path, " -> ")

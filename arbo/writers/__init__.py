@@ -1,0 +1,35 @@
+"""Writers of formats, one module for each format; `arbo.readers` and `arbo score` read what they write.
+
+A writer of documents takes documents, whose gold ids it writes, a path, and names of ids. It returns how often the
+format could not hold something, by what it was. A writer of tables takes a table and a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Literal
+
+from arbo.errors import UsageError
+
+ExportFormat = Literal["csv", "tsv", "jsonl", "pubtator", "brat", "conll", "clusters"]
+Ids = Literal["links", "gold"]
+TABLES = ("csv", "tsv")
+
+WRITERS: Mapping[str, str] = {
+    "csv": "arbo.writers.tables:write_csv",
+    "tsv": "arbo.writers.tables:write_tsv",
+    "jsonl": "arbo.writers.json_lines:write_jsonl",
+    "pubtator": "arbo.writers.pubtator:write_pubtator",
+    "brat": "arbo.writers.brat:write_brat",
+    "conll": "arbo.writers.conll:write_conll",
+    "clusters": "arbo.writers.json_lines:write_clusters",
+}
+
+
+def writer(format: str) -> Callable[..., Any]:  # noqa: A002
+    """Return the function that writes a format; raise UsageError if it is unknown."""
+    if format not in WRITERS:
+        raise UsageError(f"unknown format {format!r}; known: {', '.join(WRITERS)}")
+    module, function = WRITERS[format].split(":")
+    return getattr(import_module(module), function)  # type: ignore[no-any-return]

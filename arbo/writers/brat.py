@@ -1,0 +1,70 @@
+"""Write BRAT standoff (see `arbo.readers.brat`): a folder with `ID.txt` and `ID.ann` for each document.
+
+A document id that is no file name is percent-encoded. Mentions that come from BRAT keep their numbers. An id is an `N`
+line, with its name if known; a UMLS id is a note, as in QUAERO. (The editor shows only references with a colon, such as
+`UBERON:0004538`.) BRAT has no NIL, no mention without a label, and no span over a line end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+from arbo.data.documents import Document, text_of
+from arbo.errors import UsageError
+from arbo.files import PathLike, whole_folder
+from arbo.writers.lines import check_id, one_line
+
+_FILE_NAME = re.compile(r"[^./\\%<>:\"|?*\x00-\x1f][^/\\%<>:\"|?*\x00-\x1f]*")
+_ID = re.compile(r"\S([^\t\r\n]*\S)?")
+_UMLS_ID = re.compile(r"C[0-9]{7}")
+_ON_ONE_LINE = re.compile(r"[^\r\n]+")
+
+
+def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:
+    """Write a folder of pairs, completely or not at all; raise UsageError unless it is missing or empty."""
+    notes: Counter[str] = Counter()
+    target = Path(folder).resolve()
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise UsageError(f"{target} exists and is not an empty folder; choose another one, or remove it first")
+        with whole_folder(target) as partial:
+            for document in documents:
+                name = document.id
+                if not _FILE_NAME.fullmatch(name):
+                    notes["document ids percent-encoded to be file names"] += 1
+                    name = quote(name, safe=" ").replace(".", "%2E")
+                # A reader drops a byte order mark; where the text itself begins with one, a second one is needed.
+                text = "\ufeff" * document.text.startswith("\ufeff") + document.text
+                (partial / f"{name}.txt").write_bytes(text.encode())
+                lines = "".join(f"{line}\n" for line in _lines(document, names, notes))
+                (partial / f"{name}.ann").write_bytes(lines.encode())
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+    return notes
+
+
+def _lines(document: Document, names: Mapping[str, str], notes: Counter[str]) -> Iterator[str]:
+    text, reference = document.text, count(1)
+    own = [mention.id.removeprefix(f"{document.id}:") for mention in document.mentions]
+    is_numbered = all(re.fullmatch(r"T[0-9]+", number) for number in own)
+    for place, mention in enumerate(document.mentions):
+        number = own[place] if is_numbered else f"T{place + 1}"
+        spans = [match.span() for start, end in mention.spans for match in _ON_ONE_LINE.finditer(text, start, end)]
+        if not spans:
+            notes["mentions of line ends only left out"] += 1
+            continue
+        label = "_".join((mention.type or "").split()) or "Mention"
+        notes["mentions split at a line end"] += len(spans) > len(mention.spans)
+        notes["mentions whose type became a label: `Mention` for none, `_` for blanks"] += label != mention.type
+        notes["NIL mentions written without an id"] += mention.gold == ()
+        yield f"{number}\t{label} {';'.join(f'{a} {b}' for a, b in spans)}\t{one_line(text_of(spans, text))}"
+        for id_ in mention.gold or ():
+            if _UMLS_ID.fullmatch(check_id(id_, _ID, of=mention.id)):
+                yield f"#{next(reference)}\tAnnotatorNotes {number}\t{id_}"
+            else:
+                yield f"N{next(reference)}\tReference {number} {id_}\t{one_line(names.get(id_, ''))}"

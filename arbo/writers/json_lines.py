@@ -1,0 +1,27 @@
+"""Write JSON lines: documents as `arbo.readers.jsonl` reads them, or clusters as `arbo score` does."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.files import PathLike, write_lines
+
+
+def write_jsonl(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write documents; the format holds everything."""
+    Corpus.of(documents).to_jsonl(path)
+    return Counter()
+
+
+def write_clusters(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
+    """Write the clusters across documents, of mentions with the same ids: `{"mentions": [ids of mentions]}` a line."""
+    clusters: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    for mention in (mention for document in documents for mention in document.mentions):
+        clusters[frozenset(mention.gold or ())].append(mention.id)
+    notes = Counter({"mentions without an id left out": len(clusters.pop(frozenset(), ()))})
+    write_lines((json.dumps({"mentions": ids}, ensure_ascii=False) for ids in clusters.values()), path)
+    return notes

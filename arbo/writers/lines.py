@@ -1,0 +1,30 @@
+"""What formats of lines share: texts on one line, ids that a line can hold, mentions as one span."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from arbo.data.documents import Mention
+from arbo.errors import DataError
+from arbo.text.checks import Span
+
+_BLANKS = str.maketrans("\t\r\n", "   ")
+
+
+def one_line(text: str) -> str:
+    """Return a text with a blank for each tab and each character of a line end."""
+    return text.translate(_BLANKS)
+
+
+def check_id(value: str, allowed: re.Pattern[str], *, of: str) -> str:
+    """Return an id that matches a pattern completely; raise DataError otherwise, with the id of its owner."""
+    if allowed.fullmatch(value):
+        return value
+    raise DataError(f"the format cannot hold the id {value!r:.80}; rename it, or export as jsonl", id=of)
+
+
+def hull(mention: Mention, notes: Counter[str]) -> Span:
+    """Return the span from the first to the last offset of a mention; count discontinuous mentions."""
+    notes["discontinuous mentions written from first to last offset"] += len(mention.spans) > 1
+    return mention.start, mention.end

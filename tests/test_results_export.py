@@ -1,0 +1,240 @@
+"""`Result.export`, `Result.to_pandas` and `arbo export`: what a run hands on, and what reads it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from builders import document, linker
+from conftest import Run, Sample
+
+import arbo
+from arbo.metrics import coreference_by_document, read_clusters, read_conll, scores_from_counts
+from arbo.results.export import documents_of, flat_table
+from arbo.writers import writer
+
+HOSTILE = [
+    "=cmd()",
+    "+1",
+    "-2",
+    "@x",
+    "\tx",
+    "\rx",
+    "\uff1dx",
+    'quo"te, comma',
+    "line\nend",
+    "tab\tin",
+    "",
+    None,
+    "plain",
+]
+
+
+@pytest.fixture(scope="module")
+def result(sample: Sample) -> arbo.Result:
+    documents, kb = sample
+    return linker(kb).link(documents)
+
+
+def test_a_row_has_a_mention_its_sentence_and_its_link(result: arbo.Result) -> None:
+    frame = result.to_pandas()
+    assert list(frame["mention_id"]) == [link.mention.id for link in result.links]
+    row = frame.set_index("mention_id").loc["D06-3"]
+    assert row["path"] == "fungal root rot of marsh sorrel -> Root rot -> sorrel root rot"
+    assert row["text"] in row["sentence"]
+    assert "sorrel root rot" in row["sentence"]
+    assert (row["entity_id"], row["cluster_name"], row["nil"]) == ("DS:0001", "fungal root rot of marsh sorrel", False)
+    nil = frame[frame["nil"]]
+    assert list(nil["cluster_id"]) == [link.cluster for link in result.links if link.entity is None]
+    assert nil["path"].isna().all()
+    assert "confidence" not in frame.columns
+
+
+def test_paths_are_those_of_the_explanations(result: arbo.Result) -> None:
+    for link, path in zip(result.links, flat_table(result)["path"].to_pylist(), strict=True):
+        steps = [step.name for step in result.explain(link).path]
+        shown = steps if len(steps) <= 9 else [steps[0], "...", *steps[-8:]]
+        assert path == (None if link.entity is None else " -> ".join(shown))
+
+
+def test_of_a_long_path_the_last_steps_are_shown() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("E", "fever")])
+    found = linker(kb).link([document("d", *["fever"] * 12)])
+    links = found.link_table
+    chain = {"parent": pa.array(["E", *(f"d-{n}" for n in range(11))]), "parent_is_mention": [False] + [True] * 11}
+    for name, values in chain.items():
+        links = links.set_column(links.column_names.index(name), name, pa.array(values))
+    paths = flat_table(replace(found, link_table=links))["path"].to_pylist()
+    assert paths[:8] == [" -> ".join(["fever"] * (n + 2)) for n in range(8)]
+    assert set(paths[8:]) == {" -> ".join(["fever", "...", *["fever"] * 8])}
+
+
+def test_a_sentence_holds_its_whole_mention() -> None:
+    text = "  One is. Two was.\n\nThree."
+    spans = {"a": (2, 5), "b": (6, 13), "c": (20, 26), "d": (0, 2), "e": (18, 20)}
+    mentions = [{"id": id_, "spans": [list(span)]} for id_, span in spans.items()]
+    blank = {"id": "blank", "text": " ", "mentions": [{"id": "f", "spans": [[0, 1]]}]}
+    found = arbo.Linker().discover([{"id": "d", "text": text, "mentions": mentions}, blank])
+    expected = ["One is.", "One is. Two was.", "Three.", "  ", "\n\n", " "]
+    assert flat_table(found)["sentence"].to_pylist() == expected
+
+
+def test_further_columns_are_kept(result: arbo.Result, tmp_path: Path) -> None:
+    n, documents = result.link_table.num_rows, result.document_table
+    assert documents is not None
+    own = [json.dumps({"index": row, "score": "high", "mixed": [row] if row % 2 else "x"}) for row in range(n)]
+    years = [json.dumps({"year": 1990 + row}) if row else None for row in range(len(documents))]
+    wider = replace(
+        result,
+        mention_table=result.mention_table.append_column("metadata", pa.array(own)),
+        link_table=result.link_table.append_column("confidence", pa.array([0.5] * n)),
+        document_table=documents.append_column("metadata", pa.array(years)),
+    )
+    frame = wider.to_pandas()
+    assert frame["index"].tolist() == list(range(n))
+    assert set(frame["own_score"]) == {"high"}
+    assert frame["mixed"].tolist()[:2] == ['"x"', "[1]"]
+    assert frame["year"].isna().tolist() == (frame["document_id"] == "D01").tolist()
+    assert frame["year"].max() == 1990 + len(documents) - 1
+    assert set(frame["confidence"]) == {0.5}
+    assert wider.export(tmp_path / "links.csv", "csv") == {}
+    assert list(pd.read_csv(tmp_path / "links.csv").columns) == list(frame.columns)
+
+
+@pytest.mark.parametrize(("format_", "delimiter"), [("csv", ","), ("tsv", "\t")])
+def test_no_cell_of_a_table_is_a_formula(tmp_path: Path, format_: str, delimiter: str) -> None:
+    table = pa.table({"=text": HOSTILE, "number": [-1.5] * len(HOSTILE), "ids": [["-1", "b"]] * len(HOSTILE)})
+    writer(format_)(table, tmp_path / "out")
+    raw = (tmp_path / "out").read_bytes()
+    assert raw.startswith(b"\xef\xbb\xbf") == (format_ == "csv")
+    rows = list(csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), delimiter=delimiter))
+    assert rows[0] == ["'=text", "number", "ids"]
+    guarded = [f"'{text}" if place < 7 else text or "" for place, text in enumerate(HOSTILE)]
+    assert [row[0] for row in rows[1:]] == guarded
+    assert {tuple(row[1:]) for row in rows[1:]} == {("-1.5", "'-1|b")}
+
+
+def test_pandas_reads_the_tables(result: arbo.Result, tmp_path: Path) -> None:
+    frame = result.to_pandas()
+    for to, separator in (("csv", ","), ("tsv", "\t")):
+        assert result.export(tmp_path / f"links.{to}.gz", to) == {}
+        read = pd.read_csv(tmp_path / f"links.{to}.gz", sep=separator)
+        assert list(read.columns) == list(frame.columns)
+        assert read["sentence"].tolist() == frame["sentence"].tolist()
+        assert read["nil"].tolist() == frame["nil"].tolist()
+
+
+def test_the_documents_of_a_run_are_those_that_were_linked(result: arbo.Result, sample: Sample) -> None:
+    assert documents_of(result, "gold") == sample[0]
+    linked = documents_of(result, "links")
+    assert [m.gold for m in linked.mentions] == [(link.cluster,) for link in result.links]
+    assert linked.of_types("Vessel").mentions
+
+
+def test_exported_links_are_scored_as_the_run_is(result: arbo.Result, tmp_path: Path) -> None:
+    gold = linker(arbo.load_sample()[1]).link(
+        [d for d in documents_of(result, "gold") if all(m.gold for m in d.mentions)]
+    )
+    for ids in ("gold", "links"):
+        gold.export(tmp_path / f"{ids}.jsonl", "clusters", ids=ids)  # type: ignore[arg-type]
+        gold.export(tmp_path / f"{ids}.conll", "conll", ids=ids)  # type: ignore[arg-type]
+    together = coreference_by_document(
+        read_clusters(tmp_path / "gold.jsonl").documents, read_clusters(tmp_path / "links.jsonl").documents
+    )
+    own = gold.evaluate().coreference
+    assert own is not None
+    assert scores_from_counts(together.total.coreference)["conll"] == pytest.approx(own["conll"])
+    by_document = coreference_by_document(
+        read_conll(tmp_path / "gold.conll").documents, read_conll(tmp_path / "links.conll").documents
+    )
+    right, in_key, _, in_response = by_document.total.mentions
+    assert right == in_key == in_response == gold.link_table.num_rows
+
+
+SOURCES = {
+    "pubtator": "1|t|Flu.\n1|a|A cold and flu\n"
+    "1\t0\t3\tFlu\tDisease\tD1|D2\n1\t7\t11\tcold\tDisease\t-1\n1\t16\t19\tflu\tX\n\n",
+    "conll": "#begin document (b/x); part 002\n"
+    "b/x\t2\t0\tFlu\t(4)\nb/x\t2\t1\tis\t-\n\nb/x\t2\t0\tflu\t(4)\n\n#end document\n",
+    "jsonl": '{"id": "d", "text": "flu", "mentions": [{"id": "m", "spans": [[0, 3]], "type": null, "entities": []}]}\n',
+}
+
+
+@pytest.mark.parametrize("format_", sorted(SOURCES))
+def test_a_corpus_that_was_read_and_linked_is_exported_as_it_was(run: Run, tmp_path: Path, format_: str) -> None:
+    source, again = tmp_path / "source.txt", tmp_path / "again.txt"
+    source.write_text(SOURCES[format_], "utf-8")
+    assert run("discover", source, "--format", format_, "--out", tmp_path / "run").code == 0
+    done = run("export", tmp_path / "run", "--to", format_, "--ids", "gold", "--out", again)
+    assert (done.code, done.err) == (0, "")
+    assert again.read_bytes() == source.read_bytes()
+
+
+def test_brat_that_was_read_and_linked_is_exported_as_it_was(run: Run, tmp_path: Path) -> None:
+    source, again = tmp_path / "source", tmp_path / "again"
+    source.mkdir()
+    (source / "a.txt").write_bytes("Left and right kidney.\r\nFlu é".encode())
+    lines = "T2\tOrgan 0 4;15 21\tLeft kidney\nN1\tReference T2 U:1\t\n"
+    lines += "T1\tDisease 24 27\tFlu\n#2\tAnnotatorNotes T1\tC0000001\n"
+    (source / "a.ann").write_text(lines, "utf-8")
+    assert run("discover", source, "--format", "brat", "--out", tmp_path / "run").code == 0
+    assert run("export", tmp_path / "run", "--to", "brat", "--ids", "gold", "--out", again).err == ""
+    for name in ("a.txt", "a.ann"):
+        assert (again / name).read_bytes() == (source / name).read_bytes()
+
+
+def test_a_run_without_texts_exports_tables_alone(result: arbo.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "run", texts=False)
+    bare = arbo.Result.load(tmp_path / "run")
+    with pytest.raises(arbo.UsageError, match=r"the run has no texts, .*without --no-texts"):
+        bare.export(tmp_path / "out.conll", "conll")
+    n = bare.link_table.num_rows
+    assert bare.export(tmp_path / "out.csv", "csv") == {"mentions without a sentence: the run has no texts": n}
+    assert pd.read_csv(tmp_path / "out.csv")["sentence"].isna().all()
+    first = replace(bare, document_table=None)  # as of format version 1
+    assert len(first.to_pandas()) == n
+
+
+def test_what_cannot_be_exported_is_refused(result: arbo.Result, tmp_path: Path) -> None:
+    with pytest.raises(arbo.UsageError, match=r"unknown format 'xlsx'; known: csv, .*, clusters"):
+        result.export(tmp_path / "out", "xlsx")
+    with pytest.raises(arbo.UsageError, match="unknown ids 'link'; known: links, gold"):
+        result.export(tmp_path / "out", "jsonl", ids="link")  # type: ignore[arg-type]
+    with pytest.raises(arbo.UsageError, match="no mention of the run is annotated"):
+        arbo.Linker().discover([document("d", "flu")]).export(tmp_path / "out", "jsonl", ids="gold")
+
+
+def test_a_run_without_mentions(tmp_path: Path) -> None:
+    empty = arbo.Linker().discover([document("d")])
+    assert empty.to_pandas().empty
+    for to in ("csv", "jsonl", "pubtator", "conll", "brat"):
+        empty.export(tmp_path / to, to)
+    assert (tmp_path / "conll").read_text("utf-8") == "#begin document (d);\n\n#end document\n"
+
+
+def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "run")
+    done = run("export", tmp_path / "run", "--to", "CSV", "--out", tmp_path / "links.csv")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("584 mentions written to ")
+    made = run("export", tmp_path / "run", "--to", "conll", "--out", tmp_path / "ours", "--ids", "gold", "--json").json
+    assert made["notes"]["discontinuous mentions written from first to last offset"] == 4
+    assert (made["to"], made["mentions"]) == ("conll", 584)
+    told = run("export", tmp_path / "run", "--to", "pubtator", "--out", tmp_path / "docs.txt").told
+    assert told == "4 discontinuous mentions written from first to last offset"
+    inside = run("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "run" / "links.csv")
+    assert (inside.code, "would overwrite an input" in inside.told) == (2, True)
+
+
+def test_domains_are_counted_where_they_are_lost(tmp_path: Path) -> None:
+    found = arbo.Linker().discover([document("d", "flu", domain="wiki")])
+    assert found.to_pandas()["domain"].tolist() == ["wiki"]
+    assert found.export(tmp_path / "out.jsonl", "jsonl") == {}
+    assert arbo.read_jsonl(tmp_path / "out.jsonl")[0].domain == "wiki"
+    assert found.export(tmp_path / "out", "brat")["documents whose domain is left out"] == 1

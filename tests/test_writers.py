@@ -1,0 +1,229 @@
+"""Documents are written and read again: they are the same, or the writer said what its format cannot hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import get_args
+
+import pytest
+from builders import drawn_documents
+from hypothesis import given, settings
+
+import arbo
+from arbo.readers import read_documents
+from arbo.writers import TABLES, WRITERS, ExportFormat, writer
+
+Shared = Callable[[str], Path]
+
+
+def write_documents(
+    documents: Iterable[arbo.Document], path: Path, format_: str, names: dict[str, str] | None = None
+) -> dict[str, int]:
+    """Write documents, and return what the format could not hold."""
+    return {note: n for note, n in writer(format_)(list(documents), path, names or {}).items() if n}
+
+
+TEXT = "Left and right kidney. Flu."
+ORGAN = arbo.Mention("d:T7", "d", ((0, 4), (15, 21)), "Left kidney", "UBERON", ("UBERON:0004538", "C0227613"))
+FLU = arbo.Mention("d:T8", "d", ((23, 26),), "Flu", "MONDO", ())
+
+
+def seen(documents: Iterable[arbo.Document], *, types: bool = True) -> list[object]:
+    """Everything of documents but the ids of mentions."""
+    return [(d.id, d.text, [(m.spans, m.type if types else None, m.gold) for m in d.mentions]) for d in documents]
+
+
+def of(text: str, *mentions: arbo.Mention, id_: str = "d", domain: str | None = None) -> arbo.Document:
+    return arbo.Document(id_, text, mentions, domain)
+
+
+def mention(start: int, end: int, text: str, *gold: str, of: str = "d", kind: str | None = "X") -> arbo.Mention:
+    return arbo.Mention(f"{of}:{start}-{end}", of, ((start, end),), text[start:end], kind, gold or None)
+
+
+@pytest.mark.parametrize("format_", ["brat", "jsonl", "pubtator"])
+@given(documents=drawn_documents())
+@settings(max_examples=50, deadline=None)
+def test_what_is_read_again_is_the_same_unless_the_writer_says_otherwise(
+    format_: str, documents: tuple[arbo.Document, ...]
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "out.jsonl"
+        try:
+            notes = write_documents(documents, path, format_)
+        except arbo.DataError:  # an id that the format cannot hold
+            assert format_ != "jsonl"
+            return
+        if documents and not notes:
+            assert sorted(map(str, seen(read_documents(path, format_)))) == sorted(map(str, seen(documents)))
+        if format_ == "jsonl":
+            assert not notes
+        if documents:
+            assert len(read_documents(path, format_)) == len(documents)
+
+
+@pytest.mark.parametrize(
+    ("file", "format_", "to"),
+    [
+        ("bc5cdr/CDR_TestSet.PubTator.txt", "pubtator", "pubtator"),
+        ("ncbi_disease/NCBItrainset_corpus.txt", "pubtator", "pubtator"),
+        ("medmentions_sample/med_mentions_3docs.pubtator.txt", "pubtator", "pubtator"),
+        ("craft/dev", "brat", "brat"),
+        ("quaero/train/EMEA", "brat", "brat"),
+        ("ncbi_disease/NCBItestset_corpus.txt", "pubtator", "brat"),
+    ],
+)
+def test_a_corpus_comes_back_as_it_was(shared: Shared, tmp_path: Path, file: str, format_: str, to: str) -> None:
+    corpus = read_documents(shared(f"data/{file}"), format_)
+    notes = write_documents(corpus, tmp_path / "out.txt", to)
+    again = read_documents(tmp_path / "out.txt", to)
+    assert notes == {}
+    assert sorted(seen(again)) == sorted(seen(corpus))  # type: ignore[type-var]
+    if format_ == to:
+        assert {m.id for m in again.mentions} == {m.id for m in corpus.mentions}
+
+
+@pytest.mark.parametrize("file", ["ecbplus/ECB_Dev_corpus.txt", "gum/GUM_dev_corpus.txt"])
+def test_coreference_comes_back_in_conll(shared: Shared, tmp_path: Path, file: str) -> None:
+    corpus = read_documents(shared(f"data/{file}"), "ecbplus")
+    notes = write_documents(corpus, tmp_path / "once.conll", "conll")
+    once = read_documents(tmp_path / "once.conll", "conll")
+    assert [(d.id, d.text) for d in once] == [(d.id, d.text) for d in corpus]
+    assert len(corpus.mentions) - len(once.mentions) == notes.get("repeated mentions left out", 0)
+    assert chains(once) == chains(corpus)
+    assert write_documents(once, tmp_path / "twice.conll", "conll") == {}
+    assert (tmp_path / "twice.conll").read_bytes() == (tmp_path / "once.conll").read_bytes()
+    assert seen(read_documents(tmp_path / "twice.conll", "conll")) == seen(once)
+
+
+def chains(documents: Iterable[arbo.Document]) -> set[tuple[str, frozenset[tuple[int, int]]]]:
+    """The chains of each document, as sets of spans."""
+    found: dict[tuple[str, object], set[tuple[int, int]]] = {}
+    for document in documents:
+        for m in document.mentions:
+            found.setdefault((document.id, m.gold), set()).add((m.start, m.end))
+    return {(document_id, frozenset(spans)) for (document_id, _), spans in found.items()}
+
+
+def test_pubtator(tmp_path: Path) -> None:
+    text = "Flu. Left\nand right flu"
+    document = of(text, mention(0, 3, text, "D1", "D2"), mention(5, 13, text), FLU_AT_END)
+    notes = write_documents([document, of("Flu", id_="e"), of("", id_="f")], tmp_path / "out.txt", "pubtator")
+    assert (tmp_path / "out.txt").read_text("utf-8") == (
+        "d|t|Flu.\nd|a|Left and right flu\n"
+        "d\t0\t3\tFlu\tX\tD1|D2\nd\t5\t13\tLeft and\tX\nd\t20\t23\tflu\t\t-1\n\n"
+        "e|t|Flu\ne|a|\n\nf|t|\nf|a|\n\n"
+    )
+    assert notes == {"texts whose tabs and line ends became blanks": 1, "texts that got a blank at their end": 2}
+
+
+FLU_AT_END = arbo.Mention("d:x", "d", ((20, 23),), "flu", None, ())
+
+
+def test_the_title_is_the_first_sentence_or_line(tmp_path: Path) -> None:
+    texts = {"a": "One. Two.", "b": "One\nTwo. Three.", "c": "One, two ", "d": "St. Louis is here. Two."}
+    write_documents([of(text, id_=id_) for id_, text in texts.items()], tmp_path / "out.txt", "pubtator")
+    titles = [line[4:] for line in (tmp_path / "out.txt").read_text("utf-8").splitlines() if "|t|" in line]
+    assert titles == ["One.", "One", "One, two", "St. Louis is here."]
+
+
+def test_brat(tmp_path: Path) -> None:
+    notes = write_documents([of(TEXT, ORGAN, FLU)], tmp_path / "out", "brat", {"UBERON:0004538": "left\nkidney"})
+    assert (tmp_path / "out" / "d.txt").read_text("utf-8") == TEXT
+    assert (tmp_path / "out" / "d.ann").read_text("utf-8").splitlines() == [
+        "T7\tUBERON 0 4;15 21\tLeft kidney",
+        "N1\tReference T7 UBERON:0004538\tleft kidney",
+        "#2\tAnnotatorNotes T7\tC0227613",
+        "T8\tMONDO 23 26\tFlu",
+    ]
+    assert notes == {"NIL mentions written without an id": 1}
+
+
+def test_brat_splits_at_line_ends_and_names_files_safely(tmp_path: Path) -> None:
+    text = "left\r\nkidney"
+    documents = [
+        of(text, mention(0, 12, text, of=name, kind=None), id_=name) for name in ("../up", "..", "a/b", "a b.1")
+    ]
+    notes = write_documents(documents, tmp_path / "out", "brat")
+    again = read_documents(tmp_path / "out", "brat")
+    assert {d.id for d in again} == {"%2E%2E", "%2E%2E%2Fup", "a b.1", "a%2Fb"}
+    assert {(m.spans, m.text, m.type) for m in again.mentions} == {(((0, 4), (6, 12)), "left kidney", "Mention")}
+    assert notes.pop("mentions split at a line end") == notes.pop(next(note for note in notes if "label" in note)) == 4
+    assert notes == {"document ids percent-encoded to be file names": 3}
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_brat_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "mine.ann").write_text("T1")
+    with pytest.raises(arbo.UsageError, match="not an empty folder"):
+        write_documents([of(TEXT)], tmp_path, "brat")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.ann"]
+
+
+def test_conll_has_words_sentences_and_chains(tmp_path: Path) -> None:
+    text = "The mayor left.\nShe (the mayor) won"
+    spans = [(0, 9), (16, 19), (21, 30), (25, 30)]
+    marked = [mention(*span, text, gold) for span, gold in zip(spans, ["A", "A", "A", "B"], strict=True)]
+    notes = write_documents([of(text, *marked, FLU_AT_24, id_="d")], tmp_path / "out.conll", "conll")
+    assert (tmp_path / "out.conll").read_text("utf-8").replace("\t", " ").splitlines() == [
+        "#begin document (d);",
+        *("d 0 0 The (0", "d 0 1 mayor 0)", "d 0 2 left -", "d 0 3 . -", ""),
+        *("d 0 0 She (0)", "d 0 1 ( -", "d 0 2 the (0", "d 0 3 mayor 0)|(1)", "d 0 4 ) -", "d 0 5 won -", ""),
+        "#end document",
+    ]
+    assert notes == {
+        "texts split at punctuation, so that mentions begin and end with a word": 1,
+        "mentions without an id or a word left out": 1,
+    }
+
+
+FLU_AT_24 = arbo.Mention("d:y", "d", ((16, 19),), "She", None, ())
+
+
+def test_conll_says_what_it_cannot_hold(tmp_path: Path) -> None:
+    text = "a b c d  e"
+    crossing = [mention(0, 5, text, "A"), mention(2, 7, text, "A"), mention(8, 9, text, "A")]
+    twice = arbo.Mention("d:2", "d", ((0, 5),), "a b c", None, ("A",))
+    apart = arbo.Mention("d:3", "d", ((0, 1), (9, 10)), "a e", None, ("B",))
+    notes = write_documents([of(text, *crossing, twice, apart)], tmp_path / "out.conll", "conll")
+    assert notes == {
+        "mentions that cross another of their chain: read as nested": 1,
+        "mentions without an id or a word left out": 1,
+        "repeated mentions left out": 1,
+        "discontinuous mentions written from first to last offset": 1,
+        "texts split at punctuation, so that mentions begin and end with a word": 1,
+    }
+
+
+def test_the_parts_and_chains_of_conll_keep_their_names(tmp_path: Path) -> None:
+    source = "#begin document (bc/x); part 012\nbc/x\t12\t0\tThe\t(7\nbc/x\t12\t1\tend\t7)|(3)\n\n#end document\n"
+    (tmp_path / "in.conll").write_text(source, "utf-8")
+    assert write_documents(read_documents(tmp_path / "in.conll", "conll"), tmp_path / "out.conll", "conll") == {}
+    assert (tmp_path / "out.conll").read_text("utf-8") == source
+
+
+@pytest.mark.parametrize(
+    ("format_", "id_", "gold"),
+    [
+        ("pubtator", "a|b", "D1"),
+        ("pubtator", "d", "C++"),
+        ("pubtator", "d", "-1"),
+        ("pubtator", "d", " D1"),
+        ("brat", "d", "D\t1"),
+        ("conll", "a\nb", "D1"),
+    ],
+)
+def test_an_id_that_a_format_cannot_hold_is_refused(tmp_path: Path, format_: str, id_: str, gold: str) -> None:
+    document = of("flu", mention(0, 3, "flu", gold, of=id_), id_=id_)
+    with pytest.raises(arbo.DataError, match="rename it, or export as jsonl"):
+        write_documents([document], tmp_path / "out", format_)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format_", sorted(WRITERS))
+def test_a_format_that_is_told_has_a_writer(format_: str) -> None:
+    assert callable(writer(format_))
+    assert get_args(ExportFormat) == tuple(WRITERS)
+    assert set(TABLES) < set(WRITERS)
