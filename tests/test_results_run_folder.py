@@ -20,7 +20,7 @@ import arbo
 from arbo.linking.config import Limit
 from arbo.results import run_folder
 
-TABLES = ("mentions", "links", "clusters", "documents")
+TABLES = ("mentions", "links", "clusters", "documents", "entities")
 FILES = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
 
 
@@ -292,8 +292,9 @@ def test_a_pickle_is_never_unpickled(run: Path, tmp_path: Path, name: str) -> No
 def test_a_run_of_the_first_version_is_read(run: Path, result: arbo.Result) -> None:
     """It has no documents, and its discovered entities are numbered."""
     manifest = json.loads((run / "manifest.json").read_text("utf-8"))
-    del manifest["files"]["documents.parquet"]
-    (run / "documents.parquet").unlink()
+    for name in ("documents.parquet", "entities.parquet"):
+        del manifest["files"][name]
+        (run / name).unlink()
     edit_json(run / "manifest.json", format_version=1, files=manifest["files"])
     loaded = arbo.Result.load(run)
     assert list(loaded.links) == list(result.links)

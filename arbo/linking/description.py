@@ -8,8 +8,9 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
-from arbo.linking.tables import cluster_table, document_table, link_table, mention_table
+from arbo.linking.tables import cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
+from arbo.results.run import entities_in
 from arbo.retrieval.retrieval import Retrieval
 
 
@@ -42,7 +43,8 @@ def describe(
             "gold": {} if kb is None else _gold_notes(gold),
         },
     }
-    return Result(mentions, links, cluster_rows, manifest, document_table(corpus))
+    entities = entity_table(kb, entities_in(links))
+    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

@@ -15,6 +15,8 @@ the order of the knowledge base, then the discovered ones, largest first. A disc
 every run. Where the knowledge base has an entity of that id, ``#2`` and so on is appended.
 
 ``documents``: ``document_id, domain, text``; without ``text`` if the run was saved without texts.
+
+``entities``: ``entity_id, name, aliases``, of the entities that are links or candidates.
 """
 
 from __future__ import annotations
@@ -114,6 +116,18 @@ def document_table(corpus: Corpus) -> pa.Table:
             "document_id": pa.array([document.id for document in corpus], pa.string()),
             "domain": pa.array([document.domain for document in corpus], pa.string()),
             "text": pa.array([document.text for document in corpus], pa.large_string()),
+        }
+    )
+
+
+def entity_table(kb: KnowledgeBase | None, ids: pa.Array) -> pa.Table:
+    """Make the table of these entities."""
+    entities = [] if kb is None else [kb.entities[kb.row_of[id_]] for id_ in ids.to_pylist()]
+    return pa.table(
+        {
+            "entity_id": ids,
+            "name": pa.array([entity.name for entity in entities], pa.string()),
+            "aliases": pa.array([entity.aliases for entity in entities], _STRINGS),
         }
     )
 

@@ -36,7 +36,7 @@ from arbo.metrics import (
     scores_from_counts,
 )
 from arbo.results.lines import cluster_lines, linking_lines, nil_lines
-from arbo.results.run import Run
+from arbo.results.run import Run, entities_in
 
 _USUAL = Resampling()
 
@@ -277,15 +277,7 @@ def _best_scores(run: Run) -> npt.NDArray[np.float64]:
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
     """Read the gold annotations of a run, and number the entities that are correct, predicted or candidates."""
     in_kb = run.mention_table["gold_entities"]
-    ids = pc.unique(
-        pa.concat_arrays(
-            [
-                pc.list_flatten(in_kb).combine_chunks(),
-                run.link_table["entity_id"].drop_null().combine_chunks(),
-                pc.list_flatten(run.link_table["candidates"]).combine_chunks(),
-            ]
-        )
-    )
+    ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: number for number, id_ in enumerate(ids.to_pylist())}
     return Gold.of_ids(run.mention_table["gold"].to_pylist(), in_kb.to_pylist(), row_of), row_of
 

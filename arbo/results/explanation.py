@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
 
 from arbo.results.run import Link, Run
+from arbo.text.names import closest_name
+
+_RIVALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,29 @@ class Step:
     """None for the entity."""
     dissimilarity: float | None
     """Dissimilarity of the edge to this step; None at the start."""
+    alias: str | None = None
+    """The alias of the entity that is spelt most like the next step; None if its preferred name is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity near a mention."""
+
+    id: str
+    name: str | None
+    """Preferred name; None if an earlier arbo saved the run without it."""
+    alias: str | None
+    """The alias that is spelt most like the mention; None if the preferred name is."""
+    score: float
+
+    @classmethod
+    def of(cls, run: Run, link: Link, place: int) -> Self:
+        """Name the candidate at a place in the link's list."""
+        id_, score = link.candidates[place]
+        return cls(id_, *_names(run, id_, link), score)
+
+    def __str__(self) -> str:
+        return _entity(self.id, self.name, self.alias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +56,8 @@ class Explanation:
     """The steps from the entity to the mention; for NIL only the mention."""
     weakest: int | None
     """Index in ``path`` of the step with the heaviest edge."""
+    rivals: tuple[Candidate, ...]
+    """The nearest other entities, at most three."""
     text: str
 
     def __str__(self) -> str:
@@ -44,31 +73,31 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     chain = [link]
     while chain[-1].parent_is_mention:
         chain.append(result.link_of(str(chain[-1].parent)))
-    steps = [Step(str(link.entity), str(link.entity_name), None, None)]
-    steps += [
-        Step(at.mention.id, at.expansion or at.mention.text, at.mention.document_id, at.step) for at in reversed(chain)
-    ]
+    name, alias = _names(result, str(link.entity), chain[-1])
+    steps = [Step(str(link.entity), name or str(link.entity_name), None, None, alias)]
+    steps += [Step(at.mention.id, at.name, at.mention.document_id, at.step) for at in reversed(chain)]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
-    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(link, _measure(result))}:"]
-    lines.append(f"    {link.entity_name} ({link.entity})")
+    rivals = _rivals(result, link)
+    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(result, link, rivals)}:"]
+    lines.append(f"    {_entity(steps[0].id, steps[0].name, alias)}")
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
-    return Explanation(link.mention.id, link.entity, tuple(steps), weakest, "\n".join(lines))
+    return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, "\n".join(lines + _told(rivals[1:])))
 
 
 def _explain_nil(result: Run, link: Link) -> Explanation:
     entity_limit, mention_limit = (result.manifest["threshold"][kind] for kind in ("entity", "mention"))
-    lines = [f"{_called(link)} is NIL, in cluster {link.cluster}:"]
+    cluster = result.cluster_of(link)
+    lines = [f'{_called(link)} is NIL, in cluster {link.cluster} "{cluster.name}":']
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
     by_mentions = "" if method == "independent" or k == 0 else f", and none of its {k} nearest mentions leads to one"
-    if link.candidates:
-        id_, score = link.candidates[0]
+    rivals = _rivals(result, link)
+    if rivals:
         lines.append(
-            f"    the nearest entity, {id_}, has {_measure(result)} {score:.3f}; the entity threshold "
+            f"    the nearest entity, {rivals[0]}, has {_measure(result)} {rivals[0].score:.3f}; the entity threshold "
             f"is dissimilarity {_number(entity_limit)}{by_mentions}"
         )
-    cluster = result.cluster_of(link)
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
         shown = ", ".join(f'"{m.text}" in {m.document_id}' for m in others[:3])
@@ -82,8 +111,28 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
             "mentions are not compared with k=0" if k == 0 else f"no other NIL mention within {_number(mention_limit)}"
         )
         lines.append(f"    alone: {why}")
-    step = Step(link.mention.id, link.expansion or link.mention.text, link.mention.document_id, None)
-    return Explanation(link.mention.id, None, (step,), None, "\n".join(lines))
+    step = Step(link.mention.id, link.name, link.mention.document_id, None)
+    return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _told(rivals[1:])))
+
+
+def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
+    places = [place for place, (id_, _) in enumerate(link.candidates) if id_ != link.entity]
+    return tuple(Candidate.of(result, link, place) for place in places[:_RIVALS])
+
+
+def _names(result: Run, entity: str, link: Link) -> tuple[str | None, str | None]:
+    """Return the preferred name of an entity, and its alias if that is spelt more like the mention."""
+    name, *aliases = result.names_of(entity) or [None]
+    closest = closest_name(link.name, [name, *aliases]) if name else None
+    return name, closest if closest != name else None
+
+
+def _told(rivals: tuple[Candidate, ...]) -> list[str]:
+    return ["    then: " + "; ".join(f"{rival}, {rival.score:.3f}" for rival in rivals)] if rivals else []
+
+
+def _entity(id_: str, name: str | None, alias: str | None) -> str:
+    return f"{name} ({id_}" + (f', alias "{alias}")' if alias else ")") if name else id_
 
 
 def _called(link: Link) -> str:
@@ -96,14 +145,13 @@ def _measure(result: Run) -> str:
     return "probability" if "reranker" in result.manifest["encoder"] else "similarity"
 
 
-def _score(link: Link, measure: str) -> str:
-    own = f"{measure} {_number(link.score)}"
-    if link.margin is None:
+def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:
+    own = f"{_measure(result)} {_number(link.score)}"
+    if link.margin is None or not rivals:
         return own
-    (nearest, score), (second, _) = link.candidates[:2]
-    if nearest == link.entity:
-        return f"{own}, margin {link.margin:.3f} over {second}"
-    return f"{own}; nearest entity {nearest} ({_number(score)}, margin {link.margin:.3f})"
+    if link.candidates[0][0] == link.entity:
+        return f"{own}, margin {link.margin:.3f} over {rivals[0]}"
+    return f"{own}; nearest entity {rivals[0]} ({_number(rivals[0].score)}, margin {link.margin:.3f})"
 
 
 def _number(value: float | None) -> str:

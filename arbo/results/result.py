@@ -12,15 +12,15 @@ from arbo.results.evaluation import Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.giants import Giant, giants_of
 from arbo.results.run import Link, Run
-from arbo.results.run_folder import load_run, save_run
+from arbo.results.run_folder import TABLES, load_run, save_run
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions.
 
-    There are four tables: mentions and links have a row for each mention, clusters a row for each cluster, documents
-    a row for each document; `arbo.linking.tables` describes their columns.
+    Mentions and links have a row for each mention, clusters a row for each cluster, documents a row for each document,
+    entities a row for each link or candidate; `arbo.linking.tables` describes their columns.
     """
 
     @property
@@ -53,13 +53,16 @@ class Result(Run):
         if self.document_table is not None:
             dropped = [] if texts else [name for name in self.document_table.column_names if name == "text"]
             tables["documents"] = self.document_table.drop_columns(dropped)
+        if self.entity_table is not None:
+            tables["entities"] = self.entity_table
         save_run(tables, self.manifest, folder)
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
         """Read a run folder, and check the hashes of its files."""
         tables, manifest = load_run(folder)
-        return cls(tables["mentions"], tables["links"], tables["clusters"], manifest, tables.get("documents"))
+        mentions, links, clusters = (tables.pop(name) for name in TABLES)
+        return cls(mentions, links, clusters, manifest, tables.get("documents"), tables.get("entities"))
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result, with the seconds of each stage in its manifest."""

@@ -43,6 +43,11 @@ class Link:
     candidates: tuple[tuple[str, float], ...]
     """Ids and similarities of the nearest entities, nearest first."""
 
+    @property
+    def name(self) -> str:
+        """What was compared: the mention's text, with abbreviations replaced by their long forms."""
+        return self.expansion or self.mention.text
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster:
@@ -98,8 +103,8 @@ class Rows(Sequence[Item], Generic[Item]):
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    There are four tables: mentions and links have a row for each mention, clusters a row for each cluster, documents
-    a row for each document; `arbo.linking.tables` describes their columns. `arbo.Result` adds methods to explain,
+    Mentions and links have a row for each mention, clusters a row for each cluster, documents a row for each document,
+    entities a row for each link or candidate; `arbo.linking.tables` describes their columns. `arbo.Result` adds methods to explain,
     evaluate and save a run.
     """
 
@@ -110,6 +115,8 @@ class Run:
     """Origin of the result: configuration, encoder, content hashes, counts, seconds of each stage."""
     document_table: pa.Table | None = None
     """The documents; None for a run folder of format version 1, which has none."""
+    entity_table: pa.Table | None = None
+    """The entities that are links or candidates; None for a run folder of an earlier arbo, which has none."""
 
     @property
     def links(self) -> Sequence[Link]:
@@ -152,6 +159,20 @@ class Run:
     def _row_of_document(self) -> dict[str, int]:
         table = self.mention_table if self.document_table is None else self.document_table
         return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
+
+    def names_of(self, entity_id: str) -> list[str]:
+        """Return the preferred name of an entity and its aliases; without the table of entities, what is known."""
+        row = self._row_of_entity.get(entity_id)
+        if row is None:
+            return []
+        if self.entity_table is None:
+            return [self.cluster_table["name"][row].as_py()]
+        return [self.entity_table["name"][row].as_py(), *self.entity_table["aliases"][row].as_py()]
+
+    @cached_property
+    def _row_of_entity(self) -> dict[str | None, int]:
+        table = self.cluster_table if self.entity_table is None else self.entity_table
+        return {id_: row for row, id_ in enumerate(table["entity_id"].to_pylist()) if id_ is not None}
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -204,6 +225,12 @@ class Run:
         order, start = self.rows_of_cluster
         mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
+
+
+def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
+    """Return the ids of the entities that are links or candidates, or in ``more``, each once."""
+    ids = (*more, links["entity_id"].drop_null().combine_chunks(), pc.list_flatten(links["candidates"]).combine_chunks())
+    return pc.unique(pa.concat_arrays(ids))
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:

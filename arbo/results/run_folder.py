@@ -28,7 +28,7 @@ from arbo.files import (
 
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
-LATER = ("documents",)
+LATER = ("documents", "entities")
 """Tables that a run can lack: an earlier arbo did not write them."""
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
