@@ -61,7 +61,7 @@ def test_a_mention_id_is_explained_like_its_link() -> None:
 def test_an_explanation_names_entities_and_matched_aliases(result: arbo.Result, tmp_path: Path) -> None:
     """Of a saved run as of a fresh one; an earlier arbo saved no names, so that only the known ones are told."""
     told = result.explain("D06-3")
-    assert "alias \"root rot\"" in str(told).splitlines()[1]
+    assert 'alias "root rot"' in str(told).splitlines()[1]
     assert (told.path[0].name, told.path[0].alias) == ("fungal root rot of marsh sorrel", "root rot")
     assert [(rival.id, rival.name, rival.alias) for rival in told.rivals][:1] == [
         ("DS:0002", "heath stem rot", "stem rot")

@@ -124,7 +124,7 @@ def _cell(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-_NUMBERS = {"start", "end", "score", "margin", "size", "weakest_join"}
+_NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest_join"}
 """Columns that are written to the right."""
 
 

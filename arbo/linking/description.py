@@ -27,7 +27,7 @@ def describe(
     names = [mention.name for mention in retrieval.inputs]
     mention_ids = mentions["mention_id"].combine_chunks()
     cluster_rows, cluster_ids = cluster_table(kb, mention_ids.to_pylist(), names, clusters)
-    links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids)
+    links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids, config.confidence)
     entity_limit, mention_limit = config.limits(retrieval.threshold)
     manifest = {
         "config": config.as_dict(),

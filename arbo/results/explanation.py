@@ -83,7 +83,9 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
-    return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, "\n".join(lines + _told(rivals[1:])))
+    return Explanation(
+        link.mention.id, link.entity, tuple(steps), weakest, rivals, "\n".join(lines + _told(rivals[1:]))
+    )
 
 
 def _explain_nil(result: Run, link: Link) -> Explanation:
@@ -122,9 +124,11 @@ def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
 
 def _names(result: Run, entity: str, link: Link) -> tuple[str | None, str | None]:
     """Return the preferred name of an entity, and its alias if that is spelt more like the mention."""
-    name, *aliases = result.names_of(entity) or [None]
-    closest = closest_name(link.name, [name, *aliases]) if name else None
-    return name, closest if closest != name else None
+    names = result.names_of(entity)
+    if not names:
+        return None, None
+    closest = closest_name(link.name, names)
+    return names[0], closest if closest != names[0] else None
 
 
 def _told(rivals: tuple[Candidate, ...]) -> list[str]:
@@ -147,6 +151,8 @@ def _measure(result: Run) -> str:
 
 def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:
     own = f"{_measure(result)} {_number(link.score)}"
+    if link.confidence is not None:
+        own += f", confidence {link.confidence:.3f}"
     if link.margin is None or not rivals:
         return own
     if link.candidates[0][0] == link.entity:

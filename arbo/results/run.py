@@ -42,6 +42,8 @@ class Link:
     """Dissimilarity of the edge from the parent."""
     candidates: tuple[tuple[str, float], ...]
     """Ids and similarities of the nearest entities, nearest first."""
+    confidence: float | None = None
+    """Probability that the link is correct; None for NIL, or if `Linker.tune` did not choose the settings."""
 
     @property
     def name(self) -> str:
@@ -104,8 +106,8 @@ class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
     Mentions and links have a row for each mention, clusters a row for each cluster, documents a row for each document,
-    entities a row for each link or candidate; `arbo.linking.tables` describes their columns. `arbo.Result` adds methods to explain,
-    evaluate and save a run.
+    entities a row for each link or candidate; `arbo.linking.tables` describes their columns. `arbo.Result` adds
+    methods to explain, evaluate and save a run.
     """
 
     mention_table: pa.Table
@@ -218,6 +220,7 @@ class Run:
             parent_is_mention=values["parent_is_mention"],
             step=values["step"],
             candidates=tuple(zip(values["candidates"], values["candidate_scores"], strict=True)),
+            confidence=values.get("confidence"),
         )
 
     def _cluster(self, place: int) -> Cluster:
@@ -229,7 +232,11 @@ class Run:
 
 def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
     """Return the ids of the entities that are links or candidates, or in ``more``, each once."""
-    ids = (*more, links["entity_id"].drop_null().combine_chunks(), pc.list_flatten(links["candidates"]).combine_chunks())
+    ids = (
+        *more,
+        links["entity_id"].drop_null().combine_chunks(),
+        pc.list_flatten(links["candidates"]).combine_chunks(),
+    )
     return pc.unique(pa.concat_arrays(ids))
 
 

@@ -14,6 +14,7 @@ from arbo.results.run import Run
 
 Rows = npt.NDArray[np.int64]
 
+_OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence")
 _LOOKED_AT = 50
 """Mentions of a cluster that are searched for examples."""
 
@@ -102,7 +103,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
     Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type, entity_id, entity_name,
-    cluster_id, score, margin``; entity and score are null for NIL.
+    cluster_id, score, margin``, and ``confidence`` if the run has it; entity, score and confidence are null for NIL.
     """
     mentions, links = run.mention_table.take(rows), run.link_table.take(rows)
     spans = mentions["spans"].combine_chunks()
@@ -119,7 +120,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
             "start": start,
             "end": end,
             **{name: mentions[name] for name in ("text", "type")},
-            **{name: links[name] for name in ("entity_id", "entity_name", "cluster_id", "score", "margin")},
+            **{name: links[name] for name in _OF_LINKS if name in links.column_names},
         }
     )
 
