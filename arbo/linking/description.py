@@ -31,6 +31,7 @@ def describe(
     entity_limit, mention_limit = config.limits(retrieval.threshold)
     manifest = {
         "config": config.as_dict(),
+        "offset": retrieval.offset,  # similarity = offset - dissimilarity
         "threshold": {"entity": entity_limit, "mention": mention_limit},
         "encoder": retrieval.settings,
         "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},

@@ -11,6 +11,7 @@ from arbo.files import PathLike
 from arbo.results.evaluation import Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.giants import Giant, giants_of
+from arbo.results.plots import plot
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import TABLES, load_run, save_run
 
@@ -40,6 +41,20 @@ class Result(Run):
 
         """
         return evaluate(self, train=None if train is None else Corpus.of(train))
+
+    def plot(self, path: PathLike) -> None:
+        """Plot the result; the name of the file, such as ``run-curve.svg``, chooses what, its ending PNG or SVG.
+
+        ``histogram``: the dissimilarities of nearest entities, and of mentions in one cluster, with both thresholds.
+        ``curve``: the share of mentions that each threshold on the nearest entity alone would link, without the graph,
+        and with gold annotations the share of correct decisions.
+
+        Raises:
+            UsageError: the name ends in neither, or there is nothing to plot.
+            ImportError: matplotlib is not installed.
+
+        """
+        plot(self, path)
 
     def save(self, folder: PathLike, *, texts: bool = True) -> None:
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from arbo.errors import UsageError
 from arbo.results.run import Run
 
+R = TypeVar("R", bound=Run)
 Rows = npt.NDArray[np.int64]
 
 _OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence")
@@ -129,6 +131,12 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
     """Return the rows of the clusters that contain the given mentions, in the order of the run."""
     found: Rows = np.unique(run.cluster_rows[rows])
     return found
+
+
+def selected(run: R, rows: Rows) -> R:
+    """Return a run of only these mentions and their clusters."""
+    tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_table")}
+    return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)))
 
 
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
