@@ -24,7 +24,7 @@ from arbo.engine import Method, Partition, Progress, merge_tree, partition, sile
 from arbo.errors import DataError, UsageError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
-from arbo.metrics import all_cuts, plot_thresholds
+from arbo.metrics import Brief, all_cuts, plot_thresholds
 from arbo.retrieval.retrieval import Retrieval
 
 _K = (1, 2, 4, 8)
@@ -57,8 +57,8 @@ class Trial:
         return np.inf if entity is None else entity, np.inf if mention is None else mention
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Curve:
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Curve(Brief):
     """The exact score at every value of one threshold; the other settings are those of ``best``."""
 
     best: Trial

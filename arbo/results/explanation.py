@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
+from arbo.results.html import html_table
 from arbo.results.run import Link, Run
 from arbo.text.names import closest_name
 
@@ -46,7 +47,7 @@ class Candidate:
         return _entity(self.id, self.name, self.alias)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """The path of a linked mention, or the nearest entities and mentions of a NIL mention; prints as text."""
 
@@ -62,6 +63,12 @@ class Explanation:
 
     def __str__(self) -> str:
         return self.text
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        title, *told = self.text.splitlines()
+        return html_table(title, [{"": line.strip()} for line in told])
 
 
 def explain(result: Run, link: Link) -> Explanation:

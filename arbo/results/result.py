@@ -11,6 +11,7 @@ from arbo.files import PathLike
 from arbo.results.evaluation import Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.giants import Giant, giants_of
+from arbo.results.html import ROWS_SHOWN, html_table
 from arbo.results.plots import plot
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import TABLES, load_run, save_run
@@ -82,6 +83,9 @@ class Result(Run):
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result, with the seconds of each stage in its manifest."""
         return replace(self, manifest={**self.manifest, "seconds": seconds})
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self), [link.row for link in self.links[:ROWS_SHOWN]], len(self.links))
 
     def __repr__(self) -> str:
         nil = self.link_table["entity_id"].null_count

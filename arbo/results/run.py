@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.documents import Mention
+from arbo.results.html import ROWS_SHOWN, html_table
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound="Link | Cluster")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Link:
     """The decision on one mention."""
 
@@ -50,6 +51,16 @@ class Link:
         """What was compared: the mention's text, with abbreviations replaced by their long forms."""
         return self.expansion or self.mention.text
 
+    @property
+    def row(self) -> dict[str, Any]:
+        """The decision as a flat row."""
+        own = ("entity", "entity_name", "cluster", "score", "margin", "confidence")
+        where = {"mention": self.mention.id, "document": self.mention.document_id, "text": self.mention.text}
+        return where | {name: getattr(self, name) for name in own}
+
+    def __repr__(self) -> str:
+        return f"Link({', '.join(f'{name}={value!r}' for name, value in self.row.items())})"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Cluster:
@@ -63,6 +74,17 @@ class Cluster:
     mentions: tuple[Mention, ...]
     weakest_join: float | None
     """For a discovered entity with several mentions: dissimilarity of the heaviest edge that holds it together."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The cluster as a flat row, with the first three distinct texts of its mentions."""
+        texts = dict.fromkeys(mention.text for mention in self.mentions[:50])
+        own = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": len(self.mentions)}
+        return own | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
+
+    def _repr_html_(self) -> str:
+        rows = [{"mention": one.id, "document": one.document_id, "text": one.text} for one in self.mentions]
+        return html_table(repr(self), rows)
 
     def __repr__(self) -> str:
         return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {len(self.mentions)} mentions)"
@@ -98,6 +120,9 @@ class Rows(Sequence[Item], Generic[Item]):
     def __repr__(self) -> str:
         shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)
         return f"[{', '.join(shown)}] ({len(self):,} in all)"
+
+    def _repr_html_(self) -> str:
+        return html_table("", [item.row for item in self[:ROWS_SHOWN]], len(self))
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
