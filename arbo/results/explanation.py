@@ -139,7 +139,7 @@ def _names(result: Run, entity: str, link: Link) -> tuple[str | None, str | None
 
 
 def _told(rivals: tuple[Candidate, ...]) -> list[str]:
-    return ["    then: " + "; ".join(f"{rival}, {rival.score:.3f}" for rival in rivals)] if rivals else []
+    return ["    other candidates: " + "; ".join(f"{rival}, {rival.score:.3f}" for rival in rivals)] if rivals else []
 
 
 def _entity(id_: str, name: str | None, alias: str | None) -> str:
