@@ -104,7 +104,7 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
 
 def print_view(view: pa.Table, *, as_table: bool) -> None:
     """Print a view of a run as a table for people, or tab-separated, one line a row, for other programs."""
-    from arbo.results.html import cell
+    from arbo.results.rows import cell
 
     columns = view.column_names
     rows = [list(map(cell, row.values())) for row in view.to_pylist()]

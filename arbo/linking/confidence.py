@@ -17,7 +17,8 @@ from scipy.special import expit
 
 from arbo.data.gold import Bools, Ints
 from arbo.files import json_ready
-from arbo.metrics import Cell, Table, plot_thresholds
+from arbo.metrics import plot_thresholds
+from arbo.results.rows import table_of
 from arbo.retrieval.retrieval import Retrieval
 from arbo.settings import Finite, Settings
 
@@ -81,27 +82,19 @@ class Reliability(NamedTuple):
 
     def __str__(self) -> str:
         rows = [
-            (f"{i / _BINS:.1f} to {(i + 1) / _BINS:.1f}", f"{n:,}", f"{predicted:.3f}", f"{correct:.3f}")
-            for i, (n, predicted, correct) in enumerate(zip(*self, strict=True))
+            {"confidence": f"{i / _BINS:.1f} to {(i + 1) / _BINS:.1f}", "links": n, "predicted": said, "correct": right}
+            for i, (n, said, right) in enumerate(zip(*(column.tolist() for column in self), strict=True))
             if n
         ]
-        title = (
-            f"confidence of {self.links.sum():,} links, predicted without their own documents: "
-            f"expected calibration error {self.expected_error:.3f}"
-        )
-        names = ("confidence", "links", "predicted", "correct")
-        return str(Table(title, names, (False, True, True, True), [tuple(map(Cell, row)) for row in rows], []))
+        error = f"expected calibration error {self.expected_error:.3f}"
+        title = f"confidence of {self.links.sum():,} links, predicted without their own documents: {error}"
+        return str(table_of(rows, title))
 
     def plot(self, path: str | PathLike[str]) -> None:
         """Plot the share of correct links against the confidence; see `Tuning.plot`."""
-        curves = {"correct": self.correct, "predicted": self.predicted}
-        plot_thresholds(
-            np.arange(_BINS + 1) / _BINS,
-            {name: np.append(values, np.nan) for name, values in curves.items()},
-            path,
-            xlabel=f"confidence, expected calibration error {self.expected_error:.3f}",
-            ylabel="share of links",
-        )
+        curves = {name: np.append(getattr(self, name), np.nan) for name in ("correct", "predicted")}
+        said = f"confidence, expected calibration error {self.expected_error:.3f}"
+        plot_thresholds(np.arange(_BINS + 1) / _BINS, curves, path, xlabel=said, ylabel="share of links")
 
 
 def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:

@@ -35,7 +35,6 @@ from arbo.metrics import (
     nil_scores,
     scores_from_counts,
 )
-from arbo.results.html import html_table
 from arbo.results.lines import cluster_lines, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
 
@@ -97,7 +96,7 @@ class Evaluation:
         return self._table(None)
 
     def _repr_html_(self) -> str:
-        return self.report(how=None)._repr_html_() if self.lines else html_table(str(self), [])
+        return self.report(how=None)._repr_html_() if self.lines else str(self)
 
     def _table(self, how: Resampling | None) -> str:
         return str(self.report(how=how)) if self.lines else "nothing to score: no mention has a gold annotation"

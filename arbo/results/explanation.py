@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import Self
 
-from arbo.results.html import html_table
+from arbo.results.rows import table_of
 from arbo.results.run import Link, Run
-from arbo.text.names import closest_name
+from arbo.text.names import normalize_name
 
 _RIVALS = 3
 
@@ -35,16 +36,20 @@ class Candidate:
     """Preferred name; None if an earlier arbo saved the run without it."""
     alias: str | None
     """The alias that is spelt most like the mention; None if the preferred name is."""
-    score: float
+    score: float | None
 
     @classmethod
-    def of(cls, run: Run, link: Link, place: int) -> Self:
-        """Name the candidate at a place in the link's list."""
-        id_, score = link.candidates[place]
-        return cls(id_, *_names(run, id_, link), score)
+    def of(cls, run: Run, link: Link, id_: str, score: float | None) -> Self:
+        """Name an entity as it is spelt most like the link's mention."""
+        wanted, names = normalize_name(link.name), run.names_of(id_)
+        if not names:
+            return cls(id_, None, None, score)
+        closest = max(names, key=lambda name: SequenceMatcher(None, wanted, normalize_name(name)).ratio())
+        return cls(id_, names[0], closest if closest != names[0] else None, score)
 
     def __str__(self) -> str:
-        return _entity(self.id, self.name, self.alias)
+        alias = f', alias "{self.alias}"' if self.alias else ""
+        return f"{self.name} ({self.id}{alias})" if self.name else self.id
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,7 +73,7 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         title, *told = self.text.splitlines()
-        return html_table(title, [{"": line.strip()} for line in told])
+        return table_of([{"why": line.strip()} for line in told], title).to_html()
 
 
 def explain(result: Run, link: Link) -> Explanation:
@@ -80,19 +85,17 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     chain = [link]
     while chain[-1].parent_is_mention:
         chain.append(result.link_of(str(chain[-1].parent)))
-    name, alias = _names(result, str(link.entity), chain[-1])
-    steps = [Step(str(link.entity), name or str(link.entity_name), None, None, alias)]
+    entity = Candidate.of(result, chain[-1], str(link.entity), link.score)
+    steps = [Step(entity.id, str(link.entity_name), None, None, entity.alias)]
     steps += [Step(at.mention.id, at.name, at.mention.document_id, at.step) for at in reversed(chain)]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
     rivals = _rivals(result, link)
-    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(result, link, rivals)}:"]
-    lines.append(f"    {_entity(steps[0].id, steps[0].name, alias)}")
+    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(result, link, rivals)}:", f"    {entity}"]
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
-    return Explanation(
-        link.mention.id, link.entity, tuple(steps), weakest, rivals, "\n".join(lines + _told(rivals[1:]))
-    )
+    text = "\n".join(lines + _others(rivals))
+    return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, text)
 
 
 def _explain_nil(result: Run, link: Link) -> Explanation:
@@ -103,10 +106,9 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     by_mentions = "" if method == "independent" or k == 0 else f", and none of its {k} nearest mentions leads to one"
     rivals = _rivals(result, link)
     if rivals:
-        lines.append(
-            f"    the nearest entity, {rivals[0]}, has {_measure(result)} {rivals[0].score:.3f}; the entity threshold "
-            f"is dissimilarity {_number(entity_limit)}{by_mentions}"
-        )
+        own = f"{_measure(result)} {_number(rivals[0].score)}"
+        limit = f"the entity threshold is dissimilarity {_number(entity_limit)}"
+        lines.append(f"    the nearest entity, {rivals[0]}, has {own}; {limit}{by_mentions}")
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
         shown = ", ".join(f'"{m.text}" in {m.document_id}' for m in others[:3])
@@ -121,29 +123,18 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         )
         lines.append(f"    alone: {why}")
     step = Step(link.mention.id, link.name, link.mention.document_id, None)
-    return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _told(rivals[1:])))
+    return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(rivals)))
 
 
 def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
-    places = [place for place, (id_, _) in enumerate(link.candidates) if id_ != link.entity]
-    return tuple(Candidate.of(result, link, place) for place in places[:_RIVALS])
+    others = [(id_, score) for id_, score in link.candidates if id_ != link.entity]
+    return tuple(Candidate.of(result, link, *other) for other in others[:_RIVALS])
 
 
-def _names(result: Run, entity: str, link: Link) -> tuple[str | None, str | None]:
-    """Return the preferred name of an entity, and its alias if that is spelt more like the mention."""
-    names = result.names_of(entity)
-    if not names:
-        return None, None
-    closest = closest_name(link.name, names)
-    return names[0], closest if closest != names[0] else None
-
-
-def _told(rivals: tuple[Candidate, ...]) -> list[str]:
-    return ["    other candidates: " + "; ".join(f"{rival}, {rival.score:.3f}" for rival in rivals)] if rivals else []
-
-
-def _entity(id_: str, name: str | None, alias: str | None) -> str:
-    return f"{name} ({id_}" + (f', alias "{alias}")' if alias else ")") if name else id_
+def _others(rivals: tuple[Candidate, ...]) -> list[str]:
+    """Tell the rivals after the first, which has been told."""
+    told = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
+    return [f"    other candidates: {told}"] if told else []
 
 
 def _called(link: Link) -> str:

@@ -11,8 +11,8 @@ from arbo.files import PathLike
 from arbo.results.evaluation import Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.giants import Giant, giants_of
-from arbo.results.html import ROWS_SHOWN, html_table
 from arbo.results.plots import plot
+from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import TABLES, load_run, save_run
 
@@ -44,16 +44,11 @@ class Result(Run):
         return evaluate(self, train=None if train is None else Corpus.of(train))
 
     def plot(self, path: PathLike) -> None:
-        """Plot the result; the name of the file, such as ``run-curve.svg``, chooses what, its ending PNG or SVG.
+        """Plot what the name of the file ends in: ``histogram`` or ``curve``, before .png or .svg.
 
-        ``histogram``: the dissimilarities of nearest entities, and of mentions in one cluster, with both thresholds.
-        ``curve``: the share of mentions that each threshold on the nearest entity alone would link, without the graph,
-        and with gold annotations the share of correct decisions.
-
-        Raises:
-            UsageError: the name ends in neither, or there is nothing to plot.
-            ImportError: matplotlib is not installed.
-
+        The histogram shows dissimilarities and both thresholds. The curve shows the share of mentions that each
+        threshold on the nearest entity alone, without the graph, would link, and with gold annotations the share of
+        correct decisions. `eval.plot_thresholds` lists the errors.
         """
         plot(self, path)
 
@@ -85,7 +80,7 @@ class Result(Run):
         return replace(self, manifest={**self.manifest, "seconds": seconds})
 
     def _repr_html_(self) -> str:
-        return html_table(repr(self), [link.row for link in self.links[:ROWS_SHOWN]], len(self.links))
+        return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()
 
     def __repr__(self) -> str:
         nil = self.link_table["entity_id"].null_count

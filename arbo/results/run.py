@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.documents import Mention
-from arbo.results.html import ROWS_SHOWN, html_table
+from arbo.results.rows import ROWS_SHOWN, table_of
 
 Item = TypeVar("Item", bound="Link | Cluster")
 
@@ -84,7 +84,7 @@ class Cluster:
 
     def _repr_html_(self) -> str:
         rows = [{"mention": one.id, "document": one.document_id, "text": one.text} for one in self.mentions]
-        return html_table(repr(self), rows)
+        return table_of(rows, repr(self)).to_html()
 
     def __repr__(self) -> str:
         return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {len(self.mentions)} mentions)"
@@ -122,7 +122,7 @@ class Rows(Sequence[Item], Generic[Item]):
         return f"[{', '.join(shown)}] ({len(self):,} in all)"
 
     def _repr_html_(self) -> str:
-        return html_table("", [item.row for item in self[:ROWS_SHOWN]], len(self))
+        return table_of([item.row for item in self[:ROWS_SHOWN]], total=len(self)).to_html()
 
 
 # Without slots: cached properties keep their values in the instance's dictionary.
@@ -188,18 +188,11 @@ class Run:
         return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
 
     def names_of(self, entity_id: str) -> list[str]:
-        """Return the preferred name of an entity and its aliases; without the table of entities, what is known."""
-        row = self._row_of_entity.get(entity_id)
-        if row is None:
-            return []
-        if self.entity_table is None:
-            return [self.cluster_table["name"][row].as_py()]
-        return [self.entity_table["name"][row].as_py(), *self.entity_table["aliases"][row].as_py()]
-
-    @cached_property
-    def _row_of_entity(self) -> dict[str | None, int]:
+        """Return the preferred name of an entity and its aliases, as far as the run has them."""
         table = self.cluster_table if self.entity_table is None else self.entity_table
-        return {id_: row for row, id_ in enumerate(table["entity_id"].to_pylist()) if id_ is not None}
+        row = pc.index(table["entity_id"], entity_id).as_py()
+        aliases = table["aliases"][row].as_py() if "aliases" in table.column_names else []
+        return [table["name"][row].as_py(), *aliases] if row >= 0 else []
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -257,12 +250,8 @@ class Run:
 
 def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
     """Return the ids of the entities that are links or candidates, or in ``more``, each once."""
-    ids = (
-        *more,
-        links["entity_id"].drop_null().combine_chunks(),
-        pc.list_flatten(links["candidates"]).combine_chunks(),
-    )
-    return pc.unique(pa.concat_arrays(ids))
+    linked, near = links["entity_id"].drop_null(), pc.list_flatten(links["candidates"])
+    return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:

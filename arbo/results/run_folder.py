@@ -43,7 +43,7 @@ _COLUMNS = {
     "documents": "document_id",
     "entities": "entity_id name aliases",
 }
-"""Columns without which a table cannot be used."""
+"""Columns that a table must have."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -114,21 +114,21 @@ def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     for name, table in tables.items():
         if missing := sorted(set(_COLUMNS[name].split()) - set(table.column_names)):
             refuse(name, f"the table has no column {', '.join(missing)}")
-    mentions, links = tables["mentions"]["mention_id"], tables["links"]
+    links, mentions, clusters = tables["links"], *(tables[of][f"{of[:-1]}_id"] for of in ("mentions", "clusters"))
     if links["mention_id"] != mentions:
         refuse("links", f"its {len(links):,} rows are not those of the {len(mentions):,} mentions in mentions.parquet")
-    known = tables["clusters"]["cluster_id"].combine_chunks()
-    if not pc.all(pc.is_in(links["cluster_id"], value_set=known), min_count=0).as_py():
+    if not pc.all(pc.is_in(links["cluster_id"], value_set=clusters.combine_chunks()), min_count=0).as_py():
         refuse("links", "it has a cluster that clusters.parquet does not have")
     is_mention = links["parent_is_mention"].to_numpy()
     parent = pc.index_in(links["parent"], mentions.combine_chunks()).fill_null(-1).to_numpy()
     if (parent[is_mention] < 0).any():
         refuse("links", "it has a parent that mentions.parquet does not have")
-    parent = np.where(is_mention, parent, np.arange(len(parent)))  # a mention reached from an entity is its own end
+    parent = np.where(is_mention, parent, np.arange(len(parent)))
     for _ in range(len(parent).bit_length()):
         parent = parent[parent]  # twice as far each time
-    if len(lost := np.flatnonzero(is_mention[parent])):
-        refuse("links", f"the parents of mention {mentions[int(lost[0])].as_py()!r} lead back to themselves")
+    if is_mention[parent].any():
+        lost = mentions[int(np.argmax(is_mention[parent]))]
+        refuse("links", f"the parents of mention {lost.as_py()!r} lead back to themselves")
 
 
 def check_replaceable(target: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 _POSSESSIVE = re.compile(r"['\u2019`]s\b")
 _NOT_WORD = re.compile(r"[\W_]+")
@@ -26,21 +24,6 @@ def normalize_name(name: str) -> str:
     if not words:  # "+++" is a name too, and equal to itself
         return " ".join(folded.split())
     return _BRITISH_OUR.sub("or", _LATIN_DIPHTHONG.sub("e", " ".join(words)))
-
-
-def closest_name(name: str, names: Sequence[str]) -> str:
-    """Return the one of ``names`` that is spelt most like ``name``; of equals the first.
-
-    >>> closest_name("Root rots", ["fungal rot of sorrel", "root rot", "Root Rot"])
-    'root rot'
-    """
-    matcher = SequenceMatcher(b=normalize_name(name), autojunk=False)
-
-    def likeness(other: str) -> float:
-        matcher.set_seq1(normalize_name(other))
-        return matcher.ratio()
-
-    return max(names, key=likeness)
 
 
 def _singular(word: str) -> str:

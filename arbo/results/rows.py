@@ -1,4 +1,4 @@
-"""What a notebook shows of runs: tables in HTML, in which all text is escaped."""
+"""Rows of a run as a table: what a notebook and a terminal show."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from arbo.metrics import Cell, Table
 ROWS_SHOWN = 20
 
 
-def html_table(title: str, rows: Sequence[Mapping[str, object]], total: int | None = None) -> str:
-    """Return a table of the first rows in HTML; ``total`` counts all rows, if more than the given ones exist."""
-    names = tuple(rows[0]) if rows else ()
+def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> Table:
+    """Make a table of the first rows; ``total`` counts all rows, if more than the given ones exist."""
     shown = rows[:ROWS_SHOWN]
+    names = tuple(shown[0]) if shown else ()
     is_number = tuple(any(isinstance(row[name], int | float) for row in shown) for name in names)
     more = (len(rows) if total is None else total) - len(shown)
     cells = [tuple(Cell(cell(value)) for value in row.values()) for row in shown]
     header = tuple(name.replace("_", " ") for name in names)
-    return Table(title, header, is_number, cells, [f"and {more:,} more"] if more else []).to_html()
+    return Table(title, header, is_number, cells, [f"and {more:,} more"] if more else [])
 
 
 def cell(value: object) -> str:
