@@ -31,6 +31,17 @@ def test_a_known_confidence_is_found_again() -> None:
     assert found[1].expected_error < 0.03
 
 
+def test_similarities_of_any_scale_are_calibrated() -> None:
+    given, right, document, _ = drawn_links()
+    small, large = calibrate(given, right, document), calibrate(given * 1000 - 7, right, document)
+    assert small is not None
+    assert large is not None
+    assert large[0].of(given * 1000 - 7) == pytest.approx(small[0].of(given), abs=1e-3)
+    constant = calibrate(given * [1, 0], right, document)
+    assert constant is not None
+    assert constant[0].lead == 0
+
+
 def test_no_document_predicts_itself() -> None:
     """Links of a document are all right or all wrong, by chance: nothing can be known, though a fit sees it."""
     rng = np.random.default_rng(1)

@@ -119,8 +119,10 @@ def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, 
         return None
 
     def fitted(links: Ints) -> Confidence:
-        model = LogisticRegression(C=100, max_iter=1000).fit(given[links], right[links])
-        return Confidence(float(model.intercept_[0]), *model.coef_[0].tolist())
+        mean, spread = given[links].mean(axis=0), np.maximum(given[links].std(axis=0), 1e-6)
+        model = LogisticRegression().fit((given[links] - mean) / spread, right[links])
+        weights = model.coef_[0] / spread  # of inner products, too, which have any scale
+        return Confidence(float(model.intercept_[0] - weights @ mean), *weights.tolist())
 
     held_out = np.empty(len(right))
     for train, test in parts:
