@@ -89,7 +89,8 @@ class Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
         With a knowledge base the choice is for `link`; without one, only k and the mention threshold are chosen, for
-        `discover`. The attribute `tuning` of the new linker holds the scores of all trials, and the exact curves.
+        `discover`. The attribute `tuning` of the new linker holds the scores of all trials, and the exact curves; for
+        `link` also the confidence of links and its reliability, see `arbo.linking.confidence`.
 
         Args:
             documents: see `link`.

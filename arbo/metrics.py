@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         span_scores as span_scores,
         threshold_curve as threshold_curve,
     )
+    from eval.arrays import Brief as Brief
     from eval.conll import (
         BracketError as BracketError,
         Chains as Chains,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 # The module of each name; it is imported when the name is first asked for.
 _HOME = {
     "BracketError": "conll",
+    "Brief": "arrays",
     "Cell": "table",
     "Chains": "conll",
     "ClusteredDocuments": "",

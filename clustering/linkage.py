@@ -41,7 +41,7 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
     return forest, joining.take(nil)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class MergeTree:
     """Single linkage of mentions at every threshold: merge ``i`` makes node ``n_leaves + i`` from two earlier nodes.
 
@@ -60,6 +60,9 @@ class MergeTree:
     """(merges,) smaller end of the joining edge, a leaf."""
     target: Ids
     """(merges,) its larger end."""
+
+    def __repr__(self) -> str:
+        return f"MergeTree({self.n_leaves:,} leaves, {len(self.height):,} merges)"
 
     def cut(self, threshold: float = np.inf) -> Ids:
         """Label each leaf by the smallest leaf of its cluster, joined over edges not heavier than ``threshold``.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import networkx
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Partition:
     """Clusters with at most one entity each, and the forest that explains them.
 
@@ -46,6 +46,10 @@ class Partition:
     def n_entities(self) -> int:
         """Number of entity nodes; mentions come after them."""
         return len(self.labels) - len(self.entity)
+
+    def __repr__(self) -> str:
+        linked = int((self.entity >= 0).sum())
+        return f"Partition({self.n_entities:,} entities, {linked:,} linked mentions, {len(self.entity) - linked:,} NIL)"
 
     def path(self, mention: int) -> list[int]:
         """Return the nodes from the entity to the mention; for a NIL mention, only the mention.

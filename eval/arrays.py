@@ -1,6 +1,7 @@
 """Check the arrays of public functions, with their numbers in the errors."""
 
 from collections.abc import Mapping, Set
+from dataclasses import fields
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +11,22 @@ from .labels import IntArray
 
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+class Brief:
+    """Shows larger arrays of a dataclass by their shapes, so that its repr fits on a screen."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        shown = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={_brief(value)}' for name, value in shown)})"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, np.ndarray) and value.size > 8:
+        return f"<{value.dtype} {value.shape}>"
+    return repr(value)
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:

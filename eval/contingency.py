@@ -8,12 +8,13 @@ from typing import Self
 
 import numpy as np
 
+from .arrays import Brief
 from .labels import IntArray, Labels, encode_labels
 from .mentions import Clusters, match_mentions
 
 
-@dataclass(frozen=True, eq=False)
-class Contingency:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contingency(Brief):
     """The cells ``|K_i & R_j| > 0`` of two clusterings ``K`` (rows) and ``R`` (columns), and their sizes.
 
     A size counts every mention of its cluster, also those that the other side lacks, so that the sum of a row's cells

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, integer_array
+from .arrays import Brief, FloatArray, integer_array
 from .labels import IntArray, encode_labels
 from .ratio import divide, nan_to_zero
 
@@ -35,8 +35,8 @@ class BestCut(NamedTuple):
     place: int
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Cuts:
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Cuts(Brief):
     """Scores of all clusterings of a merge tree: a cut for each distinct height, and one below all of them.
 
     The values are those that `clustering_scores` and `coreference_scores` give for the leaves with a class, to 1e-12.

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from .arrays import BoolArray, FloatArray
+from .arrays import BoolArray, Brief, FloatArray
 from .contingency import Contingency
 from .labels import IntArray, encode_labels
 from .ratio import nan_to_zero, proportion
@@ -78,8 +78,8 @@ class Figure(ABC):
 # Scores whose counts add over documents ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Summed(Figure):
+@dataclass(frozen=True, eq=False, repr=False)
+class Summed(Brief, Figure):
     """A score of counts that add over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is a percentile bootstrap over documents, the comparison is approximate randomisation; see
@@ -183,8 +183,8 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 # Scores of clusters that reach across documents ----------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class OfClusters(Figure):
+@dataclass(frozen=True, eq=False, repr=False)
+class OfClusters(Brief, Figure):
     """A score of clusters across documents, for which counts of documents do not add.
 
     A bootstrap sample would have some documents twice, and the copies of a mention would corefer with themselves: with

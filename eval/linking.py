@@ -8,14 +8,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, boolean_array, integer_array
+from .arrays import BoolArray, Brief, boolean_array, integer_array
 from .gold import Gold
 from .labels import IntArray, Labels, encode_labels
 from .linking_counts import LinkingCounts, MacroScores
 
 
-@dataclass(frozen=True, eq=False)
-class LinkingOutcomes:
+@dataclass(frozen=True, eq=False, repr=False)
+class LinkingOutcomes(Brief):
     """The outcome of each mention, from which all counts and ratios of linking are computed.
 
     Each of the four flags implies the ones before.

@@ -103,7 +103,7 @@ def plot_thresholds(
     curves: Mapping[str, npt.ArrayLike],
     path: str | os.PathLike[str],
     *,
-    chosen: float | None = None,
+    chosen: float | Mapping[str, float] | None = None,
     xlabel: str = "threshold",
     ylabel: str = "score",
 ) -> None:
@@ -113,7 +113,7 @@ def plot_thresholds(
         threshold: (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
         curves: the score at each threshold, by name.
         path: the file to write; `.png` or `.svg`.
-        chosen: a threshold to mark.
+        chosen: a threshold to mark, or several by name.
         xlabel: label of the thresholds.
         ylabel: label of the scores.
 
@@ -142,11 +142,13 @@ def plot_thresholds(
             (axes.step(x, np.append(values, values[-1:]), where="post", clip_on=False, **_look(i))[0], name)
             for i, (name, (_, values)) in enumerate(given.items())
         ]
-        if chosen is None:
-            return lines
-        near = min(max(chosen, low - edge / 2), high + 1.5 * edge)
-        mark = axes.axvline(near, color="0.3", linewidth=1.2, linestyle=":", clip_on=False)
-        return [*lines, (mark, f"chosen: {chosen:.4g}")]
+        marks = {} if chosen is None else chosen if isinstance(chosen, Mapping) else {"chosen": chosen}
+        for i, (name, value) in enumerate(marks.items()):
+            near = min(max(value, low - edge / 2), high + 1.5 * edge)
+            dots = _DASHES[-1 - i % len(_DASHES)]
+            mark = axes.axvline(near, color="0.3", linewidth=1.2, linestyle=dots, clip_on=False)
+            lines.append((mark, f"{name}: {value:.4g}"))
+        return lines
 
     _plot(draw, path)
 

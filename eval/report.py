@@ -66,7 +66,7 @@ class Entry:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """The lines of one system with their intervals, or of several with tests against the first.
 
@@ -139,6 +139,11 @@ class Report:
 
     def __str__(self) -> str:
         return str(self.table)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return self.table.to_html()
 
     def to_markdown(self) -> str:
         """Return the table in the Markdown of GitHub."""

@@ -1,7 +1,8 @@
-"""Tables as plain text, Markdown and LaTeX; markup in names is escaped."""
+"""Tables as plain text, Markdown, LaTeX and HTML; markup in names is escaped."""
 
+import html
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -117,6 +118,22 @@ class Table:
             ]
         )
 
+    def to_html(self) -> str:
+        """Return the table in HTML, for a notebook."""
+
+        def line(tag: str, cells: Iterable[str]) -> str:
+            sides = ("right" if right else "left" for right in self.is_number)
+            shown = (
+                f'<{tag} style="text-align: {side}">{cell}</{tag}>' for side, cell in zip(sides, cells, strict=True)
+            )
+            return f"<tr>{''.join(shown)}</tr>"
+
+        head = line("th", map(_HTML.escape, self.names))
+        body = "\n".join(line("td", map(_HTML.cell, row)) for row in self.cells)
+        title = f"<p><b>{_HTML.escape(self.title)}</b></p>\n" if self.title else ""
+        notes = "".join(f"\n<p>{note}</p>" for note in self._notes(_HTML))
+        return f"{title}<table>\n<thead>{head}</thead>\n<tbody>{body}</tbody>\n</table>{notes}"
+
     def _notes(self, form: _Format) -> list[str]:
         best = [form.best_note] if any(cell.is_best for row in self.cells for cell in row) else []
         return best + [form.escape(remark) for remark in self.remarks]
@@ -156,4 +173,5 @@ def _latex(text: str) -> str:
 
 _TEXT = _Format(plain, ">{}", "> the best of its line")
 _MARKDOWN = _Format(_markdown, "**{}**", "bold: the best of its line")
+_HTML = _Format(lambda text: html.escape(plain(text)), "<b>{}</b>", "bold: the best of its line")
 _LATEX = _Format(_latex, "\\textbf{{{}}}", "Bold: the best of its line.")

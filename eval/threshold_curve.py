@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, FloatArray, boolean_array
+from .arrays import BoolArray, Brief, FloatArray, boolean_array
 from .labels import IntArray
 from .ratio import ratio
 
@@ -20,8 +20,8 @@ class BestThreshold(NamedTuple):
     f1: float
 
 
-@dataclass(frozen=True, eq=False)
-class ThresholdCurve:
+@dataclass(frozen=True, eq=False, repr=False)
+class ThresholdCurve(Brief):
     """Counts at every threshold, from no positive items to all, with a point for each distinct decision."""
 
     threshold: FloatArray

@@ -154,6 +154,15 @@ def test_infinite_thresholds_are_drawn_at_the_edges(tmp_path, drawn):
     assert left < one.axes[0].lines[-1].get_xdata()[0] < right
 
 
+def test_several_thresholds_are_marked_by_name(tmp_path, drawn):
+    plot_thresholds([0.0, 1.0], {"a": [1, 2]}, tmp_path / "plot.png", chosen={"entity": 0.35, "mention": np.inf})
+    (figure,) = drawn
+    first, second = figure.axes[0].lines[-2:]
+    assert first.get_xdata()[0] == 0.35
+    assert first.get_linestyle() != second.get_linestyle()
+    assert legend(figure) == ["a", "entity: 0.35", "mention: inf"]
+
+
 def test_the_best_f1_of_a_curve_is_marked(tmp_path, drawn):
     plot_precision_recall({"a": CURVE, "none": Curves(*np.zeros((3, 2)))}, tmp_path / "plot.svg")
     (figure,) = drawn

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -52,9 +53,35 @@ def test_a_mention_id_is_explained_like_its_link() -> None:
     assert str(result.explain(link.mention.id)) == str(result.explain(link))
     linked = [link for link in result.links if link.entity is not None and link.margin is not None]
     for link in linked[:20]:
-        nearest, second = (id_ for id_, _ in link.candidates[:2])
+        nearest, second = (f"{kb[id_].name} ({id_}" for id_, _ in link.candidates[:2])
         told = str(result.explain(link)).splitlines()[0]
-        assert (f"over {second}" if nearest == link.entity else f"nearest entity {nearest}") in told
+        assert (f"over {second}" if link.candidates[0][0] == link.entity else f"nearest entity {nearest}") in told
+
+
+def test_an_explanation_names_entities_and_matched_aliases(result: arbo.Result, tmp_path: Path) -> None:
+    """Of a saved run as of a fresh one; an earlier arbo saved no names, so that only the known ones are told."""
+    told = result.explain("D06-3")
+    assert 'alias "root rot"' in str(told).splitlines()[1]
+    assert (told.path[0].name, told.path[0].alias) == ("fungal root rot of marsh sorrel", "root rot")
+    assert [(rival.id, rival.name, rival.alias) for rival in told.rivals][:1] == [
+        ("DS:0002", "heath stem rot", "stem rot")
+    ]
+    nil = result.explain(next(link for link in result.links if link.mention.text == "Dr Fenn"))
+    assert 'in cluster new-D05-4 "Dr Fenn"' in nil.text
+    assert 'the nearest entity, Fenn Water (PL:0006, alias "Fenn"), has similarity' in nil.text
+    assert "other candidates: Marta Fenn (PE:0003" in nil.text
+    result.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").explain("D06-3") == told
+    older = replace(result, entity_table=None).explain("D06-3")
+    assert older.path[0].name == told.path[0].name
+    assert older.rivals[0].id == "DS:0002"
+
+
+def test_the_entities_of_a_run_are_its_links_and_candidates(result: arbo.Result) -> None:
+    assert result.entity_table is not None
+    used = {id_ for link in result.links for id_, _ in link.candidates} | {link.entity for link in result.links}
+    assert set(result.entity_table["entity_id"].to_pylist()) == used - {None}
+    assert len(result.entity_table) == len(used - {None})
 
 
 def test_what_a_newcomer_types(
@@ -178,7 +205,7 @@ def test_the_explanation_of_a_link_is_its_path(result: arbo.Result) -> None:
         link = result.link_of(step.id)
         assert (link.parent, link.step) == (before.id, step.dissimilarity)
     text = str(explanation).splitlines()
-    assert len(text) == 2 + len(steps)
+    assert len(text) == 2 + len(steps) + 1  # head, entity, steps, other candidates
     assert longest.mention.text in text[0]
     assert longest.entity in text[0]
     marked = [line for line in text if line.endswith("<- weakest step")]

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from builders import Bomb, document, edit_json, linker
@@ -20,7 +21,7 @@ import arbo
 from arbo.linking.config import Limit
 from arbo.results import run_folder
 
-TABLES = ("mentions", "links", "clusters", "documents")
+TABLES = ("mentions", "links", "clusters", "documents", "entities")
 FILES = {"manifest.json", *(f"{name}.parquet" for name in TABLES)}
 
 
@@ -275,6 +276,48 @@ def test_a_sound_table_that_is_another(run: Path) -> None:
         arbo.Result.load(run)
 
 
+def replace_table(run: Path, name: str, table: pa.Table) -> None:
+    """Write another table, with the right hash."""
+    file = run / f"{name}.parquet"
+    pq.write_table(table, file)
+    files = json.loads((run / "manifest.json").read_text("utf-8"))["files"]
+    edit_json(run / "manifest.json", files=files | {file.name: hashlib.sha256(file.read_bytes()).hexdigest()})
+
+
+@pytest.mark.parametrize(("name", "column"), [("mentions", "text"), ("links", "candidates"), ("clusters", "size")])
+def test_a_table_without_a_column(run: Path, name: str, column: str) -> None:
+    replace_table(run, name, pq.read_table(run / f"{name}.parquet").drop_columns(column))
+    with pytest.raises(arbo.DataError, match=rf"{name}\.parquet: the table has no column {column}; run the job again"):
+        arbo.Result.load(run)
+
+
+def test_tables_that_contradict_each_other(run: Path) -> None:
+    """Links of other mentions, of a cluster or a parent that is nowhere, or that lead back to themselves."""
+    links = pq.read_table(run / "links.parquet")
+
+    def refused(table: pa.Table, wrong: str) -> None:
+        replace_table(run, "links", table)
+        with pytest.raises(arbo.DataError, match=rf"links\.parquet: {wrong}"):
+            arbo.Result.load(run)
+
+    def changed(**columns: list[object]) -> pa.Table:
+        table = links
+        for name, values in columns.items():
+            place = table.column_names.index(name)
+            table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+        return table
+
+    refused(links.slice(0, 1), "its 1 rows are not those of the 2 mentions")
+    refused(links.take([1, 0]), "its 2 rows are not those of the 2 mentions")
+    refused(changed(cluster_id=["E1", "E7"]), "it has a cluster")
+    refused(changed(parent=["m-7", "m-0"], parent_is_mention=[True, True]), "it has a parent")
+    for parents in (["m-1", "m-0"], ["E1", "m-1"]):
+        told = "the parents of mention 'm-[01]' lead back to themselves"
+        refused(changed(parent=parents, parent_is_mention=["E1" not in parents, True]), told)
+    replace_table(run, "links", changed(parent=["E1", "m-0"], parent_is_mention=[False, True]))
+    arbo.Result.load(run)
+
+
 @pytest.mark.parametrize("name", [*(f"{table}.parquet" for table in TABLES), "manifest.json"])
 def test_a_pickle_is_never_unpickled(run: Path, tmp_path: Path, name: str) -> None:
     pickled = pickle.dumps(Bomb(tmp_path / "exploded"))
@@ -292,8 +335,9 @@ def test_a_pickle_is_never_unpickled(run: Path, tmp_path: Path, name: str) -> No
 def test_a_run_of_the_first_version_is_read(run: Path, result: arbo.Result) -> None:
     """It has no documents, and its discovered entities are numbered."""
     manifest = json.loads((run / "manifest.json").read_text("utf-8"))
-    del manifest["files"]["documents.parquet"]
-    (run / "documents.parquet").unlink()
+    for name in ("documents.parquet", "entities.parquet"):
+        del manifest["files"][name]
+        (run / name).unlink()
     edit_json(run / "manifest.json", format_version=1, files=manifest["files"])
     loaded = arbo.Result.load(run)
     assert list(loaded.links) == list(result.links)

@@ -104,8 +104,10 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
 
 def print_view(view: pa.Table, *, as_table: bool) -> None:
     """Print a view of a run as a table for people, or tab-separated, one line a row, for other programs."""
+    from arbo.results.rows import cell
+
     columns = view.column_names
-    rows = [["" if cell is None else _cell(cell) for cell in row.values()] for row in view.to_pylist()]
+    rows = [list(map(cell, row.values())) for row in view.to_pylist()]
     if not as_table:
         for row in (columns, *rows):
             sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
@@ -118,13 +120,7 @@ def print_view(view: pa.Table, *, as_table: bool) -> None:
     out.print(table)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
-_NUMBERS = {"start", "end", "score", "margin", "size", "weakest_join"}
+_NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest_join"}
 """Columns that are written to the right."""
 
 

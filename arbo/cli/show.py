@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from arbo.cli import console, options
+from arbo.cli.reporting import check_outputs, drawing
+
+if TYPE_CHECKING:
+    from arbo import Result
+    from arbo.results.views import Rows
 
 _Ids = list[str] | None
 
@@ -44,6 +50,15 @@ def show(
             show_default=False,
         ),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot",
+            metavar="FILE",
+            help="Plot these mentions: `histogram.svg` draws their dissimilarities, `curve.svg` how many of them each "
+            "threshold would link; also .png, and names that end so, such as run1-curve.png.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the mentions of a run with their links, or its clusters.
@@ -53,19 +68,29 @@ def show(
     and clusters.
     """
     from arbo import Result
-    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view
+    from arbo.results.views import Selection, cluster_view, clusters_of, mention_view, selected
 
+    check_outputs([run], None, plot)
     result = Result.load(run)
     selection = Selection(nil, tuple(entity or ()), tuple(cluster or ()), tuple(document or ()), text, lowest_margin)
-    mention_rows = selection.rows(result)
+    rows = selection.rows(result)
+    if plot is not None:
+        with drawing(plot):
+            selected(result, rows).plot(plot)
     if as_json:
-        cluster_rows = clusters_of(result, mention_rows)
-        mentions = mention_view(result, mention_rows[:limit]).to_pylist()
-        console.print_json({"mentions": mentions, "clusters": cluster_view(result, cluster_rows[:limit]).to_pylist()})
-        return
+        views = {"mentions": mention_view(result, rows[:limit])}
+        views["clusters"] = cluster_view(result, clusters_of(result, rows)[:limit])
+        console.print_json({name: view.to_pylist() for name, view in views.items()})
+    else:
+        _print(result, clusters_of(result, rows) if clusters else rows, clusters, limit)
+
+
+def _print(result: Result, rows: Rows, clusters: bool, limit: int | None) -> None:
+    """Print the first of these mentions or clusters."""
+    from arbo.results.views import cluster_view, mention_view
+
     on_terminal = sys.stdout.isatty()
-    rows, view = (clusters_of(result, mention_rows), cluster_view) if clusters else (mention_rows, mention_view)
-    shown = view(result, rows[: 20 if limit is None and on_terminal else limit])
+    shown = (cluster_view if clusters else mention_view)(result, rows[: 20 if limit is None and on_terminal else limit])
     if on_terminal:
         console.print_summary(result)
     console.print_view(shown, as_table=on_terminal)

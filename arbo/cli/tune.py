@@ -41,13 +41,22 @@ def tune(
         Path | None,
         typer.Option("--plot", metavar="FILE", help="Draw the score against the threshold; .png or .svg."),
     ] = None,
+    plot_confidence: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot-confidence",
+            metavar="FILE",
+            help="Draw the share of correct links against the confidence of links; .png or .svg.",
+        ),
+    ] = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
 
     With a knowledge base, tuning maximises the accuracy including NIL decisions, or with `--nil` the F1 of NIL
-    decisions; without a knowledge base, the ARI.
+    decisions; without a knowledge base, the ARI. With a knowledge base it also fits a confidence, the probability that
+    a link is correct, which link then writes for each link.
     """
     if (kb is None) != (kb_format is None):
         raise UsageError("--kb and --kb-format go together")
@@ -56,7 +65,8 @@ def tune(
     if nil and kb is None:
         raise UsageError("--nil needs --kb, since NIL means a missing entity")
     _check_output(out)
-    check_outputs([docs], None, plot)
+    for file in (plot, plot_confidence):
+        check_outputs([docs], None, file)
     fields = {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker).load()
     if kb is not None and kb_format is not None:
@@ -65,15 +75,24 @@ def tune(
     linker = linker.tune(documents, objective="nil_f1" if nil else None)
     assert linker.tuning is not None
     _write(linker, linker.tuning, out)
-    if plot is not None:
-        with drawing(plot):
-            linker.tuning.plot(plot)
+    _draw(linker.tuning, plot, plot_confidence)
+    reliability = linker.tuning.reliability
     if as_json:
-        best = linker.tuning.best
-        scored = {"objective": linker.tuning.objective, "score": best.score}
-        console.print_json({"config": linker.config.as_dict(), **scored})
+        scored = {"objective": linker.tuning.objective, "score": linker.tuning.best.score}
+        measured = reliability and reliability.as_dict()
+        console.print_json({"config": linker.config.as_dict(), **scored, "reliability": measured})
     else:
-        console.out.print(f"{_told(linker.tuning, discovery=kb is None)}\nwritten to {out}")
+        calibrated = "" if reliability is None else f"\n{reliability}\n\n"
+        console.out.print(f"{_told(linker.tuning, discovery=kb is None)}\n{calibrated}written to {out}")
+
+
+def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> None:
+    if plot_confidence is not None and tuning.reliability is None:
+        raise UsageError("--plot-confidence: too few links of documents with gold annotations to fit a confidence")
+    for path, what in ((plot, tuning), (plot_confidence, tuning.reliability)):
+        if path is not None and what is not None:
+            with drawing(path):
+                what.plot(path)
 
 
 def _check_output(out: Path) -> None:

@@ -31,6 +31,9 @@ class Names(NamedTuple):
     names: tuple[str, ...]
     rows: tuple[int, ...]
 
+    def __repr__(self) -> str:
+        return f"Names({len(self.names):,} names of {len(set(self.rows)):,} entities)"
+
 
 # Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
 @dataclass(frozen=True, init=False, repr=False)
@@ -45,8 +48,8 @@ class KnowledgeBase:
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
     >>> kb["X9"].name, kb.index("D1"), "D2" in kb
     ('flu', 0, False)
-    >>> kb.names()
-    Names(names=('flu', 'influenza'), rows=(0, 0))
+    >>> kb.names().names, kb.names().rows
+    (('flu', 'influenza'), (0, 0))
     """
 
     entities: tuple[Entity, ...]

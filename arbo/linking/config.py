@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from arbo.engine import Method, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
+from arbo.linking.confidence import Confidence
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
@@ -41,8 +42,13 @@ class LinkerConfig(Settings):
     expand_abbreviations: bool = True
     """Write out the abbreviations that a document defines itself before encoding."""
 
+    confidence: Confidence | None = None
+    """Gives each link the probability that it is correct; `Linker.tune` fits it to gold annotations."""
+
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
+        if self.confidence is not None and not isinstance(self.confidence, Confidence):
+            object.__setattr__(self, "confidence", Confidence.from_dict(self.confidence))
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):

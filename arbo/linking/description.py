@@ -8,8 +8,9 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
-from arbo.linking.tables import cluster_table, document_table, link_table, mention_table
+from arbo.linking.tables import cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
+from arbo.results.run import entities_in
 from arbo.retrieval.retrieval import Retrieval
 
 
@@ -26,10 +27,11 @@ def describe(
     names = [mention.name for mention in retrieval.inputs]
     mention_ids = mentions["mention_id"].combine_chunks()
     cluster_rows, cluster_ids = cluster_table(kb, mention_ids.to_pylist(), names, clusters)
-    links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids)
+    links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids, config.confidence)
     entity_limit, mention_limit = config.limits(retrieval.threshold)
     manifest = {
         "config": config.as_dict(),
+        "offset": retrieval.offset,  # similarity = offset - dissimilarity
         "threshold": {"entity": entity_limit, "mention": mention_limit},
         "encoder": retrieval.settings,
         "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},
@@ -42,7 +44,8 @@ def describe(
             "gold": {} if kb is None else _gold_notes(gold),
         },
     }
-    return Result(mentions, links, cluster_rows, manifest, document_table(corpus))
+    entities = entity_table(kb, entities_in(links))
+    return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
 
 
 def _gold_notes(gold: Gold) -> dict[str, int]:

@@ -6,7 +6,8 @@ mention's domain).
 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
 mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
-candidate_scores`` (nearest entities and their similarities).
+candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence`` (probability that the
+link is correct, null for NIL).
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined its last two parts; null for one mention or a linked cluster). Clusters of entities come first, in
@@ -15,6 +16,8 @@ the order of the knowledge base, then the discovered ones, largest first. A disc
 every run. Where the knowledge base has an entity of that id, ``#2`` and so on is appended.
 
 ``documents``: ``document_id, domain, text``; without ``text`` if the run was saved without texts.
+
+``entities``: ``entity_id, name, aliases``, of the entities that are links or candidates.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
+from arbo.linking.confidence import Confidence, evidence
 from arbo.retrieval.retrieval import Retrieval
 
 _SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
@@ -73,6 +77,7 @@ def link_table(
     retrieval: Retrieval,
     clusters: Partition,
     cluster_ids: pa.Array,
+    confidence: Confidence | None,
 ) -> pa.Table:
     """Make the table of links, one row for each mention."""
     n, n_entities = len(clusters.entity), clusters.n_entities
@@ -80,7 +85,7 @@ def link_table(
     names = pa.array([] if kb is None else [entity.name for entity in kb], pa.string())
     linked = clusters.entity >= 0
     entity = pa.array(clusters.entity, mask=~linked)
-    score = retrieval.similarity(retrieval.dissimilarity_to(clusters.entity))
+    given = evidence(retrieval, clusters.entity)
     parent = clusters.parent[n_entities:]
     nodes = pa.concat_arrays([ids, mention_ids])
     near = retrieval.entities.dissimilarity
@@ -89,13 +94,13 @@ def link_table(
     margin[has_margin] = np.diff(near[has_margin, :2]).ravel()
     found = retrieval.entities.ids >= 0
     start = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
-    return pa.table(
+    table = pa.table(
         {
             "mention_id": mention_ids,
             "entity_id": ids.take(entity),
             "entity_name": names.take(entity),
             "cluster_id": cluster_ids,
-            "score": pa.array(score, pa.float32(), mask=~linked),
+            "score": pa.array(given[:, 0], pa.float32(), mask=~linked),
             "margin": pa.array(margin, pa.float32(), mask=~has_margin),
             "parent": nodes.take(pa.array(parent, mask=parent < 0)),
             "parent_is_mention": pa.array(parent >= n_entities),
@@ -105,6 +110,10 @@ def link_table(
             "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
         }
     )
+    if confidence is None:
+        return table
+    given[~linked] = 0
+    return table.append_column("confidence", pa.array(confidence.of(given), pa.float32(), mask=~linked))
 
 
 def document_table(corpus: Corpus) -> pa.Table:
@@ -114,6 +123,18 @@ def document_table(corpus: Corpus) -> pa.Table:
             "document_id": pa.array([document.id for document in corpus], pa.string()),
             "domain": pa.array([document.domain for document in corpus], pa.string()),
             "text": pa.array([document.text for document in corpus], pa.large_string()),
+        }
+    )
+
+
+def entity_table(kb: KnowledgeBase | None, ids: pa.Array) -> pa.Table:
+    """Make the table of these entities."""
+    entities = [] if kb is None else [kb.entities[kb.row_of[id_]] for id_ in ids.to_pylist()]
+    return pa.table(
+        {
+            "entity_id": ids,
+            "name": pa.array([entity.name for entity in entities], pa.string()),
+            "aliases": pa.array([entity.aliases for entity in entities], _STRINGS),
         }
     )
 

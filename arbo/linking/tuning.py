@@ -22,8 +22,9 @@ import numpy.typing as npt
 from arbo.data.gold import Gold
 from arbo.engine import Method, Partition, Progress, merge_tree, partition, silent
 from arbo.errors import DataError, UsageError
+from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
-from arbo.metrics import all_cuts, plot_thresholds
+from arbo.metrics import Brief, all_cuts, plot_thresholds
 from arbo.retrieval.retrieval import Retrieval
 
 _K = (1, 2, 4, 8)
@@ -49,9 +50,15 @@ class Trial:
     mention_threshold: float | None
     score: float
 
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The thresholds on (entity, mention) edges; infinity for none."""
+        entity, mention = self.entity_threshold, self.mention_threshold
+        return np.inf if entity is None else entity, np.inf if mention is None else mention
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Curve:
+
+@dataclass(frozen=True, eq=False, slots=True, repr=False)
+class Curve(Brief):
     """The exact score at every value of one threshold; the other settings are those of ``best``."""
 
     best: Trial
@@ -98,6 +105,10 @@ class Tuning:
     """All trials; for a curve, its best point."""
     curves: tuple[Curve, ...] = field(repr=False)
     """The curve with the best point, for each method and k with exact curves."""
+    confidence: Confidence | None = None
+    """Fitted to the links of ``best``; None in discovery, or with too few links, see `calibrate`."""
+    reliability: Reliability | None = None
+    """How well the confidence predicts documents that its fit leaves out."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields by name, ready for JSON: trials as columns, curves thinned to 200 points."""
@@ -107,6 +118,7 @@ class Tuning:
             "best": asdict(self.best),
             "trials": columns,
             "curves": [curve.as_dict() for curve in self.curves],
+            "reliability": self.reliability and self.reliability.as_dict(),
         }
 
     def applied(self, config: LinkerConfig) -> LinkerConfig:
@@ -114,7 +126,7 @@ class Tuning:
         chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
         if self.objective != "ari":  # discovery says nothing of these: `link` with its configuration still answers NIL
             chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
-        return replace(config, **chosen)
+        return replace(config, **chosen, confidence=self.confidence)
 
     def plot(self, path: str | PathLike[str]) -> None:
         """Plot the best exact curve of each method: the score against the threshold that the best trial varies.
@@ -127,13 +139,12 @@ class Tuning:
             if curve.varies == top.varies:
                 shown.setdefault(curve.best.method, curve)
         threshold = np.unique(np.concatenate([curve.threshold for curve in shown.values()]))
-        limit = top.best.entity_threshold if top.varies == "entity" else top.best.mention_threshold
         name = _OBJECTIVES[self.objective]
         plot_thresholds(
             threshold,
             {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
             path,
-            chosen=np.inf if limit is None else limit,
+            chosen=top.best.limits[top.varies == "mention"],
             xlabel=f"largest dissimilarity of {top.varies} edges",
         )
 
@@ -152,10 +163,11 @@ def choose(
 
     """
     own = config.limits(retrieval.threshold)
-    if objective == "ari":
+    scoring = None if objective == "ari" else _Scoring.of(gold, objective)
+    if scoring is None:
         plan = _discovery_plan(retrieval, _gold_classes(gold), ks_of(config), own[1])
     else:
-        plan = _linking_plan(retrieval, _Scoring.of(gold, objective), ks_of(config), config.k, own)
+        plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own)
     trials: list[Trial] = []
     curves: dict[tuple[Method, int], Curve] = {}
     for tried in progress(*plan):
@@ -164,7 +176,17 @@ def choose(
             key = tried.best.method, tried.best.k
             curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
     best = max(trials, key=lambda trial: trial.score)  # of equals the first
-    return Tuning(objective, best, tuple(trials), tuple(curves.values()))
+    calibrated = scoring and _calibrated(retrieval, scoring, best)
+    return Tuning(objective, best, tuple(trials), tuple(curves.values()), *calibrated or ())
+
+
+def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
+    """Fit the confidence of the links that the best configuration makes."""
+    linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
+    rows = np.flatnonzero((linked >= 0) & scoring.annotated)
+    number: dict[str, int] = {}
+    document = np.array([number.setdefault(item.document.id, len(number)) for item in retrieval.inputs], np.int64)
+    return calibrate(evidence(retrieval, linked)[rows], scoring.rightly(linked)[rows], document[rows])
 
 
 def ks_of(config: LinkerConfig) -> list[int]:
@@ -284,6 +306,12 @@ class _Scoring:
         """Score the entities in ``linked``, -1 being NIL."""
         return float(self._score(self._flags(linked).sum(axis=0)))
 
+    def rightly(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
+        """Mark the mentions that are linked to one of their correct entities."""
+        rightly = np.zeros(len(linked), np.bool_)
+        rightly[self.mention[linked[self.mention] == self.entity]] = True
+        return rightly
+
     def steps(self, clusters: Partition, *, least: float) -> _Steps:
         """Score a nested partition at all thresholds from ``least`` on."""
         reached = clusters.entity >= 0
@@ -299,9 +327,7 @@ class _Scoring:
 
     def _flags(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
         """Mark the mentions that are linked rightly, though they are NIL, and at all if annotated; (mentions, 3)."""
-        rightly = np.zeros(len(linked), np.bool_)
-        rightly[self.mention[linked[self.mention] == self.entity]] = True
-        return np.column_stack([rightly, self.is_nil, self.annotated]) & (linked >= 0)[:, None]
+        return np.column_stack([self.rightly(linked), self.is_nil, self.annotated]) & (linked >= 0)[:, None]
 
     def _score(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         """Compute the score from sums of flags; (..., 3) to (...)."""

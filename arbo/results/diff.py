@@ -73,7 +73,7 @@ class MentionChange:
     """Dissimilarity of that edge."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Diff:
     """The changes from one run to another; unchanged clusters and mentions are left out."""
 
@@ -103,6 +103,9 @@ class Diff:
             for what, kinds in self.counts().items()
         ]
         return "\n".join(told)
+
+    def __repr__(self) -> str:
+        return f"Diff({'; '.join(str(self).splitlines())})"
 
 
 def diff(a: Run, b: Run) -> Diff:

@@ -36,7 +36,7 @@ from arbo.metrics import (
     scores_from_counts,
 )
 from arbo.results.lines import cluster_lines, linking_lines, nil_lines
-from arbo.results.run import Run
+from arbo.results.run import Run, entities_in
 
 _USUAL = Resampling()
 
@@ -94,6 +94,9 @@ class Evaluation:
 
     def __repr__(self) -> str:  # without intervals, which take time
         return self._table(None)
+
+    def _repr_html_(self) -> str:
+        return self.report(how=None)._repr_html_() if self.lines else str(self)
 
     def _table(self, how: Resampling | None) -> str:
         return str(self.report(how=how)) if self.lines else "nothing to score: no mention has a gold annotation"
@@ -215,7 +218,7 @@ class _Links(NamedTuple):
 
 
 def _score_links(run: Run, gold: Gold, row_of: Mapping[str, int], document: Ints, seen: Bools | None) -> _Links:
-    predicted = _numbers(row_of, run.link_table["entity_id"])
+    predicted = numbers_of(row_of, run.link_table["entity_id"])
     candidates = _candidates(row_of, run.link_table["candidates"])
     given = {"type", "domain"} & set(run.mention_table.column_names)  # runs of an earlier arbo have no domain
     groups = {name: run.mention_table[name].to_pylist() for name in sorted(given, reverse=True)}
@@ -223,7 +226,7 @@ def _score_links(run: Run, gold: Gold, row_of: Mapping[str, int], document: Ints
     ks = [k for k in RECALL_AT if k <= candidates.shape[1]]
     linking = LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups)
     is_nil = gold.is_nil
-    curve = nil_curve(is_nil, _best_scores(run), annotated=gold.annotated)
+    curve = nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
     with_nil = nil_as_class(outcomes, predicted < 0)
     return _Links(
         linking,
@@ -264,33 +267,29 @@ def _codes(ids: pa.ChunkedArray) -> Ints:
     return codes
 
 
-def _best_scores(run: Run) -> npt.NDArray[np.float64]:
+def nearest(run: Run, column: str, missing: object) -> pa.ChunkedArray:
+    """Return the first of each mention's candidates or candidate scores; ``missing`` without one."""
+    lists = run.link_table[column]
+    empty = pc.equal(pc.list_value_length(lists), 0)
+    return pc.list_element(pc.if_else(empty, pa.scalar([missing], lists.type), lists), 0)
+
+
+def best_scores(run: Run) -> npt.NDArray[np.float64]:
     """Return the similarity of the nearest entity of each mention; -inf without one."""
-    scores = run.link_table["candidate_scores"]
-    best = pc.list_element(
-        pc.if_else(pc.equal(pc.list_value_length(scores), 0), pa.scalar([-np.inf], scores.type), scores), 0
-    )
-    values: npt.NDArray[np.float64] = best.to_numpy().astype(np.float64)
+    values: npt.NDArray[np.float64] = nearest(run, "candidate_scores", -np.inf).to_numpy().astype(np.float64)
     return values
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
     """Read the gold annotations of a run, and number the entities that are correct, predicted or candidates."""
     in_kb = run.mention_table["gold_entities"]
-    ids = pc.unique(
-        pa.concat_arrays(
-            [
-                pc.list_flatten(in_kb).combine_chunks(),
-                run.link_table["entity_id"].drop_null().combine_chunks(),
-                pc.list_flatten(run.link_table["candidates"]).combine_chunks(),
-            ]
-        )
-    )
+    ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: number for number, id_ in enumerate(ids.to_pylist())}
     return Gold.of_ids(run.mention_table["gold"].to_pylist(), in_kb.to_pylist(), row_of), row_of
 
 
-def _numbers(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+def numbers_of(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Return the numbers of entities, see `gold_of`; -1 for null."""
     return np.array([-1 if id_ is None else row_of[id_] for id_ in ids.to_pylist()], np.int64)
 
 

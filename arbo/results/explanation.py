@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Self
 
+from arbo.results.rows import table_of
 from arbo.results.run import Link, Run
+from arbo.text.names import normalize_name
+
+_RIVALS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +23,36 @@ class Step:
     """None for the entity."""
     dissimilarity: float | None
     """Dissimilarity of the edge to this step; None at the start."""
+    alias: str | None = None
+    """The alias of the entity that is spelt most like the next step; None if its preferred name is."""
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity near a mention."""
+
+    id: str
+    name: str | None
+    """Preferred name; None if an earlier arbo saved the run without it."""
+    alias: str | None
+    """The alias that is spelt most like the mention; None if the preferred name is."""
+    score: float | None
+
+    @classmethod
+    def of(cls, run: Run, link: Link, id_: str, score: float | None) -> Self:
+        """Name an entity as it is spelt most like the link's mention."""
+        wanted, names = normalize_name(link.name), run.names_of(id_)
+        if not names:
+            return cls(id_, None, None, score)
+        closest = max(names, key=lambda name: SequenceMatcher(None, wanted, normalize_name(name)).ratio())
+        return cls(id_, names[0], closest if closest != names[0] else None, score)
+
+    def __str__(self) -> str:
+        alias = f', alias "{self.alias}"' if self.alias else ""
+        return f"{self.name} ({self.id}{alias})" if self.name else self.id
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """The path of a linked mention, or the nearest entities and mentions of a NIL mention; prints as text."""
 
@@ -29,10 +62,18 @@ class Explanation:
     """The steps from the entity to the mention; for NIL only the mention."""
     weakest: int | None
     """Index in ``path`` of the step with the heaviest edge."""
+    rivals: tuple[Candidate, ...]
+    """The nearest other entities, at most three."""
     text: str
 
     def __str__(self) -> str:
         return self.text
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        title, *told = self.text.splitlines()
+        return table_of([{"why": line.strip()} for line in told], title).to_html()
 
 
 def explain(result: Run, link: Link) -> Explanation:
@@ -44,31 +85,30 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     chain = [link]
     while chain[-1].parent_is_mention:
         chain.append(result.link_of(str(chain[-1].parent)))
-    steps = [Step(str(link.entity), str(link.entity_name), None, None)]
-    steps += [
-        Step(at.mention.id, at.expansion or at.mention.text, at.mention.document_id, at.step) for at in reversed(chain)
-    ]
+    entity = Candidate.of(result, chain[-1], str(link.entity), link.score)
+    steps = [Step(entity.id, str(link.entity_name), None, None, entity.alias)]
+    steps += [Step(at.mention.id, at.name, at.mention.document_id, at.step) for at in reversed(chain)]
     weakest = max(range(1, len(steps)), key=lambda i: steps[i].dissimilarity or 0.0)
-    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(link, _measure(result))}:"]
-    lines.append(f"    {link.entity_name} ({link.entity})")
+    rivals = _rivals(result, link)
+    lines = [f"{_called(link)} is {link.entity_name} ({link.entity}), {_score(result, link, rivals)}:", f"    {entity}"]
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
-    return Explanation(link.mention.id, link.entity, tuple(steps), weakest, "\n".join(lines))
+    text = "\n".join(lines + _others(rivals))
+    return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, text)
 
 
 def _explain_nil(result: Run, link: Link) -> Explanation:
     entity_limit, mention_limit = (result.manifest["threshold"][kind] for kind in ("entity", "mention"))
-    lines = [f"{_called(link)} is NIL, in cluster {link.cluster}:"]
+    cluster = result.cluster_of(link)
+    lines = [f'{_called(link)} is NIL, in cluster {link.cluster} "{cluster.name}":']
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
     by_mentions = "" if method == "independent" or k == 0 else f", and none of its {k} nearest mentions leads to one"
-    if link.candidates:
-        id_, score = link.candidates[0]
-        lines.append(
-            f"    the nearest entity, {id_}, has {_measure(result)} {score:.3f}; the entity threshold "
-            f"is dissimilarity {_number(entity_limit)}{by_mentions}"
-        )
-    cluster = result.cluster_of(link)
+    rivals = _rivals(result, link)
+    if rivals:
+        own = f"{_measure(result)} {_number(rivals[0].score)}"
+        limit = f"the entity threshold is dissimilarity {_number(entity_limit)}"
+        lines.append(f"    the nearest entity, {rivals[0]}, has {own}; {limit}{by_mentions}")
     others = [m for m in cluster.mentions if m.id != link.mention.id]
     if others:
         shown = ", ".join(f'"{m.text}" in {m.document_id}' for m in others[:3])
@@ -82,8 +122,19 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
             "mentions are not compared with k=0" if k == 0 else f"no other NIL mention within {_number(mention_limit)}"
         )
         lines.append(f"    alone: {why}")
-    step = Step(link.mention.id, link.expansion or link.mention.text, link.mention.document_id, None)
-    return Explanation(link.mention.id, None, (step,), None, "\n".join(lines))
+    step = Step(link.mention.id, link.name, link.mention.document_id, None)
+    return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(rivals)))
+
+
+def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
+    others = [(id_, score) for id_, score in link.candidates if id_ != link.entity]
+    return tuple(Candidate.of(result, link, *other) for other in others[:_RIVALS])
+
+
+def _others(rivals: tuple[Candidate, ...]) -> list[str]:
+    """Tell the rivals after the first, which has been told."""
+    told = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
+    return [f"    other candidates: {told}"] if told else []
 
 
 def _called(link: Link) -> str:
@@ -96,14 +147,15 @@ def _measure(result: Run) -> str:
     return "probability" if "reranker" in result.manifest["encoder"] else "similarity"
 
 
-def _score(link: Link, measure: str) -> str:
-    own = f"{measure} {_number(link.score)}"
-    if link.margin is None:
+def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:
+    own = f"{_measure(result)} {_number(link.score)}"
+    if link.confidence is not None:
+        own += f", confidence {link.confidence:.3f}"
+    if link.margin is None or not rivals:
         return own
-    (nearest, score), (second, _) = link.candidates[:2]
-    if nearest == link.entity:
-        return f"{own}, margin {link.margin:.3f} over {second}"
-    return f"{own}; nearest entity {nearest} ({_number(score)}, margin {link.margin:.3f})"
+    if link.candidates[0][0] == link.entity:
+        return f"{own}, margin {link.margin:.3f} over {rivals[0]}"
+    return f"{own}; nearest entity {rivals[0]} ({_number(rivals[0].score)}, margin {link.margin:.3f})"
 
 
 def _number(value: float | None) -> str:

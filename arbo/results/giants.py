@@ -72,5 +72,4 @@ def giants_of(result: Run) -> tuple[Giant, ...]:
 def _bridge(result: Run, *, mentions: Sequence[str], dissimilarity: float, sides: Sequence[int]) -> Bridge:
     ends = [result.link_of(id_) for id_ in mentions]
     a, b = (end.mention for end in ends)
-    names = [end.expansion or end.mention.text for end in ends]
-    return Bridge((a, b), (names[0], names[1]), dissimilarity, (sides[0], sides[1]))
+    return Bridge((a, b), (ends[0].name, ends[1].name), dissimilarity, (sides[0], sides[1]))

@@ -12,8 +12,10 @@ from arbo.results.evaluation import Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table
 from arbo.results.giants import Giant, giants_of
+from arbo.results.plots import plot
+from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
-from arbo.results.run_folder import load_run, save_run
+from arbo.results.run_folder import TABLES, load_run, save_run
 from arbo.writers import ExportFormat, Ids
 
 
@@ -21,8 +23,8 @@ from arbo.writers import ExportFormat, Ids
 class Result(Run):
     """Links, NIL decisions and clusters of a collection of mentions.
 
-    There are four tables: mentions and links have a row for each mention, clusters a row for each cluster, documents
-    a row for each document; `arbo.linking.tables` describes their columns.
+    Mentions and links have a row for each mention, clusters a row for each cluster, documents a row for each document,
+    entities a row for each link or candidate; `arbo.linking.tables` describes their columns.
     """
 
     @property
@@ -43,6 +45,15 @@ class Result(Run):
         """
         return evaluate(self, train=None if train is None else Corpus.of(train))
 
+    def plot(self, path: PathLike) -> None:
+        """Plot what the name of the file ends in: ``histogram`` or ``curve``, before .png or .svg.
+
+        The histogram shows dissimilarities and both thresholds. The curve shows the share of mentions that each
+        threshold on the nearest entity alone, without the graph, would link, and with gold annotations the share of
+        correct decisions. `eval.plot_thresholds` lists the errors.
+        """
+        plot(self, path)
+
     def save(self, folder: PathLike, *, texts: bool = True) -> None:
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.
 
@@ -55,6 +66,8 @@ class Result(Run):
         if self.document_table is not None:
             dropped = [] if texts else [name for name in self.document_table.column_names if name == "text"]
             tables["documents"] = self.document_table.drop_columns(dropped)
+        if self.entity_table is not None:
+            tables["entities"] = self.entity_table
         save_run(tables, self.manifest, folder)
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
@@ -81,11 +94,15 @@ class Result(Run):
     def load(cls, folder: PathLike) -> Self:
         """Read a run folder, and check the hashes of its files."""
         tables, manifest = load_run(folder)
-        return cls(tables["mentions"], tables["links"], tables["clusters"], manifest, tables.get("documents"))
+        mentions, links, clusters = (tables.pop(name) for name in TABLES)
+        return cls(mentions, links, clusters, manifest, tables.get("documents"), tables.get("entities"))
 
     def with_seconds(self, seconds: dict[str, float]) -> Self:
         """Return the same result, with the seconds of each stage in its manifest."""
         return replace(self, manifest={**self.manifest, "seconds": seconds})
+
+    def _repr_html_(self) -> str:
+        return table_of([link.row for link in self.links[:ROWS_SHOWN]], repr(self), len(self.links)).to_html()
 
     def __repr__(self) -> str:
         nil = self.link_table["entity_id"].null_count

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from arbo.data.documents import Mention
+from arbo.results.rows import ROWS_SHOWN, table_of
 
-Item = TypeVar("Item")
+Item = TypeVar("Item", bound="Link | Cluster")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Link:
     """The decision on one mention."""
 
@@ -42,6 +43,23 @@ class Link:
     """Dissimilarity of the edge from the parent."""
     candidates: tuple[tuple[str, float], ...]
     """Ids and similarities of the nearest entities, nearest first."""
+    confidence: float | None = None
+    """Probability that the link is correct; None for NIL, or if `Linker.tune` did not choose the settings."""
+
+    @property
+    def name(self) -> str:
+        """What was compared: the mention's text, with abbreviations replaced by their long forms."""
+        return self.expansion or self.mention.text
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The decision as a flat row."""
+        own = ("entity", "entity_name", "cluster", "score", "margin", "confidence")
+        where = {"mention": self.mention.id, "document": self.mention.document_id, "text": self.mention.text}
+        return where | {name: getattr(self, name) for name in own}
+
+    def __repr__(self) -> str:
+        return f"Link({', '.join(f'{name}={value!r}' for name, value in self.row.items())})"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -56,6 +74,17 @@ class Cluster:
     mentions: tuple[Mention, ...]
     weakest_join: float | None
     """For a discovered entity with several mentions: dissimilarity of the heaviest edge that holds it together."""
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The cluster as a flat row, with the first three distinct texts of its mentions."""
+        texts = dict.fromkeys(mention.text for mention in self.mentions[:50])
+        own = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": len(self.mentions)}
+        return own | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
+
+    def _repr_html_(self) -> str:
+        rows = [{"mention": one.id, "document": one.document_id, "text": one.text} for one in self.mentions]
+        return table_of(rows, repr(self)).to_html()
 
     def __repr__(self) -> str:
         return f"Cluster({self.id!r}, entity={self.entity!r}, name={self.name!r}, {len(self.mentions)} mentions)"
@@ -92,15 +121,18 @@ class Rows(Sequence[Item], Generic[Item]):
         shown = [repr(item) for item in self[:3]] + ["..."] * (len(self) > 3)
         return f"[{', '.join(shown)}] ({len(self):,} in all)"
 
+    def _repr_html_(self) -> str:
+        return table_of([item.row for item in self[:ROWS_SHOWN]], total=len(self)).to_html()
+
 
 # Without slots: cached properties keep their values in the instance's dictionary.
 @dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    There are four tables: mentions and links have a row for each mention, clusters a row for each cluster, documents
-    a row for each document; `arbo.linking.tables` describes their columns. `arbo.Result` adds methods to explain,
-    evaluate and save a run.
+    Mentions and links have a row for each mention, clusters a row for each cluster, documents a row for each document,
+    entities a row for each link or candidate; `arbo.linking.tables` describes their columns. `arbo.Result` adds
+    methods to explain, evaluate and save a run.
     """
 
     mention_table: pa.Table
@@ -110,6 +142,8 @@ class Run:
     """Origin of the result: configuration, encoder, content hashes, counts, seconds of each stage."""
     document_table: pa.Table | None = None
     """The documents; None for a run folder of format version 1, which has none."""
+    entity_table: pa.Table | None = None
+    """The entities that are links or candidates; None for a run folder of an earlier arbo, which has none."""
 
     @property
     def links(self) -> Sequence[Link]:
@@ -152,6 +186,13 @@ class Run:
     def _row_of_document(self) -> dict[str, int]:
         table = self.mention_table if self.document_table is None else self.document_table
         return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
+
+    def names_of(self, entity_id: str) -> list[str]:
+        """Return the preferred name of an entity and its aliases, as far as the run has them."""
+        table = self.cluster_table if self.entity_table is None else self.entity_table
+        row = pc.index(table["entity_id"], entity_id).as_py()
+        aliases = table["aliases"][row].as_py() if "aliases" in table.column_names else []
+        return [table["name"][row].as_py(), *aliases] if row >= 0 else []
 
     @cached_property
     def row_of(self) -> dict[str, int]:
@@ -201,6 +242,7 @@ class Run:
             parent_is_mention=values["parent_is_mention"],
             step=values["step"],
             candidates=tuple(zip(values["candidates"], values["candidate_scores"], strict=True)),
+            confidence=values.get("confidence"),
         )
 
     def _cluster(self, place: int) -> Cluster:
@@ -208,6 +250,12 @@ class Run:
         order, start = self.rows_of_cluster
         mentions = tuple(self._mention(int(row)) for row in order[start[place] : start[place + 1]])
         return Cluster(values["cluster_id"], values["entity_id"], values["name"], mentions, values["weakest_join"])
+
+
+def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
+    """Return the ids of the entities that are links or candidates, or in ``more``, each once."""
+    linked, near = links["entity_id"].drop_null(), pc.list_flatten(links["candidates"])
+    return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
 
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:

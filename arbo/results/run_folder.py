@@ -7,9 +7,11 @@ import platform
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from arbo.errors import DataError, UsageError
@@ -28,11 +30,20 @@ from arbo.files import (
 
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
-LATER = ("documents",)
+LATER = ("documents", "entities")
 """Tables that a run can lack: an earlier arbo did not write them."""
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
 )
+_COLUMNS = {
+    "mentions": "mention_id document_id spans text expansion type gold gold_entities",
+    "links": "mention_id entity_id entity_name cluster_id score margin parent parent_is_mention step bottleneck "
+    "candidates candidate_scores",
+    "clusters": "cluster_id entity_id name size weakest_join",
+    "documents": "document_id",
+    "entities": "entity_id name aliases",
+}
+"""Columns that a table must have."""
 _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 
 
@@ -89,8 +100,35 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
             tables[name] = pq.read_table(file, partitioning=None)
         except (OSError, pa.ArrowException) as error:
             raise DataError(f"the file cannot be read ({error}); {FORMAT.mend}", file=str(file)) from None
+    _check_tables(tables, path)
     threshold = {kind: float("inf") if value is None else value for kind, value in manifest["threshold"].items()}
     return tables, {**manifest, "threshold": threshold}
+
+
+def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
+    """Raise DataError for tables that contradict each other, which hashes do not show if they were computed again."""
+
+    def refuse(name: str, wrong: str) -> NoReturn:
+        raise DataError(f"{wrong}; {FORMAT.mend}", file=str(folder / f"{name}.parquet"))
+
+    for name, table in tables.items():
+        if missing := sorted(set(_COLUMNS[name].split()) - set(table.column_names)):
+            refuse(name, f"the table has no column {', '.join(missing)}")
+    links, mentions, clusters = tables["links"], *(tables[of][f"{of[:-1]}_id"] for of in ("mentions", "clusters"))
+    if links["mention_id"] != mentions:
+        refuse("links", f"its {len(links):,} rows are not those of the {len(mentions):,} mentions in mentions.parquet")
+    if not pc.all(pc.is_in(links["cluster_id"], value_set=clusters.combine_chunks()), min_count=0).as_py():
+        refuse("links", "it has a cluster that clusters.parquet does not have")
+    is_mention = links["parent_is_mention"].to_numpy()
+    parent = pc.index_in(links["parent"], mentions.combine_chunks()).fill_null(-1).to_numpy()
+    if (parent[is_mention] < 0).any():
+        refuse("links", "it has a parent that mentions.parquet does not have")
+    parent = np.where(is_mention, parent, np.arange(len(parent)))
+    for _ in range(len(parent).bit_length()):
+        parent = parent[parent]  # twice as far each time
+    if is_mention[parent].any():
+        lost = mentions[int(np.argmax(is_mention[parent]))]
+        refuse("links", f"the parents of mention {lost.as_py()!r} lead back to themselves")
 
 
 def check_replaceable(target: Path) -> None:

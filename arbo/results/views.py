@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,10 @@ import pyarrow.compute as pc
 from arbo.errors import UsageError
 from arbo.results.run import Run
 
+R = TypeVar("R", bound=Run)
 Rows = npt.NDArray[np.int64]
 
+_OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence")
 _LOOKED_AT = 50
 """Mentions of a cluster that are searched for examples."""
 
@@ -102,7 +105,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
     Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type, entity_id, entity_name,
-    cluster_id, score, margin``; entity and score are null for NIL.
+    cluster_id, score, margin``, and ``confidence`` if the run has it; entity, score and confidence are null for NIL.
     """
     mentions, links = run.mention_table.take(rows), run.link_table.take(rows)
     spans = mentions["spans"].combine_chunks()
@@ -119,7 +122,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
             "start": start,
             "end": end,
             **{name: mentions[name] for name in ("text", "type")},
-            **{name: links[name] for name in ("entity_id", "entity_name", "cluster_id", "score", "margin")},
+            **{name: links[name] for name in _OF_LINKS if name in links.column_names},
         }
     )
 
@@ -128,6 +131,12 @@ def clusters_of(run: Run, rows: Rows) -> Rows:
     """Return the rows of the clusters that contain the given mentions, in the order of the run."""
     found: Rows = np.unique(run.cluster_rows[rows])
     return found
+
+
+def selected(run: R, rows: Rows) -> R:
+    """Return a run of only these mentions and their clusters."""
+    tables = {name: getattr(run, name).take(rows) for name in ("mention_table", "link_table")}
+    return replace(run, **tables, cluster_table=run.cluster_table.take(clusters_of(run, rows)))
 
 
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:

@@ -1,0 +1,130 @@
+"""Confidence: the probability that a link is correct, calibrated on gold annotations.
+
+Similarities are no probabilities. Platt scaling makes them one: a logistic function of a link's similarity and of its
+lead over the most similar other candidate (Platt 1999, Probabilistic outputs for support vector machines). On BC5CDR
+and NCBI disease, the length of the path and its weakest step add nothing to these two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit
+
+from arbo.data.gold import Bools, Ints
+from arbo.files import json_ready
+from arbo.metrics import plot_thresholds
+from arbo.results.rows import table_of
+from arbo.retrieval.retrieval import Retrieval
+from arbo.settings import Finite, Settings
+
+_FOLDS, _BINS, _FEWEST = 5, 10, 20
+Floats = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence(Settings):
+    """The logistic function that `Linker.tune` fits."""
+
+    called: ClassVar[str] = "the confidence"
+    intercept: Finite = 0.0
+    similarity: Finite = 0.0
+    """Weight of the similarity of mention and entity."""
+    lead: Finite = 0.0
+    """Weight of that similarity minus the one of the most similar other candidate."""
+
+    def of(self, evidence: Floats) -> Floats:
+        """Return the probability that each link is correct, from its `evidence`; (links, 2) to (links,)."""
+        probability: Floats = expit(self.intercept + evidence @ np.array([self.similarity, self.lead]))
+        return probability
+
+
+def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
+    """Return the similarity of each mention and its entity, and the lead over other candidates; (mentions, 2).
+
+    Without another candidate, its similarity counts as 0; a mention without an entity (-1) has -inf.
+    """
+    similarity = retrieval.similarity(retrieval.dissimilarity_to(entity))
+    ids, dissimilarity = retrieval.entities
+    others = np.where(ids == entity[:, None], -np.inf, retrieval.similarity(dissimilarity)).max(1, initial=-np.inf)
+    return np.column_stack([similarity, similarity - np.where(others > -np.inf, others, 0)])
+
+
+class Reliability(NamedTuple):
+    """Predicted confidence and share of correct links, by tenths of the confidence; 0 links give NaN."""
+
+    links: Ints
+    predicted: Floats
+    correct: Floats
+
+    @classmethod
+    def of(cls, confidence: Floats, right: Bools) -> Self:
+        """Count links by their confidence."""
+        place = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
+        links = np.bincount(place, minlength=_BINS)
+        with np.errstate(invalid="ignore"):
+            means = [np.bincount(place, values, minlength=_BINS) / links for values in (confidence, right)]
+        return cls(links, *means)
+
+    @property
+    def expected_error(self) -> float:
+        """Expected calibration error: the mean of |predicted - correct| over links (Naeini et al. 2015, AAAI)."""
+        return float(np.nansum(np.abs(self.predicted - self.correct) * self.links) / self.links.sum())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the curve and its expected error, ready for JSON."""
+        columns = {name: column.tolist() for name, column in self._asdict().items()}
+        return {"expected_error": self.expected_error, **json_ready(columns)}
+
+    def __str__(self) -> str:
+        rows = [
+            {"confidence": f"{i / _BINS:.1f} to {(i + 1) / _BINS:.1f}", "links": n, "predicted": said, "correct": right}
+            for i, (n, said, right) in enumerate(zip(*(column.tolist() for column in self), strict=True))
+            if n
+        ]
+        error = f"expected calibration error {self.expected_error:.3f}"
+        title = f"confidence of {self.links.sum():,} links, predicted without their own documents: {error}"
+        return str(table_of(rows, title))
+
+    def plot(self, path: str | PathLike[str]) -> None:
+        """Plot the share of correct links against the confidence; see `Tuning.plot`."""
+        curves = {name: np.append(getattr(self, name), np.nan) for name in ("correct", "predicted")}
+        said = f"confidence, expected calibration error {self.expected_error:.3f}"
+        plot_thresholds(np.arange(_BINS + 1) / _BINS, curves, path, xlabel=said, ylabel="share of links")
+
+
+def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
+    """Fit the confidence of links, and measure it on documents that the fit leaves out.
+
+    Returns None if there is too little to fit: fewer than 20 links, or a part with only correct or only wrong links.
+
+    Args:
+        given: (links, 2), see `evidence`.
+        right: (links,) whether each link is correct.
+        document: (links,) the number of each link's document.
+
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import GroupKFold
+
+    n_folds = min(_FOLDS, len(np.unique(document)))
+    if len(right) < _FEWEST or n_folds < 2:
+        return None
+    parts = list(GroupKFold(n_folds).split(given, right, document))
+    if any(right[train].all() or not right[train].any() for train, _ in parts):
+        return None
+
+    def fitted(links: Ints) -> Confidence:
+        mean, spread = given[links].mean(axis=0), np.maximum(given[links].std(axis=0), 1e-6)
+        model = LogisticRegression().fit((given[links] - mean) / spread, right[links])
+        weights = model.coef_[0] / spread  # of inner products, too, which have any scale
+        return Confidence(float(model.intercept_[0] - weights @ mean), *weights.tolist())
+
+    held_out = np.empty(len(right))
+    for train, test in parts:
+        held_out[test] = fitted(train).of(given[test])
+    return fitted(np.arange(len(right))), Reliability.of(held_out, right)
