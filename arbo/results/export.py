@@ -76,7 +76,6 @@ def flat_table(run: Run) -> pa.Table:
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))
     columns = {name: flat[name] for name in flat.column_names}
-    columns |= {name: links[name] for name in ("confidence",) if name in links.column_names}
     columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
     columns |= {"sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
