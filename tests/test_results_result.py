@@ -114,8 +114,9 @@ def test_links_are_a_sequence(result: arbo.Result) -> None:
     with pytest.raises(IndexError):
         links[len(links)]
     assert result.link_of(links[7].mention.id) == links[7]
-    with pytest.raises(KeyError):
-        result.link_of("nobody")
+    for find in (result.link_of, result.cluster_of):
+        with pytest.raises(KeyError, match="no mention has the id 'nobody'"):
+            find("nobody")
 
 
 def test_clusters_partition_the_mentions(result: arbo.Result) -> None:
@@ -124,7 +125,7 @@ def test_clusters_partition_the_mentions(result: arbo.Result) -> None:
     assert len({cluster.id for cluster in result.clusters}) == len(result.clusters)
     of_mention = {mention.id: cluster for cluster in result.clusters for mention in cluster.mentions}
     for link in result.links[::7]:
-        assert result.cluster_of(link) == of_mention[link.mention.id]
+        assert result.cluster_of(link) == result.cluster_of(link.mention.id) == of_mention[link.mention.id]
     for link in result.links:
         cluster = of_mention[link.mention.id]
         assert (cluster.id, cluster.entity) == (link.cluster, link.entity)
