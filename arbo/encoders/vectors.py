@@ -1,4 +1,4 @@
-"""Precomputed vectors, looked up by the ids of mentions and entities."""
+"""Precomputed vectors, looked up by the ids of mentions and entities, or by their rows."""
 
 from __future__ import annotations
 
@@ -28,8 +28,10 @@ class VectorEncoder:
     Missing vectors, and vectors of different length, are errors when they are looked up.
 
     Args:
-        mentions: the vector of each mention id.
-        entities: the vector of each entity id, or several as (vectors, dim); not needed for discovery.
+        mentions: the vector of each mention id; or a matrix (mentions, dim) with a row for each mention, in the order
+            of the documents, which then fits only these documents.
+        entities: the vector of each entity id, or several as (vectors, dim); or a matrix (entities, dim) in the order
+            of the knowledge base. Not needed for discovery.
         metric: the metric of the vectors.
         limits: default thresholds on entity and mention edges. The defaults (cosine: 0.35 and 0.2, dot: 0) are a guess:
             choose thresholds with `Linker.tune`, or by inspection.
@@ -40,12 +42,15 @@ class VectorEncoder:
 
     """
 
-    mentions: Mapping[str, npt.ArrayLike] = field(repr=False)
-    entities: Mapping[str, npt.ArrayLike] = field(default_factory=dict, repr=False)
+    mentions: Mapping[str, npt.ArrayLike] | npt.NDArray[Any] = field(repr=False)
+    entities: Mapping[str, npt.ArrayLike] | npt.NDArray[Any] = field(default_factory=dict, repr=False)
     metric: Metric = "cosine"
     limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        for kind, given in (("mentions", self.mentions), ("entities", self.entities)):
+            if not isinstance(given, Mapping):
+                object.__setattr__(self, kind, _matrix(kind, given))
         if self.metric not in DEFAULT_THRESHOLD:
             raise UsageError(f"metric {self.metric!r} is not one of {', '.join(DEFAULT_THRESHOLD)}")
         if self.limits is not None and (
@@ -69,16 +74,18 @@ class VectorEncoder:
             DataError: an entity has no vector, or a vector has another length, NaN or infinity.
 
         """
-        return _stacked("entity", [entity.id for entity in kb], self.entities, self._dim)
+        return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Look up the vector of every mention; raise the errors of `encode_entities`."""
-        return _stacked("mention", [item.mention.id for item in mentions], self.mentions, self._dim)
+        return _stacked("mention", [item.mention.id for item in mentions], self.mentions, self.dim)
 
     @property
-    def _dim(self) -> int:
+    def dim(self) -> int:
         """The length of all vectors, that of the first."""
-        every = chain(self.mentions.values(), self.entities.values())
+        every = chain.from_iterable(
+            given.values() if isinstance(given, Mapping) else [given] for given in (self.mentions, self.entities)
+        )
         return next((size for given in every for size in reversed(_array(given).shape)), 0)
 
     @property
@@ -92,7 +99,28 @@ class VectorEncoder:
         }
 
 
-def _stacked(kind: str, ids: Sequence[str], known: Mapping[str, npt.ArrayLike], dim: int) -> Vectors:
+def _matrix(kind: str, given: npt.ArrayLike) -> npt.NDArray[Any]:
+    matrix = _array(given)
+    if matrix.ndim != 2:
+        raise UsageError(f"{kind} must be vectors by id, or a matrix ({kind}, dim), not {type(given).__name__}")
+    return matrix
+
+
+def _by_row(kind: str, n: int, matrix: npt.NDArray[Any], dim: int) -> Vectors:
+    if matrix.shape != (n, dim):
+        raise DataError(
+            f"the matrix of {kind} vectors has the shape {matrix.shape}, not {(n, dim)}: give one row for each "
+            f"{kind}, in order, or a dict of vectors by {kind} id"
+        )
+    try:
+        return Vectors.of(matrix, n=n)
+    except ValueError as error:
+        raise DataError(f"the matrix of {kind} vectors: {error}") from None
+
+
+def _stacked(kind: str, ids: Sequence[str], known: Mapping[str, npt.ArrayLike] | npt.NDArray[Any], dim: int) -> Vectors:
+    if not isinstance(known, Mapping):
+        return _by_row(kind, len(ids), known, dim)
     missing = [id_ for id_ in ids if id_ not in known]
     if missing:
         raise DataError(f"{len(missing):,} of {len(ids):,} ids have no vector; the first {kind} is {missing[0]!r}")
@@ -129,10 +157,10 @@ def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
     return array
 
 
-def _fingerprint(vectors: Mapping[str, npt.ArrayLike]) -> str:
+def _fingerprint(vectors: Mapping[str, npt.ArrayLike] | npt.NDArray[Any]) -> str:
     digest = hashlib.sha256()
-    for id_ in sorted(vectors):
-        array = _array(vectors[id_])
+    for id_, given in sorted(vectors.items()) if isinstance(vectors, Mapping) else [(None, vectors)]:
+        array = _array(given)
         digest.update(repr((id_, array.shape)).encode())
         if array.dtype.kind in "iuf":
             with np.errstate(over="ignore"):
