@@ -12,6 +12,7 @@ from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import partition
 from arbo.errors import UsageError
@@ -35,7 +36,8 @@ class Linker:
 
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` takes; None to discover entities without one.
-        encoder: embeds mentions and entities; the default, character n-grams, needs no weights.
+        encoder: embeds mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its package, or a
+            name on the hub; the default, character n-grams, needs no weights.
         config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration.
@@ -43,7 +45,9 @@ class Linker:
             `discover`, the scores are those of the encoder.
 
     Raises:
-        UsageError: the configuration has settings for a reranker, but there is no reranker.
+        UsageError: the configuration has settings for a reranker, but there is no reranker; the encoder's name is
+            misspelt.
+        ArboError: there is no model of the encoder's name.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -63,6 +67,7 @@ class Linker:
     def __post_init__(self) -> None:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
+        object.__setattr__(self, "encoder", encoder_of(self.encoder))
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
@@ -71,7 +76,8 @@ class Linker:
         """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
 
         Args:
-            documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset.
+            documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset,
+                or names alone, such as a list or a pandas Series.
 
         """
         if self.kb is None:
@@ -79,7 +85,7 @@ class Linker:
         return self._decide(Corpus.of(documents), discover=False)
 
     def discover(self, documents: Iterable[Any]) -> Result:
-        """Cluster the mentions without a knowledge base: every cluster is a discovered entity.
+        """Cluster the mentions, or names alone, without a knowledge base: every cluster is a discovered entity.
 
         The reranker is not used, since it compares mentions with entities.
         """
