@@ -114,6 +114,21 @@ class KnowledgeBase:
         """Write the knowledge base as JSON lines, which `from_jsonl` reads; see `Corpus.to_jsonl`."""
         write_lines(map(entity_line, self.entities), path)
 
+    def save(self, path: PathLike) -> dict[str, int]:
+        """Write the knowledge base in the format of the file's ending, and count what this format cannot hold.
+
+        ``.jsonl`` and ``.parquet`` hold everything; ``.tsv`` holds id, name, aliases without a bar, and definition.
+        ``.jsonl.gz`` and ``.tsv.gz`` are gzipped.
+
+        Raises:
+            UsageError: the ending is another one, or the file cannot be written.
+            DataError: the format cannot hold an id.
+
+        """
+        from arbo.kb.saving import save
+
+        return save(self, path)
+
     def index(self, entity_id: str) -> int:
         """Return the row of the entity with this id or alternative id."""
         if entity_id not in self.row_of:
@@ -152,6 +167,32 @@ class KnowledgeBase:
         from arbo.kb.aliases import with_names_of
 
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
+
+    def without_names(self, names: Iterable[str]) -> KnowledgeBase:
+        """Return the entities without these names, in any case, number and punctuation.
+
+        An entity that loses its preferred name is called by its first alias; one that has no other name is left out.
+        `notes` counts both.
+
+        Raises:
+            DataError: no entity would keep a name.
+
+        >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
+        >>> changed = kb.without_names(["disease"])
+        >>> changed.entities[0].name, changed.notes
+        ('flu', {'names removed': 2, 'entities left out: all their names are removed': 1})
+
+        """
+        from arbo.kb.names import without_names
+
+        return without_names(self, names)
+
+    def generic_names(self) -> list[str]:
+        """Return the names of one word that texts use for many other entities; see `arbo.kb.names`."""
+        from arbo.kb.homonyms import spellings
+        from arbo.kb.names import generic_names
+
+        return [name for generic in generic_names(self, spellings(self)) for name in generic.values]
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""
