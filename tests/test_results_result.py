@@ -300,3 +300,16 @@ def test_names_that_look_like_code_survive_as_plain_text(tmp_path: Path) -> None
             assert link.entity in str(again.explain(link))
     assert {cluster.entity for cluster in again.clusters} <= {*names, None}
     assert again.links[0].entity == names[0]
+
+
+def test_warnings_of_ties_and_of_doubtful_ids(tmp_path: Path) -> None:
+    alike = arbo.KnowledgeBase([arbo.Entity(f"E{row}", "flu") for row in range(3)] + [arbo.Entity("D", "cold")])
+    half = [document("d", ("flu", ["NIL"]), ("cold", ["NIL"]))]
+    assert len(arbo.Linker(alike).link(half).warnings) == 1
+    result = arbo.Linker(alike).link([*half, document("e", "flu", "sneeze")])
+    ties, doubt = result.warnings
+    assert ties.startswith("2 of 3 links have the margin 0: several entities are equally near, and the first of the")
+    assert doubt.startswith("2 of 2 mentions with gold ids have the id 'NIL'")
+    result.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").warnings == result.warnings
+    assert arbo.Linker().discover(["flu"]).warnings == ()

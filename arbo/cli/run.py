@@ -62,8 +62,8 @@ def _tell_notes(result: Result) -> None:
     for what, recall in search["recall"].items():
         how = "the first stage" if search["method"] == "exact" else search["method"]
         console.say(f"{how} found {recall:.1%} of the nearest {what} (on a sample)")
-    for giant in result.giants:
-        console.warn(str(giant))
+    for warning in (*result.warnings, *result.giants):
+        console.warn(str(warning))
 
 
 def _summary(result: Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
