@@ -14,7 +14,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import partition
+from arbo.engine import Embeddings, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
@@ -22,7 +22,8 @@ from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.result import Result
 from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.reranking import Reranker, reranked
-from arbo.retrieval.retrieval import EncodedEntities, Retrieval, retrieve
+from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
+from arbo.retrieval.worlds import worlds_of
 
 if TYPE_CHECKING:
     from arbo.linking.estimate import Estimate
@@ -147,25 +148,20 @@ class Linker:
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions would not fit its thresholds; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        if discover or not self.kb:
+        kb = None if discover or not self.kb else self.kb
+        if kb is None:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
         else:
             encoder, entities = self._entities
-        found = retrieve(
-            encoder,
-            inputs,
-            entities,
-            k=k,
-            candidates=self.config.candidates,
-            search=self.config.search,
-            announce=self.announce,
-        )
-        if self.reranker is None or entities is None or self.kb is None:
+        worlds = worlds_of(inputs, kb, self.config.map_types)
+        sought = Sought(k, self.config.candidates, self.config.search)
+        found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
+        if self.reranker is None or kb is None:
             return found
         return reranked(
             found,
             self.reranker,
-            self.kb,
+            kb,
             skip_margin=self.config.skip_margin,
             mentions=self.config.rerank_mentions,
             announce=self.announce,
@@ -179,12 +175,11 @@ class Linker:
         return other
 
     @cached_property
-    def _entities(self) -> tuple[Encoder, EncodedEntities]:
+    def _entities(self) -> tuple[Encoder, Embeddings]:
         """The vectors of the entities; the encoder is fitted on these alone, so no link depends on other documents."""
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)
-        vectors = encoder.encode_entities(self.kb, self.announce)
-        return encoder, EncodedEntities(vectors, [entity.domain for entity in self.kb])
+        return encoder, encoder.encode_entities(self.kb, self.announce)
 
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()

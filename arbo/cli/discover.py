@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arbo.cli import options
-from arbo.cli.inputs import read_documents
+from arbo.cli.inputs import read_documents, tell_gold
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
 from arbo.errors import UsageError
@@ -38,11 +38,7 @@ def discover(
     check_replaceable(out)
     fields = {"k": k, "search": search}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, threshold=threshold, config=config).load()
-    run(
-        linker,
-        read_documents(docs, format_, types, on_error),
-        out,
-        texts=not no_texts,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
+    documents = read_documents(docs, format_, types, on_error)
+    if format_ == "jsonl":
+        tell_gold(documents)
+    run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)

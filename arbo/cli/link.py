@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import read_documents, read_kb, tell_gold
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
 from arbo.errors import UsageError
@@ -17,11 +17,13 @@ def link(
     kb_format: options.KbFormat,
     out: options.Out,
     kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
     find_mentions: options.FindMentions = None,
     find_threshold: options.FindThreshold = None,
     config: options.Config = None,
     method: options.MethodOption = None,
+    map_types: options.MapTypes = None,
     k: options.K = None,
     threshold: options.Threshold = None,
     search: options.SearchOption = None,
@@ -51,6 +53,7 @@ def link(
     fields = {
         "method": method,
         "k": k,
+        "map_types": map_types,
         "search": search,
         "candidates": candidates,
         "skip_margin": skip_margin,
@@ -58,9 +61,11 @@ def link(
     }
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error)
+    if format_ == "jsonl":
+        tell_gold(documents)
     if finder is None:
         run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
     else:

@@ -9,11 +9,11 @@ from typing import Any, Literal, Self
 from arbo.engine import Method, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
+from arbo.retrieval.worlds import TypePairs, type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; ``"default"`` for the encoder's threshold, None for no limit."""
-
 
 @dataclass(frozen=True, slots=True)
 class LinkerConfig(Settings):
@@ -40,9 +40,13 @@ class LinkerConfig(Settings):
     token by token. The manifest records the measured recall of an approximate search."""
     expand_abbreviations: bool = True
     """Write out the abbreviations that a document defines itself before encoding."""
+    map_types: TypePairs = ()
+    """Types of mentions and the types of entities that they are compared with, also given as a dict such as
+    ``{"Drug": ["drug", "hormone"]}``; other types are compared with each other. See `arbo.retrieval.worlds`."""
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
+        object.__setattr__(self, "map_types", type_pairs(self.map_types))
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
@@ -60,6 +64,10 @@ class LinkerConfig(Settings):
             for value, default in zip(chosen, defaults, strict=True)
         )
         return entity, mention
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the values by name, ready for JSON."""
+        return Settings.as_dict(self) | {"map_types": [list(pair) for pair in self.map_types]}
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:
