@@ -46,8 +46,8 @@ class Linker:
             `discover`, the scores are those of the encoder.
 
     Raises:
-        UsageError: the configuration has settings for a reranker, but there is no reranker; the encoder's name is
-            misspelt.
+        UsageError: the configuration has settings for a reranker, but there is no reranker, or a threshold that no
+            edge can exceed; the encoder's name is misspelt.
         ArboError: there is no model of the encoder's name.
 
     >>> import arbo
@@ -69,6 +69,7 @@ class Linker:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
+        self.config.check_limits(self.encoder.metric)
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")

@@ -197,7 +197,9 @@ def test_a_mention_threshold_that_changes_nothing_is_kept() -> None:
     documents = [document("d", ("kelp", ("A",)), ("kelp", ("A",)), ("zebra", ("B",)))]
     tuned = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.123)).tune(documents)
     assert tuned.config.mention_threshold == 0.123
-    unlimited = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=1e300)).tune([document("d", ("kelp", ("A",)))])
+    products = arbo.VectorEncoder({"d-0": [1.0]}, metric="dot")
+    unlimited = arbo.Linker(None, products, arbo.LinkerConfig(mention_threshold=1e300))
+    unlimited = unlimited.tune([document("d", ("kelp", ("A",)))])
     assert unlimited.config.mention_threshold == 1e300
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import fspath
 from typing import Any, Literal, Self
 
-from arbo.engine import Method, SearchMethod
+from arbo.engine import Method, Metric, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.retrieval.worlds import TypePairs, type_pairs
@@ -14,6 +14,9 @@ from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; ``"default"`` for the encoder's threshold, None for no limit."""
+
+_MOST = 2.001  # 1 - cosine, and what rounding adds
+
 
 @dataclass(frozen=True, slots=True)
 class LinkerConfig(Settings):
@@ -64,6 +67,16 @@ class LinkerConfig(Settings):
             for value, default in zip(chosen, defaults, strict=True)
         )
         return entity, mention
+
+    def check_limits(self, metric: Metric) -> None:
+        """Raise UsageError for a finite threshold that no edge can exceed, 1 minus a cosine being at most 2."""
+        for name in ("entity_threshold", "mention_threshold"):
+            value = getattr(self, name)
+            if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
+                raise UsageError(
+                    f"{name} is {value:g}, but 1 - cosine is at most 2; write a decimal point, as in 0.35, or None "
+                    "(--threshold none) for no limit"
+                )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the values by name, ready for JSON."""
