@@ -157,8 +157,8 @@ def test_a_matrix_that_does_not_fit(mentions: Any, entities: Any, problem: str) 
 
 @pytest.mark.parametrize("given", [None, "abc", [1, 2], np.zeros((2, 2, 2)), 5])
 def test_vectors_are_by_id_or_a_matrix(given: Any) -> None:
-    with pytest.raises(UsageError, match=rf"or a matrix \(mentions, dim\), not {type(given).__name__}"):
-        arbo.VectorEncoder(given)
+    with pytest.raises(DataError, match=r"give one row for each mention, in order, or a dict of vectors by mention id"):
+        linked(arbo.VectorEncoder(given, ENTITIES))
 
 
 @pytest.mark.parametrize(

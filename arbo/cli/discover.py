@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from arbo.cli import options
-from arbo.cli.inputs import read_documents, tell_gold
+from arbo.cli.inputs import read_documents
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
 from arbo.errors import UsageError
@@ -39,6 +39,4 @@ def discover(
     fields = {"k": k, "search": search}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, threshold=threshold, config=config).load()
     documents = read_documents(docs, format_, types, on_error)
-    if format_ == "jsonl":
-        tell_gold(documents)
     run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)

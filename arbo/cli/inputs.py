@@ -44,15 +44,6 @@ def _tell(notes: Mapping[str, int], path: Path) -> None:
         console.say(f"{path.name}: {count:,} {note}")
 
 
-def tell_gold(documents: Corpus) -> None:
-    """Say of documents in arbo's own format that the ids in them are read as gold."""
-    if annotated := sum(mention.gold is not None for mention in documents.mentions):
-        console.say(
-            f"`entities` of {annotated:,} mentions are gold annotations: they score links and decide none; if arbo "
-            "found them, remove them"
-        )
-
-
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
     """Look up the gold ids of documents, and warn of a doubtful one."""
     from arbo.data.gold import Gold

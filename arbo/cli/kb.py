@@ -17,17 +17,14 @@ from arbo.text.names import normalize_name
 
 if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.readers import KnowledgeBaseFormat
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
 KnowledgeBaseFile = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file or a folder.")]
 Output = Annotated[
     Path,
-    typer.Option(
-        "--out",
-        help="File to write the knowledge base to; its ending chooses the format: .jsonl, .tsv (both also .gz) or "
-        ".parquet.",
-    ),
+    typer.Option("--out", help="File to write, in the format of its ending: .jsonl, .tsv (both also .gz) or .parquet."),
 ]
 
 
@@ -105,8 +102,7 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Never take names
     from the documents that you evaluate on.
     """
-    _check_output(out, kb, docs)
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = _read(kb, kb_format, kb_xrefs, out, docs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
     changes = {"added": len(after - before), "taken_away": len(before - after)}
@@ -121,11 +117,7 @@ def remove_names(
     out: Output,
     names: Annotated[
         list[str] | None,
-        typer.Option(
-            "--names",
-            metavar="FILE|NAME",
-            help="A name to remove, or a file with a name on each line; may be repeated.",
-        ),
+        typer.Option("--names", metavar="FILE|NAME", help="A name, or a file of names, one a line; may be repeated."),
     ] = None,
     generic: Annotated[
         bool, typer.Option("--generic", help="Remove the generic names that `arbo kb validate` lists.")
@@ -140,8 +132,7 @@ def remove_names(
     """
     if not names and not generic:
         raise UsageError("no names to remove; name them with --names, or choose --generic")
-    _check_output(out, kb, *map(Path, names or ()))
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = _read(kb, kb_format, kb_xrefs, out, *map(Path, names or ()))
     removed = [name for given in names or () for name in _names_in(given)]
     held = set(map(normalize_name, base.names().names))
     if unknown := [name for name in removed if normalize_name(name) not in held]:
@@ -161,8 +152,7 @@ def convert(
     as_json: options.Json = False,
 ) -> None:
     """Write a knowledge base in another format, chosen by the ending of the file."""
-    _check_output(out, kb)
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = _read(kb, kb_format, kb_xrefs, out)
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
 
 
@@ -174,10 +164,14 @@ def _names_in(given: str) -> list[str]:
     return [line.strip() for _, line in read_lines(path) if line.strip()] if path.is_file() else [given]
 
 
-def _check_output(out: Path, *inputs: Path) -> None:
-    from arbo.kb.saving import WRITERS
+def _read(
+    kb: Path, kb_format: KnowledgeBaseFormat, kb_xrefs: list[str] | None, out: Path, *inputs: Path
+) -> KnowledgeBase:
+    """Check the output, and read the knowledge base."""
+    from arbo.kb.saving import ENDINGS
 
-    check_jsonl_output(out, *inputs, endings=tuple(WRITERS))
+    check_jsonl_output(out, kb, *inputs, endings=ENDINGS)
+    return read_kb(kb, kb_format, kb_xrefs)
 
 
 def _write(kb: KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:

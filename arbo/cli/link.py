@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arbo.cli import options
 from arbo.cli.finding import find_in, load_finder
-from arbo.cli.inputs import read_documents, read_kb, tell_gold
+from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.run import run
 from arbo.errors import UsageError
@@ -64,8 +64,6 @@ def link(
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error)
-    if format_ == "jsonl":
-        tell_gold(documents)
     if finder is None:
         run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
     else:

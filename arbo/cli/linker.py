@@ -53,8 +53,6 @@ class LinkerOptions:
 
         settings = LinkerConfig() if self.config is None else LinkerConfig.from_json(self.config)
         changes = {name: value for name, value in self.fields.items() if value is not None}
-        if isinstance(types := changes.get("map_types"), list):
-            changes["map_types"] = ",".join(types)
         if self.config is not None:
             _check_reranking(self.config, settings, changes)
         if self.threshold is not None:

@@ -93,12 +93,11 @@ SearchOption = Annotated[
     ),
 ]
 MapTypes = Annotated[
-    list[str] | None,
+    str | None,
     _cluster(
         "--map-types",
         metavar="MENTION=ENTITY,...",
-        help="Compare mentions of this type only with entities of this type, e.g. Chemical=drug,Disease=disease; all "
-        "other types are compared with each other. May be repeated.",
+        help="Compare mentions of a type only with entities of a type, e.g. Chemical=drug,Disease=disease.",
     ),
 ]
 Threshold = Annotated[

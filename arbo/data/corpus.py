@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
-from arbo.data.plain_names import are_names, documents_of_names, labels_of
+from arbo.data.plain_names import are_names, documents_of_names
 from arbo.data.rows import documents_of, items_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
@@ -54,7 +54,7 @@ class Corpus(Sequence[Document]):
                 "take one split of several, read files with arbo.read_documents(path, format)"
             )
         if are_names(documents, items):
-            return cls(documents_of_names(items, labels_of(documents, len(items))))
+            return cls(documents_of_names(documents, items))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
         records = documents_of(items)

@@ -115,16 +115,7 @@ class KnowledgeBase:
         write_lines(map(entity_line, self.entities), path)
 
     def save(self, path: PathLike) -> dict[str, int]:
-        """Write the knowledge base in the format of the file's ending, and count what this format cannot hold.
-
-        ``.jsonl`` and ``.parquet`` hold everything; ``.tsv`` holds id, name, aliases without a bar, and definition.
-        ``.jsonl.gz`` and ``.tsv.gz`` are gzipped.
-
-        Raises:
-            UsageError: the ending is another one, or the file cannot be written.
-            DataError: the format cannot hold an id.
-
-        """
+        """Write a file in the format of its ending, and count what this cannot hold; see `arbo.kb.saving`."""
         from arbo.kb.saving import save
 
         return save(self, path)
@@ -169,30 +160,16 @@ class KnowledgeBase:
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
 
     def without_names(self, names: Iterable[str]) -> KnowledgeBase:
-        """Return the entities without these names, in any case, number and punctuation.
-
-        An entity that loses its preferred name is called by its first alias; one that has no other name is left out.
-        `notes` counts both.
-
-        Raises:
-            DataError: no entity would keep a name.
-
-        >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
-        >>> changed = kb.without_names(["disease"])
-        >>> changed.entities[0].name, changed.notes
-        ('flu', {'names removed': 2, 'entities left out: all their names are removed': 1})
-
-        """
+        """Return the entities without these names, in any case, number and punctuation; see `arbo.kb.names`."""
         from arbo.kb.names import without_names
 
         return without_names(self, names)
 
     def generic_names(self) -> list[str]:
         """Return the names of one word that texts use for many other entities; see `arbo.kb.names`."""
-        from arbo.kb.homonyms import spellings
         from arbo.kb.names import generic_names
 
-        return [name for generic in generic_names(self, spellings(self)) for name in generic.values]
+        return [name for generic in generic_names(self) for name in generic.values]
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from difflib import get_close_matches
+from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import Encoder
@@ -16,25 +15,14 @@ from arbo.errors import UsageError
 NGRAM = "ngram"
 
 
-def encoder_of(encoder: Any) -> Encoder:
-    """Return an encoder as it is, or the one of this name: ``ngram``, or what `DualEncoder.from_pretrained` takes.
-
-    Raises:
-        UsageError: the value is neither an encoder nor a name, or the name is misspelt.
-        ArboError: the model is not there.
-
-    """
-    if isinstance(encoder, (str, os.PathLike)):
-        name = os.fspath(encoder)
-        check_model_name(name)
+def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
+    """Return an encoder, or the one of this name: ``ngram``, or what `DualEncoder.from_pretrained` takes."""
+    if isinstance(encoder, (str, PathLike)):
+        check_model_name(name := fspath(encoder))
         return NgramEncoder() if name == NGRAM else DualEncoder.from_pretrained(name)
     if not hasattr(encoder, "encode_mentions"):
-        raise UsageError(
-            f"the encoder must be an encoder or the name of a model, not {type(encoder).__name__}; "
-            "wrap vectors of your own in VectorEncoder"
-        )
-    given: Encoder = encoder
-    return given
+        raise UsageError(f"the encoder must be an encoder or the name of a model, not {type(encoder).__name__}")
+    return encoder
 
 
 def check_model_name(name: str) -> None:

@@ -20,6 +20,9 @@ from arbo.engine import Metric, Vectors
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
 
+Given = Mapping[str, npt.ArrayLike] | npt.ArrayLike
+"""Vectors by id, or a matrix."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class VectorEncoder:
@@ -42,15 +45,12 @@ class VectorEncoder:
 
     """
 
-    mentions: Mapping[str, npt.ArrayLike] | npt.NDArray[Any] = field(repr=False)
-    entities: Mapping[str, npt.ArrayLike] | npt.NDArray[Any] = field(default_factory=dict, repr=False)
+    mentions: Given = field(repr=False)
+    entities: Given = field(default_factory=dict, repr=False)
     metric: Metric = "cosine"
     limits: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
-        for kind, given in (("mentions", self.mentions), ("entities", self.entities)):
-            if not isinstance(given, Mapping):
-                object.__setattr__(self, kind, _matrix(kind, given))
         if self.metric not in DEFAULT_THRESHOLD:
             raise UsageError(f"metric {self.metric!r} is not one of {', '.join(DEFAULT_THRESHOLD)}")
         if self.limits is not None and (
@@ -83,10 +83,8 @@ class VectorEncoder:
     @property
     def dim(self) -> int:
         """The length of all vectors, that of the first."""
-        every = chain.from_iterable(
-            given.values() if isinstance(given, Mapping) else [given] for given in (self.mentions, self.entities)
-        )
-        return next((size for given in every for size in reversed(_array(given).shape)), 0)
+        both = [given.values() if isinstance(given, Mapping) else [given] for given in (self.mentions, self.entities)]
+        return next((size for given in chain(*both) for size in reversed(_array(given).shape)), 0)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -97,13 +95,6 @@ class VectorEncoder:
             "mentions": _fingerprint(self.mentions),
             "entities": _fingerprint(self.entities),
         }
-
-
-def _matrix(kind: str, given: npt.ArrayLike) -> npt.NDArray[Any]:
-    matrix = _array(given)
-    if matrix.ndim != 2:
-        raise UsageError(f"{kind} must be vectors by id, or a matrix ({kind}, dim), not {type(given).__name__}")
-    return matrix
 
 
 def _by_row(kind: str, n: int, matrix: npt.NDArray[Any], dim: int) -> Vectors:
@@ -118,9 +109,9 @@ def _by_row(kind: str, n: int, matrix: npt.NDArray[Any], dim: int) -> Vectors:
         raise DataError(f"the matrix of {kind} vectors: {error}") from None
 
 
-def _stacked(kind: str, ids: Sequence[str], known: Mapping[str, npt.ArrayLike] | npt.NDArray[Any], dim: int) -> Vectors:
+def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
     if not isinstance(known, Mapping):
-        return _by_row(kind, len(ids), known, dim)
+        return _by_row(kind, len(ids), _array(known), dim)
     missing = [id_ for id_ in ids if id_ not in known]
     if missing:
         raise DataError(f"{len(missing):,} of {len(ids):,} ids have no vector; the first {kind} is {missing[0]!r}")
@@ -157,7 +148,7 @@ def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
     return array
 
 
-def _fingerprint(vectors: Mapping[str, npt.ArrayLike] | npt.NDArray[Any]) -> str:
+def _fingerprint(vectors: Given) -> str:
     digest = hashlib.sha256()
     for id_, given in sorted(vectors.items()) if isinstance(vectors, Mapping) else [(None, vectors)]:
         array = _array(given)

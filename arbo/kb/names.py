@@ -11,50 +11,50 @@ or of MeSH.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError
-from arbo.kb.homonyms import Holders, Spellings, holders
+from arbo.kb.homonyms import Holders, Spellings, holders, spellings
 from arbo.text.names import normalize_name
 
 _SHARE, _LEAST = 0.08, 20
 
 
-def generic_names(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
-    """Yield the generic names of a knowledge base, in all their spellings, with the entities that have them."""
+def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator[Holders]:
+    """Yield the generic names in all their spellings, with the entities that have them."""
+    names = spellings(kb) if names is None else names
     headed: defaultdict[str, set[int]] = defaultdict(set)
     for form, written in names.items():
-        words = form.split()
-        for name, row in written if len(words) > 1 else ():
+        for name, row in written if " " in form else ():
             first, comma, _ = name.partition(", ")
             headed[(normalize_name(first) if comma else form).rpartition(" ")[2]].add(row)
-    least = max(_LEAST, _SHARE * len(kb))
     for form, written in names.items():
-        if len(headed.get(form, set()) - {row for _, row in written}) >= least:
+        if len(headed.get(form, set()) - {row for _, row in written}) >= max(_LEAST, _SHARE * len(kb)):
             yield holders(kb, (row for _, row in written), *(name for name, _ in written))
 
 
 def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
-    """Return the entities without these names; see `KnowledgeBase.without_names`."""
+    """Return the entities without these names, in any case, number and punctuation.
+
+    An entity that loses its preferred name is called by its first alias. One that has no other name is left out, so
+    that its mentions count as NIL.
+
+    Raises:
+        DataError: no entity would keep a name.
+
+    >>> from arbo import Entity
+    >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
+    >>> [entity.name for entity in without_names(kb, ["disease"])]
+    ['flu']
+
+    """
     removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
-    notes: Counter[str] = Counter()
-
-    def kept() -> Iterator[Entity]:
-        for entity in kb:
-            every = (entity.name, *entity.aliases)
-            left = [name for name in every if normalize_name(name) not in removed]
-            notes["names removed"] += len(every) - len(left)
-            if left:
-                yield replace(entity, name=left[0], aliases=tuple(left[1:]))
-            else:
-                notes["entities left out: all their names are removed"] += 1
-
-    changed = kb.changed(kept())
-    if not len(changed):
+    left = [[name for name in (own.name, *own.aliases) if normalize_name(name) not in removed] for own in kb]
+    if not any(left):
         raise DataError("no entity would keep a name; remove fewer names")
-    changed.notes.update(+notes)
-    return changed
+    return kb.changed(
+        replace(own, name=kept[0], aliases=tuple(kept[1:])) for own, kept in zip(kb, left, strict=True) if kept
+    )

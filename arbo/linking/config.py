@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from arbo.engine import Method, Metric, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
-from arbo.retrieval.worlds import TypePairs, type_pairs
+from arbo.retrieval.worlds import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
@@ -43,13 +43,14 @@ class LinkerConfig(Settings):
     token by token. The manifest records the measured recall of an approximate search."""
     expand_abbreviations: bool = True
     """Write out the abbreviations that a document defines itself before encoding."""
-    map_types: TypePairs = ()
-    """Types of mentions and the types of entities that they are compared with, also given as a dict such as
-    ``{"Drug": ["drug", "hormone"]}``; other types are compared with each other. See `arbo.retrieval.worlds`."""
+    map_types: str | None = None
+    """Types of mentions and the types of entities that they are compared with, such as ``Chemical=drug,Gene=gene``;
+    other types are compared with each other. See `arbo.retrieval.worlds`."""
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
-        object.__setattr__(self, "map_types", type_pairs(self.map_types))
+        if self.map_types is not None:
+            type_pairs(self.map_types)
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
@@ -77,10 +78,6 @@ class LinkerConfig(Settings):
                     f"{name} is {value:g}, but 1 - cosine is at most 2; write a decimal point, as in 0.35, or None "
                     "(--threshold none) for no limit"
                 )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the values by name, ready for JSON."""
-        return Settings.as_dict(self) | {"map_types": [list(pair) for pair in self.map_types]}
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:

@@ -2,21 +2,18 @@
 
 Types of mentions can be mapped to types of entities (`LinkerConfig.map_types`), so that a mention of a chemical is
 neither linked to a disease nor joins the cluster of one. Types that the map joins, directly or through others, form a
-group; all other types, and mentions and entities without types, form one more. Mentions are compared only with mentions
-and entities of their domain and group. An entity of several groups is in that of its first mapped type.
+group; all other mentions and entities form one more. Mentions are compared only with mentions and entities of their
+domain and group. An entity of several groups is in that of its first mapped type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-
-TypePairs = tuple[tuple[str, str], ...]
-"""Pairs of a mention type and an entity type."""
 
 
 class Worlds(NamedTuple):
@@ -26,7 +23,7 @@ class Worlds(NamedTuple):
     entities: Sequence[Hashable]
 
 
-def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, pairs: TypePairs) -> Worlds:
+def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, map_types: str | None) -> Worlds:
     """Return the worlds of mentions and entities.
 
     Raises:
@@ -34,65 +31,45 @@ def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, pairs: T
 
     """
     entities = () if kb is None else kb.entities
-    if not pairs:
-        return Worlds([item.document.domain for item in inputs], [entity.domain for entity in entities])
-    groups = _groups(pairs)
-    number = {type_: place for place, group in enumerate(groups) for type_ in group}
-    of_mention = [number.get(("mention", item.mention.type or "")) for item in inputs]
-    of_entity = [
-        next((number["entity", type_] for type_ in entity.types if ("entity", type_) in number), None)
-        for entity in entities
-    ]
-    if of_mention and not any(group is not None for group in of_mention):
-        raise _no("mention", (one for one, _ in pairs), (item.mention.type for item in inputs))
-    for missing in range(len(groups)) if kb is not None else ():
-        if missing not in of_entity:
-            mapped = (type_ for kind, type_ in sorted(groups[missing]) if kind == "entity")
-            raise _no("entity", mapped, (type_ for entity in entities for type_ in entity.types))
-    return Worlds(
-        [(item.document.domain, group) for item, group in zip(inputs, of_mention, strict=True)],
-        [(entity.domain, group) for entity, group in zip(entities, of_entity, strict=True)],
-    )
+    domains = Worlds([item.document.domain for item in inputs], [entity.domain for entity in entities])
+    if map_types is None:
+        return domains
+    pairs = type_pairs(map_types)
+    group_of = _groups(pairs)
+    mentions = [group_of.get(("mention", item.mention.type or "")) for item in inputs]
+    first = [next((group_of["entity", t] for t in e.types if ("entity", t) in group_of), None) for e in entities]
+    if set(mentions) == {None}:
+        raise _unknown("mention", (one for one, _ in pairs), (item.mention.type for item in inputs))
+    there = set(first)
+    if kb is not None and (lost := [other for _, other in pairs if group_of["entity", other] not in there]):
+        raise _unknown("entity", lost, (type_ for entity in entities for type_ in entity.types))
+    return Worlds(*(list(zip(*part, strict=True)) for part in zip(domains, (mentions, first), strict=True)))
 
 
-def _groups(pairs: TypePairs) -> list[set[tuple[str, str]]]:
-    """Return the groups of types that pairs join, each type as (``mention`` or ``entity``, type)."""
-    groups: list[set[tuple[str, str]]] = []
-    for one, other in pairs:
-        pair = {("mention", one), ("entity", other)}
-        joined = [group for group in groups if group & pair]
-        groups = [group for group in groups if not group & pair] + [pair.union(*joined)]
-    return groups
+def type_pairs(map_types: str) -> list[tuple[str, str]]:
+    """Return the pairs of a mention type and an entity type.
 
-
-def type_pairs(given: Any) -> TypePairs:
-    """Return the pairs of a map from mention types to one or several entity types, of pairs, or of ``A=a,B=b``.
-
-    Raises:
-        UsageError: the value is none of these.
-
-    >>> type_pairs({"Disease": ["disease", "symptom"], "Chemical": "drug"})
-    (('Disease', 'disease'), ('Disease', 'symptom'), ('Chemical', 'drug'))
-    >>> type_pairs("Disease=disease, Chemical=drug")
-    (('Disease', 'disease'), ('Chemical', 'drug'))
-
+    >>> type_pairs("Chemical=drug, Disease=disease")
+    [('Chemical', 'drug'), ('Disease', 'disease')]
     """
-    told = given
-    if isinstance(given, str):
-        given = [[type_.strip() for type_ in pair.split("=")] for pair in given.split(",")]
-    try:
-        pairs = given.items() if isinstance(given, Mapping) else given
-        rows = [(one, [others] if isinstance(others, str) else list(others)) for one, others in pairs]
-    except (TypeError, ValueError):
-        rows = [(None, [])]
-    if not all(others and all(type_ and isinstance(type_, str) for type_ in (one, *others)) for one, others in rows):
+    pairs = [[type_.strip() for type_ in pair.split("=")] for pair in map_types.split(",")]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
         raise UsageError(
-            "map_types must map mention types to entity types, such as 'Drug=drug' or {'Drug': 'drug'}, "
-            f"not {told!r:.80}"
+            f"map_types must be like 'Chemical=drug,Disease=disease' (mention=entity), not {map_types!r:.80}"
         )
-    return tuple((one, other) for one, others in rows for other in others)
+    return [(one, other) for one, other in pairs]
 
 
-def _no(what: str, mapped: Iterable[str], there: Iterable[str | None]) -> UsageError:
-    present = ", ".join(sorted({type_ for type_ in there if type_ is not None})[:12]) or "none"
-    return UsageError(f"map_types: no {what} has the type {' or '.join(dict.fromkeys(mapped))}; types here: {present}")
+def _groups(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return the number of the group of each type; a type is (``mention`` or ``entity``, name)."""
+    group_of: dict[tuple[str, str], int] = {}
+    for number, (one, other) in enumerate(pairs):
+        pair = [("mention", one), ("entity", other)]
+        joined = {group_of[type_] for type_ in pair if type_ in group_of}
+        group_of |= dict.fromkeys([*pair, *(type_ for type_, group in group_of.items() if group in joined)], number)
+    return group_of
+
+
+def _unknown(kind: str, mapped: Iterable[str], there: Iterable[str | None]) -> UsageError:
+    known = ", ".join(sorted({type_ for type_ in there if type_ is not None})[:12]) or "none"
+    return UsageError(f"map_types: no {kind} has the type {' or '.join(dict.fromkeys(mapped))}; types here: {known}")
