@@ -126,7 +126,7 @@ def test_kb_remove_names(run: Run, tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("cold\n\n4th FEVERS\n")
     command = ["kb", "remove-names", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--out", tmp_path / "new.jsonl"]
     removed = run(*command, "--names", tmp_path / "names.txt", "--names", "sneezes", "--generic")
-    assert "3 names removed, 1 entities left out without any other name; written to" in removed.out
+    assert "3 names removed, 1 entities without any other name left out; written to" in removed.out
     assert "the knowledge base has no name 'sneezes' (1 unknown)" in removed.err
     new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
     assert "A" not in new

@@ -139,7 +139,7 @@ def remove_names(
         console.warn(f"the knowledge base has no name {', '.join(map(repr, unknown[:3]))} ({len(unknown):,} unknown)")
     changed = base.without_names([*removed, *(base.generic_names() if generic else ())])
     changes = {"removed": len(base.names().names) - len(changed.names().names), "left_out": len(base) - len(changed)}
-    said = f"{changes['removed']:,} names removed, {changes['left_out']:,} entities left out without any other name"
+    said = f"{changes['removed']:,} names removed, {changes['left_out']:,} entities without any other name left out"
     _write(changed, out, said, changes, as_json=as_json)
 
 

@@ -249,7 +249,7 @@ _CHECKS = (
         "generic-name",
         "warning",
         "names of one word that end the names of many other entities: texts use them for any of these",
-        "link without them: --no-generic-names",
+        "link without them (--no-generic-names), or remove them (arbo kb remove-names --generic)",
         _generic_names,
     ),
     _Check(
