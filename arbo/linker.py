@@ -12,8 +12,9 @@ from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import partition
+from arbo.engine import Embeddings, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
@@ -21,7 +22,8 @@ from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.result import Result
 from arbo.retrieval.candidates import Candidates
 from arbo.retrieval.reranking import Reranker, reranked
-from arbo.retrieval.retrieval import EncodedEntities, Retrieval, retrieve
+from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
+from arbo.retrieval.worlds import worlds_of
 
 if TYPE_CHECKING:
     from arbo.linking.estimate import Estimate
@@ -35,7 +37,8 @@ class Linker:
 
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` takes; None to discover entities without one.
-        encoder: embeds mentions and entities; the default, character n-grams, needs no weights.
+        encoder: embeds mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its package, or a
+            name on the hub; the default, character n-grams, needs no weights.
         config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration.
@@ -43,7 +46,9 @@ class Linker:
             `discover`, the scores are those of the encoder.
 
     Raises:
-        UsageError: the configuration has settings for a reranker, but there is no reranker.
+        UsageError: the configuration has settings for a reranker, but there is no reranker, or a threshold that no
+            edge can exceed; the encoder's name is misspelt.
+        ArboError: there is no model of the encoder's name.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -63,6 +68,8 @@ class Linker:
     def __post_init__(self) -> None:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
+        object.__setattr__(self, "encoder", encoder_of(self.encoder))
+        self.config.check_limits(self.encoder.metric)
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
@@ -71,7 +78,8 @@ class Linker:
         """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
 
         Args:
-            documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset.
+            documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset,
+                or names alone, such as a list or a pandas Series.
 
         """
         if self.kb is None:
@@ -79,7 +87,7 @@ class Linker:
         return self._decide(Corpus.of(documents), discover=False)
 
     def discover(self, documents: Iterable[Any]) -> Result:
-        """Cluster the mentions without a knowledge base: every cluster is a discovered entity.
+        """Cluster the mentions, or names alone, without a knowledge base: every cluster is a discovered entity.
 
         The reranker is not used, since it compares mentions with entities.
         """
@@ -142,25 +150,20 @@ class Linker:
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions would not fit its thresholds; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
-        if discover or not self.kb:
+        kb = None if discover or not self.kb else self.kb
+        if kb is None:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
         else:
             encoder, entities = self._entities
-        found = retrieve(
-            encoder,
-            inputs,
-            entities,
-            k=k,
-            candidates=self.config.candidates,
-            search=self.config.search,
-            announce=self.announce,
-        )
-        if self.reranker is None or entities is None or self.kb is None:
+        worlds = worlds_of(inputs, kb, self.config.map_types)
+        sought = Sought(k, self.config.candidates, self.config.search)
+        found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
+        if self.reranker is None or kb is None:
             return found
         return reranked(
             found,
             self.reranker,
-            self.kb,
+            kb,
             skip_margin=self.config.skip_margin,
             mentions=self.config.rerank_mentions,
             announce=self.announce,
@@ -174,12 +177,11 @@ class Linker:
         return other
 
     @cached_property
-    def _entities(self) -> tuple[Encoder, EncodedEntities]:
+    def _entities(self) -> tuple[Encoder, Embeddings]:
         """The vectors of the entities; the encoder is fitted on these alone, so no link depends on other documents."""
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)
-        vectors = encoder.encode_entities(self.kb, self.announce)
-        return encoder, EncodedEntities(vectors, [entity.domain for entity in self.kb])
+        return encoder, encoder.encode_entities(self.kb, self.announce)
 
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()

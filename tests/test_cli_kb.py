@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from cli_builders import arbo_process, sample_files
 from conftest import Run
@@ -89,3 +90,68 @@ def test_where_the_malformed_entities_stand_is_said_on_stderr(tmp_path: Path) ->
     assert done.returncode == 3
     assert done.stderr == f"skipped: {path}, line 7, 'B': expected a line of the form `tag: value`\n"
     assert [p["kind"] for p in json.loads(done.stdout)["problems"]] == ["malformed-synonym", "malformed-entity"]
+
+
+def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([
+        arbo.Entity("A", "flu", ("grippe", "a|b"), "A fever.\nIt spreads.", ("Disease",), ("X1",), ("MSH:D1",), "d"),
+        arbo.Entity("B", "cold"),
+    ])  # fmt: skip
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    command = ["kb", "convert", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--out"]
+    for ending in (".jsonl", ".jsonl.gz", ".parquet"):
+        written = run(*command, tmp_path / f"new{ending}", "--json")
+        assert (written.code, written.json["entities"], written.err) == (0, 2, "")
+    assert arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl.gz") == kb
+    assert arbo.KnowledgeBase.of(pq.read_table(tmp_path / "new.parquet")) == kb
+    lossy = run(*command, tmp_path / "new.tsv")
+    assert "new.tsv cannot hold 1 types, 1 alternative ids, 1 xrefs, 1 domains, 1 aliases with a bar; .js" in lossy.err
+    assert lossy.out == f"2 entities; written to {tmp_path / 'new.tsv'}\n"
+    assert list(arbo.KnowledgeBase.from_tsv(tmp_path / "new.tsv")) == [
+        arbo.Entity("A", "flu", ("grippe",), "A fever. It spreads."),
+        arbo.Entity("B", "cold"),
+    ]
+    assert "must be .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet" in run(*command, tmp_path / "new.csv").err
+    assert "would overwrite an input" in run(*command, tmp_path / "kb.jsonl").err
+    with pytest.raises(arbo.UsageError, match=r"new\.csv: the file's ending must be one of \.jsonl"):
+        kb.save(tmp_path / "new.csv")
+    with pytest.raises(arbo.DataError, match=r"'a\\tb': a table cannot hold the white space of this id"):
+        arbo.KnowledgeBase([arbo.Entity("a\tb", "x")]).save(tmp_path / "new.tsv")
+
+
+def test_kb_remove_names(run: Run, tmp_path: Path) -> None:
+    heads = [arbo.Entity(f"E{row}", f"{row}th fever", ("x",)) for row in range(20)]
+    kb = arbo.KnowledgeBase([arbo.Entity("A", "Fever"), arbo.Entity("B", "Colds", ("sniffles",)), *heads])
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    (tmp_path / "names.txt").write_text("cold\n\n4th FEVERS\n")
+    command = ["kb", "remove-names", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--out", tmp_path / "new.jsonl"]
+    removed = run(*command, "--names", tmp_path / "names.txt", "--names", "sneezes", "--generic")
+    assert "3 names removed, 1 entities without any other name left out; written to" in removed.out
+    assert "the knowledge base has no name 'sneezes' (1 unknown)" in removed.err
+    new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
+    assert "A" not in new
+    assert (new["B"], new["E4"]) == (arbo.Entity("B", "sniffles"), arbo.Entity("E4", "x"))
+    assert "no names to remove; name them with --names, or choose --generic" in run(*command).err
+    with pytest.raises(arbo.DataError, match="no entity would keep a name"):
+        arbo.KnowledgeBase(kb.entities[:1]).without_names("fever")
+
+
+@pytest.mark.parametrize(
+    ("n", "name", "others", "generic"),
+    [
+        (20, "Diseases", "{} disease", ["Diseases"]),
+        (20, "disease", "Disease, {}", ["disease"]),
+        (19, "disease", "{} disease", []),  # too few
+        (20, "disease", "{} disease 7", []),  # not the head
+        (20, "old disease", "{} old disease", []),  # more than a word
+        (260, "disease", "{} disease", ["disease"]),
+    ],
+)
+def test_a_generic_name_heads_the_names_of_many_others(n: int, name: str, others: str, generic: list[str]) -> None:
+    heads = [arbo.Entity(f"E{row}", others.format(f"x{row}")) for row in range(n)]
+    kb = arbo.KnowledgeBase([arbo.Entity("A", name), *heads, *(arbo.Entity(f"F{row}", "flu") for row in range(200))])
+    assert kb.generic_names() == generic
+    found = [problem for problem in kb.problems() if problem.kind == "generic-name"]
+    assert [problem.examples[0].entities for problem in found] == ([("A",)] if generic else [])
+    few = arbo.KnowledgeBase([*kb, *(arbo.Entity(f"G{row}", "flu") for row in range(4000))])  # less than 8 %
+    assert few.generic_names() == []

@@ -93,6 +93,8 @@ def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tm
         (("--encoder-config", config), 2, "choose one with --encoder"),
         (("--encoder", bert_folder, "--encoder-config", config), 3, "'median' is not one of cls, mean, mention"),
         (("--search", "hnsw"), 2, "dense vectors"),
+        (("--threshold", "0,35"), 2, "write 0.35 with a decimal point; for a limit of 0 on entity edges write 0.0,35"),
+        (("--threshold", "35"), 2, "entity_threshold is 35, but 1 - cosine is at most 2; write a decimal point"),
         (("--encoder", "ngrams"), 2, "did you mean ngram?"),
         (("--encoder", "MiniLM-L6-v2"), 2, "did you mean all-MiniLM-L6-v2?"),
         (("--cache", tmp_path), 2, "choose one with --encoder"),
@@ -175,3 +177,24 @@ def test_ids_that_do_not_match_are_told_and_xrefs_mend_it(run: Run, tmp_path: Pa
     assert "--kb-xrefs" not in run(*command, "--kb-xrefs", "MSH").err
     assert run("evaluate", tmp_path / "run", "--json").json["linking"]["accuracy"] == 1  # type: ignore[index]
     assert run(*command, "--kb-xrefs", "UMLS").code == 2
+
+
+def test_what_is_read_as_gold_and_what_is_doubtful(run: Run, tmp_path: Path) -> None:
+    arbo.KnowledgeBase([arbo.Entity(f"E{row}", "flu") for row in range(3)]).to_jsonl(tmp_path / "kb.jsonl")
+    mentions = [
+        {"spans": [[4 * row, 4 * row + 3]], "entities": [id_]} for row, id_ in enumerate(("<NIL>", "<NIL>", "E0"))
+    ]
+    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu flu flu", "mentions": mentions}))
+    docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
+    kb = ("--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl")
+    gold = "the gold ids (`entities`) of 3 mentions score the links and decide none; remove those that arbo found"
+    doubt = "warning: 2 of 3 mentions with gold ids have the id '<NIL>'"
+    for verb, *options in (("link", *docs, *kb), ("discover", *docs)):
+        told = run(verb, *options, "--out", tmp_path / "run").err
+        assert gold in told
+        assert doubt in told
+        assert ("warning: 3 of 3 links have the margin 0" in told) == (verb == "link")
+    for options in (kb, ()):
+        assert doubt in run("tune", *docs, *options, "--out", tmp_path / "tuned.json").err
+    (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu", "mentions": [{"spans": [[0, 3]]}]}))
+    assert run("discover", *docs, "--out", tmp_path / "run").err == ""

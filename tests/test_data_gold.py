@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from builders import document
@@ -100,3 +102,29 @@ def test_without_a_knowledge_base_every_id_is_of_an_unknown_entity(kb: Knowledge
     assert gold.is_nil.tolist() == [True, True, True, True, False]
     nothing = Gold.of(Corpus(), kb)
     assert (nothing.lists, nothing.classes.tolist(), nothing.first.tolist()) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("ids", "doubtful"),
+    [
+        ([["<NIL>"], ["<NIL>"], ["A"], ["B"], ["C"]], "2 of 5 mentions with gold ids have the id '<NIL>'"),
+        ([["A"], ["-"], ["-"], None, []], "2 of 3 mentions with gold ids have the id '-'"),
+        ([["NIL"], ["A"]], None),  # joins nothing
+        ([["NIL"], ["NIL"], ["E1"]], "2 of 3 mentions with gold ids have the id 'NIL'"),
+        ([["other"]] * 10 + [["A"]] * 9, "10 of 19 mentions with gold ids have the id 'other'"),
+        ([["other"]] * 10 + [["A"]] * 10, None),  # not most
+        ([["other"]] * 9, None),  # too few
+        ([["E1"]] * 30, None),  # an entity
+        ([], None),
+    ],
+)
+def test_an_id_that_joins_what_should_stay_apart_is_doubted(ids: list[Any], doubtful: str | None) -> None:
+    kb = KnowledgeBase([Entity("E1", "x")])
+    mentions = [{"spans": [[0, 1]], "id": str(row), "entities": own} for row, own in enumerate(ids)]
+    documents = Corpus.of([{"id": "d", "text": "x", "mentions": mentions}])
+    told = Gold.of(documents, kb).doubt()
+    assert told == (
+        None
+        if doubtful is None
+        else f"{doubtful}, so that they count as one entity; if it means NIL, give them an empty list of ids instead"
+    )

@@ -185,10 +185,47 @@ def test_several_splits_are_refused() -> None:
 
 @pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), [None], np.array([1])])
 def test_items_that_are_no_rows_are_refused(items: Any) -> None:
-    with pytest.raises(UsageError, match=r"expected documents, not .*; make documents of dicts with Corpus\.of"):
-        Corpus.of(items)
+    if not isinstance(items[0], str):
+        with pytest.raises(UsageError, match=r"expected documents, not .*; make documents of dicts with Corpus\.of"):
+            Corpus.of(items)
     with pytest.raises(UsageError, match=r"expected entities, not .*; make entities of dicts with KnowledgeBase\.of"):
         KnowledgeBase.of(items)
+
+
+# A name a row
+
+NAMES = ["Marsh fever", "kelp blight", "marsh fevers"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [list, tuple, iter, np.array, lambda names: np.array(names, object), pd.Index, pa.array, pd.Series],
+)
+def test_names_are_documents_in_their_order(make: Any) -> None:
+    corpus = Corpus.of(make(NAMES))
+    assert [(mention.id, mention.document_id, mention.text) for mention in corpus.mentions] == [
+        (str(row), str(row), name) for row, name in enumerate(NAMES)
+    ]
+    assert all(
+        type(document.text) is str and mention.gold is None for document in corpus for mention in document.mentions
+    )
+    assert [link.cluster for link in arbo.Linker().discover(make(NAMES)).links] == ["new-0", "new-1", "new-0"]
+
+
+def test_the_index_of_a_series_names_its_mentions() -> None:
+    names = pd.Series(NAMES, index=["r7", "r3", "r5"])
+    found = arbo.Linker().discover(names)
+    frame = names.to_frame("name").assign(cluster=found.link_table["cluster_id"].to_pylist())
+    assert frame.loc["r5", "cluster"] == frame.loc["r7", "cluster"] == "new-r7" == found.cluster_of("r5").id
+    repeated = arbo.Linker().discover(pd.Series(NAMES, index=[4, 4, 5]))
+    assert [link.mention.id for link in repeated.links] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, " ", 3])
+def test_a_missing_name_is_told_by_row_and_index(missing: Any) -> None:
+    for names in (pd.Series([missing, "flu"], index=["a", "b"]), pd.Series(["flu", missing], index=["b", "a"])):
+        with pytest.raises(DataError, match=rf"row {list(names.index).index('a')}, 'a': a name must be a string that"):
+            Corpus.of(names)
 
 
 # A mention a row

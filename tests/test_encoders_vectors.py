@@ -126,6 +126,41 @@ def test_a_mention_may_have_its_vector_in_a_matrix() -> None:
     assert linked(arbo.VectorEncoder({"m1": [[1.0, 0.0]], "m2": np.array([[0.0, 1.0]])}, ENTITIES)) == ["E2", "E1"]
 
 
+def test_a_matrix_has_a_row_for_each_mention_and_each_entity() -> None:
+    by_id = {"E1": [0.1, 1.0], "E2": [1.0, 0.2]}
+    for mentions in (VECTORS, np.eye(2), np.eye(2).tolist()):
+        for entities in (by_id, np.array(list(by_id.values()))):
+            encoder = arbo.VectorEncoder(mentions, entities)
+            assert linked(encoder) == ["E2", "E1"]
+            assert arbo.Linker(KB, encoder).estimate(DOCUMENTS).dimensions == encoder.dim == 2
+    one, other = arbo.VectorEncoder(np.eye(2)), arbo.VectorEncoder(2 * np.eye(2))
+    assert one.settings["mentions"] == arbo.VectorEncoder(np.eye(2)).settings["mentions"] != other.settings["mentions"]
+
+
+@pytest.mark.parametrize(
+    ("mentions", "entities", "problem"),
+    [
+        (
+            np.ones((3, 2)),
+            ENTITIES,
+            r"mention vectors has the shape \(3, 2\), not \(2, 2\): give one row for each mention",
+        ),
+        (np.eye(2), np.eye(3), r"entity vectors has the shape \(3, 3\), not \(2, 2\): give one row for each entity"),
+        (np.eye(2) * np.nan, ENTITIES, "mention vectors: NaN, infinity or .* row 0, 1"),
+        (np.eye(2).astype(object), ENTITIES, "mention vectors: .* numbers, not object"),
+    ],
+)
+def test_a_matrix_that_does_not_fit(mentions: Any, entities: Any, problem: str) -> None:
+    with pytest.raises(DataError, match=problem):
+        linked(arbo.VectorEncoder(mentions, entities))
+
+
+@pytest.mark.parametrize("given", [None, "abc", [1, 2], np.zeros((2, 2, 2)), 5])
+def test_vectors_are_by_id_or_a_matrix(given: Any) -> None:
+    with pytest.raises(DataError, match=r"give one row for each mention, in order, or a dict of vectors by mention id"):
+        linked(arbo.VectorEncoder(given, ENTITIES))
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

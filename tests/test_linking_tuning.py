@@ -15,6 +15,7 @@ from conftest import Sample
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.errors import DataError
 from arbo.files import write_json
 from arbo.linking.config import tuned_encoder
 from arbo.linking.tuning import Curve, Trial, _Steps
@@ -196,8 +197,16 @@ def test_a_mention_threshold_that_changes_nothing_is_kept() -> None:
     documents = [document("d", ("kelp", ("A",)), ("kelp", ("A",)), ("zebra", ("B",)))]
     tuned = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=0.123)).tune(documents)
     assert tuned.config.mention_threshold == 0.123
-    unlimited = arbo.Linker(config=arbo.LinkerConfig(mention_threshold=1e300)).tune([document("d", ("kelp", ("A",)))])
+    products = arbo.VectorEncoder({"d-0": [1.0]}, metric="dot")
+    unlimited = arbo.Linker(None, products, arbo.LinkerConfig(mention_threshold=1e300))
+    unlimited = unlimited.tune([document("d", ("kelp", ("A",)))])
     assert unlimited.config.mention_threshold == 1e300
+
+
+@pytest.mark.parametrize("gold", [("elsewhere",), ()])
+def test_documents_without_an_entity_of_the_knowledge_base_are_refused(sample: Sample, gold: tuple[str, ...]) -> None:
+    with pytest.raises(DataError, match=r"but none of 2 annotated mentions has one: check .* or tune discovery"):
+        arbo.Linker(sample[1]).tune([document("d", ("kelp", gold), ("petrel", gold), "tern")])
 
 
 weights = st.integers(0, 40).map(lambda i: float(np.float32(0.3)) + i * float(np.spacing(np.float32(0.3))))
@@ -340,11 +349,9 @@ def test_a_single_mention_is_enough(sample: Sample) -> None:
     assert len(arbo.Linker().tune(documents).discover(documents).discovered) == 1
 
 
-def test_an_empty_knowledge_base_can_be_tuned() -> None:
-    documents = [document("d", ("kelp", ()), ("zebra", ("A",)))]
-    tuned = arbo.Linker(arbo.KnowledgeBase()).tune(documents)
-    assert tuned.tuning is not None
-    assert tuned.tuning.best.score == 1
+def test_an_empty_knowledge_base_cannot_be_tuned() -> None:
+    with pytest.raises(DataError, match="none of 2 annotated mentions has one"):
+        arbo.Linker(arbo.KnowledgeBase()).tune([document("d", ("kelp", ()), ("zebra", ("A",)))])
 
 
 def test_a_tuned_configuration_comes_back_from_its_file(tuned: arbo.Linker, tmp_path: Path) -> None:

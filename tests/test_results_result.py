@@ -141,8 +141,9 @@ def test_links_are_a_sequence(result: arbo.Result) -> None:
     with pytest.raises(IndexError):
         links[len(links)]
     assert result.link_of(links[7].mention.id) == links[7]
-    with pytest.raises(KeyError):
-        result.link_of("nobody")
+    for find in (result.link_of, result.cluster_of):
+        with pytest.raises(KeyError, match="no mention has the id 'nobody'"):
+            find("nobody")
 
 
 def test_clusters_partition_the_mentions(result: arbo.Result) -> None:
@@ -151,7 +152,7 @@ def test_clusters_partition_the_mentions(result: arbo.Result) -> None:
     assert len({cluster.id for cluster in result.clusters}) == len(result.clusters)
     of_mention = {mention.id: cluster for cluster in result.clusters for mention in cluster.mentions}
     for link in result.links[::7]:
-        assert result.cluster_of(link) == of_mention[link.mention.id]
+        assert result.cluster_of(link) == result.cluster_of(link.mention.id) == of_mention[link.mention.id]
     for link in result.links:
         cluster = of_mention[link.mention.id]
         assert (cluster.id, cluster.entity) == (link.cluster, link.entity)
@@ -326,3 +327,16 @@ def test_names_that_look_like_code_survive_as_plain_text(tmp_path: Path) -> None
             assert link.entity in str(again.explain(link))
     assert {cluster.entity for cluster in again.clusters} <= {*names, None}
     assert again.links[0].entity == names[0]
+
+
+def test_warnings_of_ties_and_of_doubtful_ids(tmp_path: Path) -> None:
+    alike = arbo.KnowledgeBase([arbo.Entity(f"E{row}", "flu") for row in range(3)] + [arbo.Entity("D", "cold")])
+    half = [document("d", ("flu", ["NIL"]), ("cold", ["NIL"]))]
+    assert len(arbo.Linker(alike).link(half).warnings) == 1
+    result = arbo.Linker(alike).link([*half, document("e", "flu", "sneeze")])
+    ties, doubt = result.warnings
+    assert ties.startswith("2 of 3 links have the margin 0: several entities are equally near, and the first of the")
+    assert doubt.startswith("2 of 2 mentions with gold ids have the id 'NIL'")
+    result.save(tmp_path / "run")
+    assert arbo.Result.load(tmp_path / "run").warnings == result.warnings
+    assert arbo.Linker().discover(["flu"]).warnings == ()

@@ -38,11 +38,5 @@ def discover(
     check_replaceable(out)
     fields = {"k": k, "search": search}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, threshold=threshold, config=config).load()
-    run(
-        linker,
-        read_documents(docs, format_, types, on_error),
-        out,
-        texts=not no_texts,
-        dry_run=dry_run,
-        as_json=as_json,
-    )
+    documents = read_documents(docs, format_, types, on_error)
+    run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)

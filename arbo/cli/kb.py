@@ -1,20 +1,31 @@
-"""The verbs of `arbo kb`: stats, validate and add-names."""
+"""The verbs of `arbo kb`: stats, validate, convert, add-names and remove-names."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.reporting import check_jsonl_output
+from arbo.errors import UsageError
 from arbo.readers import read_knowledge_base
+from arbo.text.names import normalize_name
 
-app = typer.Typer(help="Inspect a knowledge base, or add the names that annotated documents use.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from arbo.data.knowledge_base import KnowledgeBase
+    from arbo.readers import KnowledgeBaseFormat
+
+app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
 KnowledgeBaseFile = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file or a folder.")]
+Output = Annotated[
+    Path,
+    typer.Option("--out", help="File to write, in the format of its ending: .jsonl, .tsv (both also .gz) or .parquet."),
+]
 
 
 @app.command()
@@ -77,7 +88,7 @@ def add_names(
     docs: options.Documents,
     kb_format: options.KbFormat,
     format_: options.Format,
-    out: Annotated[Path, typer.Option("--out", help="File to write the knowledge base to, as JSON lines.")],
+    out: Output,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     on_error: options.OnErrorOption = "fail",
@@ -91,14 +102,83 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Never take names
     from the documents that you evaluate on.
     """
-    check_jsonl_output(out, kb, docs)
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = _read(kb, kb_format, kb_xrefs, out, docs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
-    named.to_jsonl(out)
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
     changes = {"added": len(after - before), "taken_away": len(before - after)}
+    said = f"{changes['added']:,} names added, {changes['taken_away']:,} removed as names of another entity"
+    _write(named, out, said, changes, as_json=as_json)
+
+
+@app.command("remove-names")
+def remove_names(
+    kb: KnowledgeBaseFile,
+    kb_format: options.KbFormat,
+    out: Output,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--names", metavar="FILE|NAME", help="A name, or a file of names, one a line; may be repeated."),
+    ] = None,
+    generic: Annotated[
+        bool, typer.Option("--generic", help="Remove the generic names that `arbo kb validate` lists.")
+    ] = False,
+    kb_xrefs: options.KbXrefs = None,
+    as_json: options.Json = False,
+) -> None:
+    """Remove names from all entities, in any case and number.
+
+    An entity that loses its preferred name is called by its first alias. An entity without any other name is left out:
+    mentions of it then count as NIL.
+    """
+    if not names and not generic:
+        raise UsageError("no names to remove; name them with --names, or choose --generic")
+    base = _read(kb, kb_format, kb_xrefs, out, *map(Path, names or ()))
+    removed = [name for given in names or () for name in _names_in(given)]
+    held = set(map(normalize_name, base.names().names))
+    if unknown := [name for name in removed if normalize_name(name) not in held]:
+        console.warn(f"the knowledge base has no name {', '.join(map(repr, unknown[:3]))} ({len(unknown):,} unknown)")
+    changed = base.without_names([*removed, *(base.generic_names() if generic else ())])
+    changes = {"removed": len(base.names().names) - len(changed.names().names), "left_out": len(base) - len(changed)}
+    said = f"{changes['removed']:,} names removed, {changes['left_out']:,} entities without any other name left out"
+    _write(changed, out, said, changes, as_json=as_json)
+
+
+@app.command()
+def convert(
+    kb: KnowledgeBaseFile,
+    kb_format: options.KbFormat,
+    out: Output,
+    kb_xrefs: options.KbXrefs = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a knowledge base in another format, chosen by the ending of the file."""
+    base = _read(kb, kb_format, kb_xrefs, out)
+    _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
+
+
+def _names_in(given: str) -> list[str]:
+    """Return the names in a file, or the name that was given instead."""
+    from arbo.readers.files import read_lines
+
+    path = Path(given)
+    return [line.strip() for _, line in read_lines(path) if line.strip()] if path.is_file() else [given]
+
+
+def _read(
+    kb: Path, kb_format: KnowledgeBaseFormat, kb_xrefs: list[str] | None, out: Path, *inputs: Path
+) -> KnowledgeBase:
+    """Check the output, and read the knowledge base."""
+    from arbo.kb.saving import ENDINGS
+
+    check_jsonl_output(out, kb, *inputs, endings=ENDINGS)
+    return read_kb(kb, kb_format, kb_xrefs)
+
+
+def _write(kb: KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:
+    """Write a knowledge base, and say what was done, and what the format cannot hold."""
+    if lost := ", ".join(f"{count:,} {what}" for what, count in kb.save(out).items()):
+        console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
     if as_json:
         console.print_json({"kb": str(out), **changes})
     else:
-        said = f"{changes['added']:,} names added, {changes['taken_away']:,} removed as names of another entity"
         console.out.print(console.plain(f"{said}; written to {out}"))

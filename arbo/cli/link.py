@@ -17,11 +17,13 @@ def link(
     kb_format: options.KbFormat,
     out: options.Out,
     kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
     find_mentions: options.FindMentions = None,
     find_threshold: options.FindThreshold = None,
     config: options.Config = None,
     method: options.MethodOption = None,
+    map_types: options.MapTypes = None,
     k: options.K = None,
     threshold: options.Threshold = None,
     search: options.SearchOption = None,
@@ -51,6 +53,7 @@ def link(
     fields = {
         "method": method,
         "k": k,
+        "map_types": map_types,
         "search": search,
         "candidates": candidates,
         "skip_margin": skip_margin,
@@ -58,7 +61,7 @@ def link(
     }
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)
     documents = read_documents(docs, format_, types, on_error)
     if finder is None:

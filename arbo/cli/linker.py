@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,6 +77,11 @@ def _check_reranking(tuned: Path, settings: LinkerConfig, changes: Mapping[str, 
 
 def _limits(text: str) -> tuple[float | None, float | None]:
     """Return the thresholds of `--threshold` on entity edges and mention edges; None means no threshold."""
+    if re.fullmatch(r"0,\d*[1-9]\d*", text):
+        raise UsageError(
+            f"--threshold {text}: write {text.replace(',', '.')} with a decimal point; for a limit of 0 on entity "
+            f"edges write {text.replace('0,', '0.0,', 1)}"
+        )
     parts = text.split(",")
     try:
         values = [None if part.strip() == "none" else float(part) for part in parts]

@@ -42,15 +42,16 @@ def encoder_like(
     """Return the chosen encoder, otherwise that of the settings in a file, otherwise n-grams."""
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig
+    from arbo.encoders.named import NGRAM, check_model_name
     from arbo.encoders.ngrams import NgramEncoder
 
     if model is None:
-        model = settings.get("model", "ngram")
-    if model == "ngram":
+        model = settings.get("model", NGRAM)
+    if model == NGRAM:
         if encoder_config is not None or cache is not None:
             raise UsageError("--encoder-config and --cache need a transformer; choose one with --encoder")
         return NgramEncoder()
-    _check_name(model)
+    check_model_name(model)
     config = None  # that of the model
     if encoder_config is None and "model" in settings:
         config = EncoderConfig.from_dict(settings.get("config"), file=str(file))
@@ -92,18 +93,6 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
             "leave --reranker out, or tune again"
         )
     return reranker
-
-
-def _check_name(model: str) -> None:
-    """Raise UsageError for a misspelt name before the hub is asked."""
-    from difflib import get_close_matches
-
-    from arbo.encoders.minilm import MINILM
-
-    known = {name.lower(): name for name in ("ngram", MINILM)}
-    close = get_close_matches(model.lower(), known, n=1)
-    if close and model not in known.values() and not Path(model).exists():
-        raise UsageError(f"--encoder {model!r}: no such folder; did you mean {known[close[0]]}?")
 
 
 def _cache_folder() -> Path:

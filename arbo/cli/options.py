@@ -51,6 +51,13 @@ KbXrefs = Annotated[
         help="Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated.",
     ),
 ]
+NoGenericNames = Annotated[
+    bool,
+    typer.Option(
+        "--no-generic-names",
+        help="Leave out names that texts use for many entities, such as `disease`; `arbo kb validate` lists them.",
+    ),
+]
 OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base; without it, tune discovery.")]
 OptionalKbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
@@ -83,6 +90,14 @@ SearchOption = Annotated[
         case_sensitive=False,
         help="Search method. `hnsw` and `ivf` are approximate, and need a transformer; with the pooling `tokens` every "
         "search among more than 256 items is approximate. The missed share is measured. [default: exact]",
+    ),
+]
+MapTypes = Annotated[
+    str | None,
+    _cluster(
+        "--map-types",
+        metavar="MENTION=ENTITY,...",
+        help="Compare mentions of a type only with entities of a type, e.g. Chemical=drug,Disease=disease.",
     ),
 ]
 Threshold = Annotated[

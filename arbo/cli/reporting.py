@@ -64,12 +64,12 @@ def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Pat
         raise UsageError("--plot needs matplotlib: pip install 'arbo[plot]'")
 
 
-def check_jsonl_output(out: Path, *inputs: Path) -> None:
+def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jsonl", ".jsonl.gz")) -> None:
     """Make the folder of an output of JSON lines; raise UsageError if it is impossible or would replace an input."""
     from arbo.files import check_writable
 
-    if not out.name.lower().endswith((".jsonl", ".jsonl.gz")):
-        raise UsageError(f"--out {out}: the file's ending must be .jsonl or .jsonl.gz")
+    if not out.name.lower().endswith(tuple(endings)):
+        raise UsageError(f"--out {out}: the file's ending must be {', '.join(endings[:-1])} or {endings[-1]}")
     check_no_input("--out", out, inputs)
     check_writable(out)
     out.parent.mkdir(parents=True, exist_ok=True)

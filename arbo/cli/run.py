@@ -49,7 +49,13 @@ def run(
 
 
 def _tell_notes(result: Result) -> None:
-    """Print notes and warnings: unknown gold ids, neighbours that the search missed, giant clusters."""
+    """Print notes and warnings: gold ids, neighbours that the search missed, giant clusters."""
+    gold = result.mention_table["gold"]
+    if annotated := len(gold) - gold.null_count:
+        console.say(
+            f"the gold ids (`entities`) of {annotated:,} mentions score the links and decide none; remove those that "
+            "arbo found"
+        )
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")
         with_ids = sum(map(bool, result.mention_table["gold"].to_pylist()))
@@ -62,8 +68,8 @@ def _tell_notes(result: Result) -> None:
     for what, recall in search["recall"].items():
         how = "the first stage" if search["method"] == "exact" else search["method"]
         console.say(f"{how} found {recall:.1%} of the nearest {what} (on a sample)")
-    for giant in result.giants:
-        console.warn(str(giant))
+    for warning in (*result.warnings, *result.giants):
+        console.warn(str(warning))
 
 
 def _summary(result: Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def spans(
     kb: options.Kb,
     kb_format: options.KbFormat,
     kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
     finder: options.Finder = "dictionary",
     find_threshold: options.FindThreshold = None,
@@ -47,7 +48,7 @@ def spans(
     if out is not None:
         check_jsonl_output(out, docs, kb)
     chosen = load_finder(finder, "--finder", find_threshold)
-    base = read_kb(kb, kb_format, kb_xrefs)
+    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error)
     found = find_in(documents, base, chosen)
     scores = scores_against(documents, found.corpus, base, [base.entities[at.entity].id for at in found.proposals])

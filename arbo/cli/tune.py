@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import read_documents, read_gold, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.reporting import check_outputs, drawing
 from arbo.errors import UsageError
@@ -25,11 +25,13 @@ def tune(
     kb: options.OptionalKb = None,
     kb_format: options.OptionalKbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
     nil: Annotated[
         bool,
         typer.Option("--nil", help="Maximise the F1 of NIL decisions, without regard to the links of other mentions."),
     ] = False,
+    map_types: options.MapTypes = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
@@ -67,11 +69,17 @@ def tune(
     _check_output(out)
     for file in (plot, plot_confidence):
         check_outputs([docs], None, file)
-    fields = {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
+    fields = {
+        "map_types": map_types,
+        "candidates": candidates,
+        "skip_margin": skip_margin,
+        "rerank_mentions": rerank_mentions,
+    }
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker).load()
     if kb is not None and kb_format is not None:
-        linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs))
+        linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names))
     documents = read_documents(docs, format_, types, on_error)
+    read_gold(documents, linker.kb)
     linker = linker.tune(documents, objective="nil_f1" if nil else None)
     assert linker.tuning is not None
     _write(linker, linker.tuning, out)

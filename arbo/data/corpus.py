@@ -10,6 +10,7 @@ from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
+from arbo.data.plain_names import are_names, documents_of_names
 from arbo.data.rows import documents_of, items_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
@@ -39,9 +40,10 @@ class Corpus(Sequence[Document]):
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
-        """Make a corpus from documents, or from the rows of a frame or a `Dataset`; a corpus is returned as it is.
+        """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
-        Rows are documents or mentions, see `arbo.data.rows`.
+        Rows are documents or mentions, see `arbo.data.rows`. Names are strings, such as a list or a pandas Series; each
+        becomes a mention in a document of its own, in their order, see `arbo.data.plain_names`.
         """
         if isinstance(documents, Corpus):
             return documents
@@ -51,6 +53,8 @@ class Corpus(Sequence[Document]):
                 f"expected documents, not {type(documents).__name__}; put one document into a list, "
                 "take one split of several, read files with arbo.read_documents(path, format)"
             )
+        if are_names(documents, items):
+            return cls(documents_of_names(documents, items))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
         records = documents_of(items)

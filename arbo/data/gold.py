@@ -6,6 +6,7 @@ training use this module.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -21,6 +22,9 @@ Bools = npt.NDArray[np.bool_]
 
 RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
 """Lengths of candidate lists for which recall is reported."""
+
+_LIKE_NIL = frozenset({"", "-", "--", "nil", "none", "null", "nan", "na", "n/a", "unknown", "cui-less"})
+_FEW = 9  # so many mentions may all mean one entity
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -179,6 +183,23 @@ class Gold:
                 key = frozenset((right if len(right) else own).tolist())
                 classes[row] = number.setdefault(key, len(number))
         return classes
+
+    def doubt(self) -> str | None:
+        """Describe an id without an entity that looks like NIL, or that most mentions share; None without such an id.
+
+        >>> Gold.of_ids([["<NIL>"], ["<NIL>"], ["D1"]], [[], [], []], {}).doubt()[:50]
+        "2 of 3 mentions with gold ids have the id '<NIL>',"
+        """
+        n = int(self.has_id.sum())
+        counts = Counter(id_ for ids in self.ids for id_ in ids or ())
+        for id_, count in counts.most_common():
+            is_nil = count > 1 and id_.strip("<>[]() ").casefold() in _LIKE_NIL
+            if (is_nil or count > max(_FEW, n / 2)) and self.entity_of(id_) is None:
+                return (
+                    f"{count:,} of {n:,} mentions with gold ids have the id {id_!r:.60}, so that they count as one "
+                    "entity; if it means NIL, give them an empty list of ids instead"
+                )
+        return None
 
     def seen(self, train: Corpus) -> Bools:
         """(mentions,) whether a training mention has the same gold id, or an alternative id of the same entity."""

@@ -117,6 +117,12 @@ class KnowledgeBase:
         """Write the knowledge base as JSON lines, which `from_jsonl` reads; see `Corpus.to_jsonl`."""
         write_lines(map(entity_line, self.entities), path)
 
+    def save(self, path: PathLike) -> dict[str, int]:
+        """Write a file in the format of its ending, and count what this cannot hold; see `arbo.kb.saving`."""
+        from arbo.kb.saving import save
+
+        return save(self, path)
+
     def index(self, entity_id: str) -> int:
         """Return the row of the entity with this id or alternative id."""
         if entity_id not in self.row_of:
@@ -155,6 +161,18 @@ class KnowledgeBase:
         from arbo.kb.aliases import with_names_of
 
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
+
+    def without_names(self, names: Iterable[str]) -> KnowledgeBase:
+        """Return the entities without these names, in any case, number and punctuation; see `arbo.kb.names`."""
+        from arbo.kb.names import without_names
+
+        return without_names(self, names)
+
+    def generic_names(self) -> list[str]:
+        """Return the names of one word that texts use for many other entities; see `arbo.kb.names`."""
+        from arbo.kb.names import generic_names
+
+        return [name for generic in generic_names(self) for name in generic.values]
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""

@@ -1,4 +1,4 @@
-"""Precomputed vectors, looked up by the ids of mentions and entities."""
+"""Precomputed vectors, looked up by the ids of mentions and entities, or by their rows."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from arbo.engine import Metric, Vectors
 from arbo.errors import DataError, UsageError
 from arbo.progress import Announce, quiet
 
+Given = Mapping[str, npt.ArrayLike] | npt.ArrayLike
+"""Vectors by id, or a matrix."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class VectorEncoder:
@@ -28,8 +31,10 @@ class VectorEncoder:
     Missing vectors, and vectors of different length, are errors when they are looked up.
 
     Args:
-        mentions: the vector of each mention id.
-        entities: the vector of each entity id, or several as (vectors, dim); not needed for discovery.
+        mentions: the vector of each mention id; or a matrix (mentions, dim) with a row for each mention, in the order
+            of the documents, which then fits only these documents.
+        entities: the vector of each entity id, or several as (vectors, dim); or a matrix (entities, dim) in the order
+            of the knowledge base. Not needed for discovery.
         metric: the metric of the vectors.
         limits: default thresholds on entity and mention edges. The defaults (cosine: 0.35 and 0.2, dot: 0) are a guess:
             choose thresholds with `Linker.tune`, or by inspection.
@@ -40,8 +45,8 @@ class VectorEncoder:
 
     """
 
-    mentions: Mapping[str, npt.ArrayLike] = field(repr=False)
-    entities: Mapping[str, npt.ArrayLike] = field(default_factory=dict, repr=False)
+    mentions: Given = field(repr=False)
+    entities: Given = field(default_factory=dict, repr=False)
     metric: Metric = "cosine"
     limits: tuple[float, float] | None = None
 
@@ -69,17 +74,17 @@ class VectorEncoder:
             DataError: an entity has no vector, or a vector has another length, NaN or infinity.
 
         """
-        return _stacked("entity", [entity.id for entity in kb], self.entities, self._dim)
+        return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Look up the vector of every mention; raise the errors of `encode_entities`."""
-        return _stacked("mention", [item.mention.id for item in mentions], self.mentions, self._dim)
+        return _stacked("mention", [item.mention.id for item in mentions], self.mentions, self.dim)
 
     @property
-    def _dim(self) -> int:
+    def dim(self) -> int:
         """The length of all vectors, that of the first."""
-        every = chain(self.mentions.values(), self.entities.values())
-        return next((size for given in every for size in reversed(_array(given).shape)), 0)
+        both = [given.values() if isinstance(given, Mapping) else [given] for given in (self.mentions, self.entities)]
+        return next((size for given in chain(*both) for size in reversed(_array(given).shape)), 0)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -92,7 +97,21 @@ class VectorEncoder:
         }
 
 
-def _stacked(kind: str, ids: Sequence[str], known: Mapping[str, npt.ArrayLike], dim: int) -> Vectors:
+def _by_row(kind: str, n: int, matrix: npt.NDArray[Any], dim: int) -> Vectors:
+    if matrix.shape != (n, dim):
+        raise DataError(
+            f"the matrix of {kind} vectors has the shape {matrix.shape}, not {(n, dim)}: give one row for each "
+            f"{kind}, in order, or a dict of vectors by {kind} id"
+        )
+    try:
+        return Vectors.of(matrix, n=n)
+    except ValueError as error:
+        raise DataError(f"the matrix of {kind} vectors: {error}") from None
+
+
+def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
+    if not isinstance(known, Mapping):
+        return _by_row(kind, len(ids), _array(known), dim)
     missing = [id_ for id_ in ids if id_ not in known]
     if missing:
         raise DataError(f"{len(missing):,} of {len(ids):,} ids have no vector; the first {kind} is {missing[0]!r}")
@@ -129,10 +148,10 @@ def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
     return array
 
 
-def _fingerprint(vectors: Mapping[str, npt.ArrayLike]) -> str:
+def _fingerprint(vectors: Given) -> str:
     digest = hashlib.sha256()
-    for id_ in sorted(vectors):
-        array = _array(vectors[id_])
+    for id_, given in sorted(vectors.items()) if isinstance(vectors, Mapping) else [(None, vectors)]:
+        array = _array(given)
         digest.update(repr((id_, array.shape)).encode())
         if array.dtype.kind in "iuf":
             with np.errstate(over="ignore"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from arbo.kb.homonyms import Holders, Homonym, Spellings, holders, homonyms, spellings
+from arbo.kb.names import generic_names
 
 if TYPE_CHECKING:
     from arbo.data.knowledge_base import KnowledgeBase
@@ -161,6 +162,10 @@ def _numbers(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     )
 
 
+def _generic_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return generic_names(kb, held.names)
+
+
 def _alternative_ids_taken(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for entity in kb:
         for id_ in dict.fromkeys(entity.alternative_ids):
@@ -239,6 +244,13 @@ _CHECKS = (
         "aliases that several entities share",
         "drop aliases that identify no entity; in a tie the first entity wins",
         _shared_aliases,
+    ),
+    _Check(
+        "generic-name",
+        "warning",
+        "names of one word that end the names of many other entities: texts use them for any of these",
+        "link without them (--no-generic-names), or remove them (arbo kb remove-names --generic)",
+        _generic_names,
     ),
     _Check(
         "single-character",

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from os import fspath
 from typing import Any, Literal, Self
 
-from arbo.engine import Method, SearchMethod
+from arbo.engine import Method, Metric, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
+from arbo.retrieval.worlds import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; ``"default"`` for the encoder's threshold, None for no limit."""
+
+_MOST = 2.001  # 1 - cosine, and what rounding adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,9 @@ class LinkerConfig(Settings):
     token by token. The manifest records the measured recall of an approximate search."""
     expand_abbreviations: bool = True
     """Write out the abbreviations that a document defines itself before encoding."""
-
+    map_types: str | None = None
+    """Types of mentions and the types of entities that they are compared with, such as ``Chemical=drug,Gene=gene``;
+    other types are compared with each other. See `arbo.retrieval.worlds`."""
     confidence: Confidence | None = None
     """Gives each link the probability that it is correct; `Linker.tune` fits it to gold annotations."""
 
@@ -49,6 +54,8 @@ class LinkerConfig(Settings):
         Settings.__post_init__(self)
         if self.confidence is not None and not isinstance(self.confidence, Confidence):
             object.__setattr__(self, "confidence", Confidence.from_dict(self.confidence))
+        if self.map_types is not None:
+            type_pairs(self.map_types)
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
@@ -66,6 +73,16 @@ class LinkerConfig(Settings):
             for value, default in zip(chosen, defaults, strict=True)
         )
         return entity, mention
+
+    def check_limits(self, metric: Metric) -> None:
+        """Raise UsageError for a finite threshold that no edge can exceed, 1 minus a cosine being at most 2."""
+        for name in ("entity_threshold", "mention_threshold"):
+            value = getattr(self, name)
+            if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
+                raise UsageError(
+                    f"{name} is {value:g}, but 1 - cosine is at most 2; write a decimal point, as in 0.35, or None "
+                    "(--threshold none) for no limit"
+                )
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:

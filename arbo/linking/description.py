@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
@@ -43,6 +46,7 @@ def describe(
             "knowledge_base": {} if kb is None else kb.notes,
             "gold": {} if kb is None else _gold_notes(gold),
         },
+        "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
     }
     entities = entity_table(kb, entities_in(links))
     return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
@@ -51,3 +55,15 @@ def describe(
 def _gold_notes(gold: Gold) -> dict[str, int]:
     outside = int((gold.has_id & ~gold.in_kb).sum())
     return {"mentions whose gold ids are not in the knowledge base: they count as NIL": outside} if outside else {}
+
+
+def _ties(links: pa.Table) -> str | None:
+    """Describe the ties of the nearest entities, if most links are ties."""
+    linked = links.filter(pc.is_valid(links["entity_id"]))
+    tied = pc.sum(pc.equal(linked["margin"], 0.0)).as_py() or 0
+    if tied <= linked.num_rows / 2:
+        return None
+    return (
+        f"{tied:,} of {linked.num_rows:,} links have the margin 0: several entities are equally near, and the first of "
+        "the knowledge base wins; `arbo kb validate` lists the names that entities share"
+    )

@@ -194,17 +194,17 @@ def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
 
 @entity_cost.register
 def _(encoder: VectorEncoder, kb: KnowledgeBase) -> Cost:
-    return _dense_cost(np.shape(next(iter(encoder.entities.values()), ()))[-1:], len(kb))
+    return _dense_cost(encoder.dim, len(kb))
 
 
 @mention_cost.register
 def _(encoder: VectorEncoder, inputs: Sequence[MentionInput]) -> Cost:
-    return _dense_cost(np.shape(next(iter(encoder.mentions.values()), ()))[-1:], len(inputs))
+    return _dense_cost(encoder.dim, len(inputs))
 
 
-def _dense_cost(dim: tuple[int, ...], n: int) -> Cost:
-    size = 4 * n * (dim[0] if dim else 0)
-    return Cost(n, dim[0] if dim else 0, 0, 3 * size, size, 0.0)
+def _dense_cost(dim: int, n: int) -> Cost:
+    size = 4 * n * dim
+    return Cost(n, dim, 0, 3 * size, size, 0.0)
 
 
 @entity_cost.register
@@ -220,7 +220,7 @@ def _(encoder: DualEncoder, inputs: Sequence[MentionInput]) -> Cost:
 def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
     """Count the texts that are not in the cache, and time a sample of short and long ones."""
     missing = encoder.missing(texts)
-    cost = _dense_cost((texts.tower.dim,), len(texts.keys))
+    cost = _dense_cost(texts.tower.dim, len(texts.keys))
     seconds = _LOAD_SECONDS / 2 + _LOOKUP_SECONDS * len(texts.row)  # entities and mentions load it once
     if not len(missing):
         return cost._replace(seconds=seconds)

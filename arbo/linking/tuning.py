@@ -294,6 +294,12 @@ class _Scoring:
     def of(cls, gold: Gold, objective: Objective) -> Self:
         if not gold.annotated.any():
             raise DataError("tuning needs mentions with gold annotations, but these documents have none")
+        if not gold.in_kb.any():
+            raise DataError(
+                "tuning needs mentions with an entity of the knowledge base, but none of "
+                f"{int(gold.annotated.sum()):,} annotated mentions has one: check that gold ids and domains match "
+                "(--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without the knowledge base"
+            )
         if objective == "nil_f1" and not gold.is_nil.any():
             raise DataError(
                 "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each mention; "

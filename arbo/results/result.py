@@ -32,6 +32,11 @@ class Result(Run):
         """Discovered clusters that are too large, with the edges that join their parts; largest first."""
         return giants_of(self)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Reasons to doubt the result: ties in most links, a gold id that joins mentions that it should not."""
+        return tuple(self.manifest.get("warnings", ()))
+
     def explain(self, link: Link | str) -> Explanation:
         """Explain the link of a mention: the path from the entity, or for NIL the nearest entity and mentions."""
         return explain(self, self.link_of(link) if isinstance(link, str) else link)

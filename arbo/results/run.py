@@ -163,11 +163,12 @@ class Run:
 
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; raise KeyError for an unknown id."""
-        return self._link(self.row_of[mention_id])
+        return self._link(self._row_of_mention(mention_id))
 
-    def cluster_of(self, link: Link) -> Cluster:
-        """Return the cluster of the link's mention."""
-        return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
+    def cluster_of(self, link: Link | str) -> Cluster:
+        """Return the cluster of a link, or of the mention with this id; raise KeyError for an unknown id."""
+        mention_id = link if isinstance(link, str) else link.mention.id
+        return self._cluster(int(self.cluster_rows[self._row_of_mention(mention_id)]))
 
     def text_of(self, document_id: str) -> str | None:
         """Return the text of a document; None where the run has no texts.
@@ -198,6 +199,11 @@ class Run:
     def row_of(self) -> dict[str, int]:
         """The row of each mention by its id."""
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
+
+    def _row_of_mention(self, mention_id: str) -> int:
+        if mention_id not in self.row_of:
+            raise KeyError(f"no mention has the id {mention_id!r}")
+        return self.row_of[mention_id]
 
     @cached_property
     def cluster_rows(self) -> np.ndarray:

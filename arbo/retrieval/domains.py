@@ -7,7 +7,7 @@ order of equally near neighbours does not depend on other domains.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Part(NamedTuple):
     things: Rows
 
 
-def mention_parts(mentions: Sequence[str | None]) -> list[Part]:
+def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
     """Compare the mentions of each domain with each other.
 
     >>> [part.things.tolist() for part in mention_parts(["lego", "yugioh", "lego"])]
@@ -37,7 +37,7 @@ def mention_parts(mentions: Sequence[str | None]) -> list[Part]:
     return [Part(rows, rows) for rows in _rows(mentions, mentions)]
 
 
-def entity_parts(mentions: Sequence[str | None], entities: Sequence[str | None]) -> list[Part]:
+def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> list[Part]:
     """Compare the mentions of each domain with its entities; a domain may have no entities.
 
     Raises:
@@ -112,7 +112,7 @@ def recall_within(
     return n_right / n_there if n_there else 1.0
 
 
-def _rows(domains: Sequence[str | None], of: Sequence[str | None]) -> list[Rows]:
+def _rows(domains: Sequence[Hashable], of: Sequence[Hashable]) -> list[Rows]:
     """Return the rows of ``of`` in each distinct domain of ``domains``, in order of first appearance."""
     number = {domain: place for place, domain in enumerate(dict.fromkeys(domains))}
     label = np.fromiter((number.get(domain, len(number)) for domain in of), np.int32, len(of))
@@ -129,7 +129,7 @@ def _inside(part: Part, queries: Embeddings, things: Embeddings) -> tuple[Embedd
     return some, things.taken(part.things), None
 
 
-def _named(domains: Sequence[str | None], most: int = 3) -> str:
+def _named(domains: Sequence[Hashable], most: int = 3) -> str:
     """Return the first domains as text."""
     distinct = list(dict.fromkeys(domains))
     shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]

@@ -1,11 +1,11 @@
 """From mentions to the graph: encode, search neighbours, and keep the data for explanations.
 
-Neighbours belong to the mention's own domain, see `arbo.retrieval.domains`.
+Neighbours belong to the mention's own world, its domain and group of types, see `arbo.retrieval.worlds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,14 +20,17 @@ from arbo.engine import Embeddings, Floats, Graph, Ids, Neighbors, SearchMethod,
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, recall_within
+from arbo.retrieval.worlds import Worlds
 
 
-class EncodedEntities(NamedTuple):
-    """The entities of a knowledge base and their vectors."""
+class Sought(NamedTuple):
+    """The lengths of the lists to search, and how."""
 
-    vectors: Embeddings
-    domains: Sequence[str | None]
-    """(entities,)"""
+    k: int
+    """Nearest other mentions of each mention."""
+    candidates: int
+    """Nearest entities of each mention."""
+    search: SearchMethod
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,32 +77,30 @@ class Retrieval:
 def retrieve(
     encoder: Encoder,
     inputs: list[MentionInput],
-    entities: EncodedEntities | None,
-    *,
-    k: int,
-    candidates: int,
-    search: SearchMethod,
+    entities: Embeddings | None,
+    worlds: Worlds,
+    sought: Sought,
     announce: Announce,
 ) -> Retrieval:
     """Encode mentions, and search the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
 
-    Both belong to the mention's domain. In a smaller domain, lists are filled up with -1 and infinity.
+    Both belong to the mention's world. In a smaller world, lists are filled up with -1 and infinity.
 
     Raises:
-        UsageError: no mention has an entity in its domain, or the search is approximate and the vectors are sparse.
+        UsageError: no mention has an entity in its world, or the search is approximate and the vectors are sparse.
 
     """
-    domains = [item.document.domain for item in inputs]
-    parts = {"mentions": mention_parts(domains)}
+    k, candidates, search = sought
+    parts = {"mentions": mention_parts(worlds.mentions)}
     if entities is not None:
-        parts["entities"] = entity_parts(domains, entities.domains)
+        parts["entities"] = entity_parts(worlds.mentions, worlds.entities)
     vectors = encoder.encode_mentions(inputs, announce)
     if search != "exact" and issparse(vectors.matrix):
         raise UsageError(f"search={search!r} needs dense vectors, such as a transformer's; these need search='exact'")
     things, most = {"mentions": vectors}, {"mentions": min(k, len(inputs) - 1)}
     if entities is not None:
-        things = {"entities": entities.vectors, **things}
-        most["entities"] = min(candidates, len(entities.vectors))
+        things = {"entities": entities, **things}
+        most["entities"] = min(candidates, len(entities))
     empty = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     found = {"entities": empty, "mentions": empty}
     recall = {}
@@ -118,7 +119,7 @@ def retrieve(
             recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
     return Retrieval(
         inputs,
-        0 if entities is None else len(entities.vectors),
+        0 if entities is None else len(entities),
         found["entities"],
         found["mentions"],
         partial(_distance, vectors, entities, encoder),
@@ -130,8 +131,6 @@ def retrieve(
     )
 
 
-def _distance(
-    vectors: Embeddings, entities: EncodedEntities | None, encoder: Encoder, mention: Ids, entity: Ids
-) -> Floats:
+def _distance(vectors: Embeddings, entities: Embeddings | None, encoder: Encoder, mention: Ids, entity: Ids) -> Floats:
     assert entities is not None  # otherwise there is no entity to ask for
-    return pair_dissimilarity(vectors, entities.vectors, mention, entity, metric=encoder.metric)
+    return pair_dissimilarity(vectors, entities, mention, entity, metric=encoder.metric)

@@ -36,7 +36,7 @@ from arbo.retrieval.reranking import rerank
 from arbo.training.config import RerankingConfig
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.fgsm import check_perturbable, in_worst_direction
-from arbo.training.frame import Workplace, check_out, training
+from arbo.training.frame import Workplace, check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import cross_entropy
 from arbo.training.options import RunOptions
@@ -234,11 +234,10 @@ def train_reranker(
             two sets of candidates for the same documents.
 
     """
-    check_out(out)
+    check_start(out, linker.kb)
     config = config or RerankingConfig()
     kb, k, expand = linker.kb, reranker.config.candidates, linker.config.expand_abbreviations
-    if kb is None:
-        raise UsageError("candidates need a knowledge base, but this linker has none; make one with Linker(kb)")
+    assert kb is not None  # since `check_start`
     if linker.reranker is not None:
         raise UsageError("this linker has a reranker; use a linker with an encoder alone")
     if min(k, len(kb)) < 2:

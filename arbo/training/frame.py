@@ -22,6 +22,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.state import AcceleratorState
 from accelerate.utils import InitProcessGroupKwargs
 
+from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.model_folder import check_model_replaceable
 from arbo.errors import UsageError
 from arbo.files import PathLike, json_ready, write_json, write_lines, write_whole
@@ -67,7 +68,7 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
 
     """
     target, options = Path(out).resolve(), options or RunOptions()
-    check_out(target)
+    check_model_replaceable(target)
     accelerator = accelerator_of(config)
     is_first = accelerator.is_main_process
     folder = target.with_name(f"{target.name}.training")
@@ -79,9 +80,14 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
         accelerator.wait_for_everyone()
 
 
-def check_out(out: PathLike) -> None:
-    """Raise UsageError unless a model can be written to a folder; called before any other work."""
+def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
+    """Raise UsageError unless a model can be written to a folder, and `kb` is a knowledge base; before any work."""
     check_model_replaceable(Path(out).resolve())
+    if not isinstance(kb, KnowledgeBase):
+        raise UsageError(
+            f"training needs a knowledge base, not {type(kb).__name__}; read one, for example with "
+            "KnowledgeBase.from_obo(path), or make one of rows with KnowledgeBase.of(rows)"
+        )
 
 
 def accelerator_of(config: LoopConfig) -> Accelerator:

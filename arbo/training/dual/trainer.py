@@ -29,7 +29,7 @@ from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.dual.snapshot import Snapshot
 from arbo.training.fgsm import check_perturbable
-from arbo.training.frame import check_out, training
+from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.options import RunOptions
 
@@ -206,7 +206,7 @@ def train(
             installed; positives other than ``entity`` for an encoder with the pooling ``tokens``.
 
     """
-    check_out(out)
+    check_start(out, kb)
     config = config or TrainingConfig()
     if encoder.config.pooling == "tokens" and config.positives != "entity":
         raise UsageError(

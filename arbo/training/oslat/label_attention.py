@@ -28,7 +28,7 @@ from arbo.spans.model import LabelAttention
 from arbo.spans.windows import TextTokens
 from arbo.training.config import LabelAttentionTraining
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import check_out, training
+from arbo.training.frame import check_start, training
 from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, contrast, contrastive_losses, read_names
@@ -145,7 +145,7 @@ def train_label_attention(
         DataError: also if no entity in the documents has synonyms, or if they contain only one entity.
 
     """
-    check_out(out)
+    check_start(out, kb)
     config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)
     data = annotated_texts(corpora, kb, contrastable=True)
     with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:

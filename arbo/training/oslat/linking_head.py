@@ -31,7 +31,7 @@ from arbo.spans.model import LabelAttention
 from arbo.text.sentences import Splitter, whole
 from arbo.training.config import HeadKind, LinkingHeadConfig
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import Workplace, check_out, training
+from arbo.training.frame import Workplace, check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.losses import focal_loss
 from arbo.training.options import RunOptions
@@ -187,7 +187,7 @@ def train_linking_head(
     score of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the one of even odds in
     training.
     """
-    check_out(out)
+    check_start(out, kb)
     config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
     data = annotated_texts(corpora, kb)
     with training(out, job_of(corpora, kb, config=config, model=model.settings), config, options) as workplace:

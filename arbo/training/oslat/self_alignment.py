@@ -24,7 +24,7 @@ from arbo.engine import Bools, Ids, Metric
 from arbo.errors import UsageError
 from arbo.training.config import SelfAlignmentConfig
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import check_out, training
+from arbo.training.frame import check_start, training
 from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts
 from arbo.training.oslat.contrastive import Contrast, ContrastiveTrainer, check_contrasts, read_names
@@ -156,7 +156,7 @@ def train_self_alignment(
         UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
 
     """
-    check_out(out)
+    check_start(out, kb)
     config = config or SelfAlignmentConfig()
     if not encoder.shared:
         raise UsageError("the encoder has another tower for mentions; start from an encoder with one tower")

@@ -15,7 +15,7 @@ from arbo.spans.pieces import pieces
 from arbo.text.sentences import Splitter, passages
 from arbo.training.config import LabelAttentionTraining, LinkingHeadConfig
 from arbo.training.data import corpora_of, job_of
-from arbo.training.frame import LOG, accelerator_of, check_out, training
+from arbo.training.frame import LOG, accelerator_of, check_start, training
 from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import annotated_texts
 from arbo.training.oslat.label_attention import train_label_attention
@@ -45,7 +45,7 @@ def train_oslat(
     ``split`` divides documents into texts: into sentences by default, as a `PairFinder` does, or not at all with
     `whole`. The threshold is tuned on ``dev`` for a finder with the same ``split``.
     """
-    check_out(out)
+    check_start(out, kb)
     attention, head = attention or LabelAttentionTraining(), head or LinkingHeadConfig()
     uncut = corpora_of(documents, dev)
     corpora = {name: pieces(corpus, split).corpus for name, corpus in uncut.items()}

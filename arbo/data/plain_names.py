@@ -1,0 +1,32 @@
+"""Names alone, without texts: each becomes a document whose only mention is the whole name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from arbo.data.documents import Document, Mention
+from arbo.errors import DataError
+
+
+def are_names(table: Any, items: Sequence[Any]) -> bool:
+    """Tell whether the items of a table are names: they begin with a string, or are a pandas Series."""
+    return isinstance(next(iter(items), None), str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
+
+
+def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
+    """Make a document of each name, in order; the index of a Series names it and its mention, else its row does.
+
+    Raises:
+        DataError: a name is missing, blank, or no string.
+
+    """
+    labels = list(map(str, table.index)) if hasattr(table, "iloc") else []
+    if len(set(labels)) < len(names):
+        labels = list(map(str, range(len(names))))
+    for row, (name, label) in enumerate(zip(names, labels, strict=True)):
+        if not isinstance(name, str) or not name.strip():
+            problem = f"a name must be a string that is not blank, not {name!r:.60}; fill it, or drop the row"
+            raise DataError(problem, file=f"row {row}", id=label)
+        text = str(name)  # not numpy's
+        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text),))

@@ -1,0 +1,33 @@
+"""Encoders by name."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from os import PathLike, fspath
+from pathlib import Path
+
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.minilm import MINILM
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.errors import UsageError
+
+NGRAM = "ngram"
+
+
+def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
+    """Return an encoder, or the one of this name: ``ngram``, or what `DualEncoder.from_pretrained` takes."""
+    if isinstance(encoder, (str, PathLike)):
+        check_model_name(name := fspath(encoder))
+        return NgramEncoder() if name == NGRAM else DualEncoder.from_pretrained(name)
+    if not hasattr(encoder, "encode_mentions"):
+        raise UsageError(f"the encoder must be an encoder or the name of a model, not {type(encoder).__name__}")
+    return encoder
+
+
+def check_model_name(name: str) -> None:
+    """Raise UsageError for a misspelt name before the hub is asked."""
+    known = {own.lower(): own for own in (NGRAM, MINILM)}
+    close = get_close_matches(name.lower(), known, n=1)
+    if close and name not in known.values() and not Path(name).exists():
+        raise UsageError(f"no encoder {name!r}: no such folder; did you mean {known[close[0]]}?")

@@ -1,0 +1,75 @@
+"""Worlds: the mentions and entities that are compared with each other, by domain and by mapped types.
+
+Types of mentions can be mapped to types of entities (`LinkerConfig.map_types`), so that a mention of a chemical is
+neither linked to a disease nor joins the cluster of one. Types that the map joins, directly or through others, form a
+group; all other mentions and entities form one more. Mentions are compared only with mentions and entities of their
+domain and group. An entity of several groups is in that of its first mapped type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+from arbo.data.inputs import MentionInput
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.errors import UsageError
+
+
+class Worlds(NamedTuple):
+    """The world of each mention and of each entity."""
+
+    mentions: Sequence[Hashable]
+    entities: Sequence[Hashable]
+
+
+def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, map_types: str | None) -> Worlds:
+    """Return the worlds of mentions and entities.
+
+    Raises:
+        UsageError: no mention has a mapped type, or no entity has any of the types that a mention type is mapped to.
+
+    """
+    entities = () if kb is None else kb.entities
+    domains = Worlds([item.document.domain for item in inputs], [entity.domain for entity in entities])
+    if map_types is None:
+        return domains
+    pairs = type_pairs(map_types)
+    group_of = _groups(pairs)
+    mentions = [group_of.get(("mention", item.mention.type or "")) for item in inputs]
+    first = [next((group_of["entity", t] for t in e.types if ("entity", t) in group_of), None) for e in entities]
+    if set(mentions) == {None}:
+        raise _unknown("mention", (one for one, _ in pairs), (item.mention.type for item in inputs))
+    there = set(first)
+    if kb is not None and (lost := [other for _, other in pairs if group_of["entity", other] not in there]):
+        raise _unknown("entity", lost, (type_ for entity in entities for type_ in entity.types))
+    return Worlds(*(list(zip(*part, strict=True)) for part in zip(domains, (mentions, first), strict=True)))
+
+
+def type_pairs(map_types: str) -> list[tuple[str, str]]:
+    """Return the pairs of a mention type and an entity type.
+
+    >>> type_pairs("Chemical=drug, Disease=disease")
+    [('Chemical', 'drug'), ('Disease', 'disease')]
+    """
+    pairs = [[type_.strip() for type_ in pair.split("=")] for pair in map_types.split(",")]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
+        raise UsageError(
+            f"map_types must be like 'Chemical=drug,Disease=disease' (mention=entity), not {map_types!r:.80}"
+        )
+    return [(one, other) for one, other in pairs]
+
+
+def _groups(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+    """Return the number of the group of each type; a type is (``mention`` or ``entity``, name)."""
+    group_of: dict[tuple[str, str], int] = {}
+    for number, (one, other) in enumerate(pairs):
+        pair = [("mention", one), ("entity", other)]
+        joined = {group_of[type_] for type_ in pair if type_ in group_of}
+        group_of |= dict.fromkeys([*pair, *(type_ for type_, group in group_of.items() if group in joined)], number)
+    return group_of
+
+
+def _unknown(kind: str, mapped: Iterable[str], there: Iterable[str | None]) -> UsageError:
+    known = ", ".join(sorted({type_ for type_ in there if type_ is not None})[:12]) or "none"
+    return UsageError(f"map_types: no {kind} has the type {' or '.join(dict.fromkeys(mapped))}; types here: {known}")
