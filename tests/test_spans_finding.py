@@ -58,6 +58,7 @@ def test_the_dictionary_finder() -> None:
         ("RHD", "D1"),
         ("RHDs", "D1"),
     ]
+    assert found("Wilson (WIL) disease, Wilson (or) disease") == [("Wilson (WIL) disease", "D1"), ("disease", "D2")]
     assert found("WD (Wilson disease)", DictionaryFinder(abbreviations=False)) == [("Wilson disease", "D1")]
     for hostile in ("", " \r\n", "of the", "\U0001f600" * 9, "disease-" * 3 + "\N{COMBINING ACUTE ACCENT}", "(" * 999):
         assert {entity for _, entity in found(hostile)} <= {"D2"}

@@ -155,12 +155,23 @@ class DictionaryFinder:
 
     def _matches(self, dictionary: Dictionary, text: str) -> Iterator[Match]:
         found = dictionary.matches(text)
+        if self.abbreviations and (plain := _without_definitions(text)) != text:
+            found = sorted({*found, *dictionary.matches(plain)})
         long_of = _abbreviated(text, found) if self.abbreviations else {}
         yield from (match for match in found if text[match.begin : match.end] not in long_of)
         if long_of:
             forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
             for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
                 yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
+
+
+def _without_definitions(text: str) -> str:
+    """Replace the brackets that define abbreviations by blanks, as in "breast cancer (BC) syndrome"."""
+    characters = list(text)
+    for (begin, end), long in definitions(text):
+        if long < (begin, end) and text[begin - 1] in "([" and text[end : end + 1] in (")", "]"):
+            characters[begin - 1 : end + 1] = " " * (end + 2 - begin)
+    return "".join(characters)
 
 
 def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
