@@ -15,6 +15,7 @@ from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, fi
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import Announce, quiet
 from arbo.readers import read_documents
+from arbo.spans.dictionary import Dictionary
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
 from arbo.spans.preselection import MOST_WORDS, preselect, preselection_recall
@@ -62,6 +63,19 @@ def test_the_dictionary_finder() -> None:
     assert found("WD (Wilson disease)", DictionaryFinder(abbreviations=False)) == [("Wilson disease", "D1")]
     for hostile in ("", " \r\n", "of the", "\U0001f600" * 9, "disease-" * 3 + "\N{COMBINING ACUTE ACCENT}", "(" * 999):
         assert {entity for _, entity in found(hostile)} <= {"D2"}
+
+
+def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[KnowledgeBase] = []
+    make = Dictionary.of
+    monkeypatch.setattr(Dictionary, "of", lambda kb, **options: (made.append(kb), make(kb, **options))[1])
+    finder, other = DictionaryFinder(), KnowledgeBase([Entity("D9", "copper")])
+    for kb in (KB, KB, other, other, KB):
+        marked = find_mentions(finder, [document("copper disease")], kb)
+        assert [mention.text for mention in marked.mentions] == (["copper"] if kb is other else ["disease"])
+    assert [id(kb) for kb in made] == [id(KB), id(other), id(KB)]
+    assert finder == DictionaryFinder()
+    assert finder.__hash__() == DictionaryFinder().__hash__()
 
 
 def test_found_mentions_are_mentions_of_their_documents() -> None:

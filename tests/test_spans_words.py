@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -137,7 +138,7 @@ def key(text: str) -> list[str]:
 def gaps(text: str) -> list[list[str]]:
     """Return what counts between the words of a text, `of` for any words like it."""
     spans = content_words(text)
-    between = [text[end:begin] for (_, end), (begin, _) in zip(spans, spans[1:], strict=False)]
+    between = [text[end:begin] for (_, end), (begin, _) in pairwise(spans)]
     parts = [re.findall(r"[,(\n]|of", gap, re.I) if re.search(r"\s", gap) else [] for gap in between]
     return [
         ["of"] if gap and {part.lower() for part in gap} == {"of"} else [part.lower() for part in gap] for gap in parts

@@ -29,8 +29,8 @@ _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
 _SEPARATOR = re.compile(r"[,;:=|()\[\]{}\n]|\w{2,}")
 """What counts in a gap: marks and stop words, but no single letters, such as articles and the s of "Crohn's"."""
-_ARTICLES = frozenset("an the la le les un une".split())
-_LIKE_OF = frozenset("of in de des du".split())
+_ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
+_LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
 # Gaps begin with a blank, and words do not.
 _COMMA, _OF = " ,", " of"
 
