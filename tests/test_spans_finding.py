@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, fi
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import Announce, quiet
 from arbo.readers import read_documents
+from arbo.results.views import mention_view
 from arbo.spans.dictionary import Dictionary
 from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
@@ -255,7 +257,31 @@ def test_from_texts_to_links(run: Run, folder: Path) -> None:
     apart = run("link", folder / "out" / "found.jsonl", "--format", "jsonl", *kb, "--out", folder / "apart", "--json")
     assert at_once.json["linked"] == apart.json["linked"] == 5
     assert "against_annotated" not in at_once.json
-    assert arbo.Result.load(folder / "once").link_table == arbo.Result.load(folder / "apart").link_table
+    once, apart = arbo.Result.load(folder / "once"), arbo.Result.load(folder / "apart")
+    assert (once.link_table, once.mention_table) == (apart.link_table, apart.mention_table)
+
+
+def test_scores_of_found_mentions_are_kept(run: Run, tmp_path: Path) -> None:
+    proposals = (Proposal(0, ((0, 14),), 0, 0.75), Proposal(0, ((16, 23),), 1, 1 / 3))
+    found = find_mentions(Proposes(*proposals), [document("Wilson disease, disease")], KB)
+    assert [mention.score for mention in found.mentions] == [0.75, 1 / 3]
+    bare = Corpus(replace(d, mentions=tuple(replace(m, score=None) for m in d.mentions)) for d in found)
+    assert found.fingerprint == bare.fingerprint
+    found.to_jsonl(tmp_path / "found.jsonl")
+    assert read_documents(tmp_path / "found.jsonl", "jsonl") == found
+    arbo.Linker(KB).link(found).save(tmp_path / "run")
+    result = arbo.Result.load(tmp_path / "run")
+    assert [link.mention for link in result.links] == list(found.mentions)
+    assert "in d (found with score 0.750) is Wilson disease" in str(result.explain("d:0-14"))
+    assert [row["found_score"] for row in run("show", tmp_path / "run", "--json").json["mentions"]] == [0.75, 1 / 3]
+    old = replace(result, mention_table=result.mention_table.drop_columns(["found_score"]))  # of an earlier arbo
+    assert {link.mention.score for link in old.links} == {None}
+    assert "found_score" not in mention_view(old, np.arange(2)).column_names
+    (tmp_path / "bad.jsonl").write_text('{"id": "d", "text": "a b", "mentions": [{"spans": [[0, 1]], "score": 1e999}]}')
+    with pytest.raises(DataError, match=r"'score' of a mention must be a finite number, not inf"):
+        read_documents(tmp_path / "bad.jsonl", "jsonl")
+    with pytest.raises(DataError, match="the score of a mention must be a finite number, not nan"):
+        Mention("m", "d", ((0, 1),), "a", score=float("nan"))
 
 
 def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from arbo.errors import DataError
 from arbo.text.checks import Span, check_name, check_spans, check_text, check_texts
@@ -28,6 +29,8 @@ class Mention:
     text: str
     type: str | None = None
     gold: tuple[str, ...] | None = None
+    score: float | None = None
+    """The confidence of the finder that found the mention; None if it was marked otherwise."""
 
     def __post_init__(self) -> None:
         check_name(self.id, "the mention id", of=self.document_id)
@@ -37,6 +40,8 @@ class Mention:
             check_text(self.type, "the type of the mention", of=self.id)
         if self.gold is not None:
             check_texts(self.gold, "the gold ids", of=self.id, blank=False)
+        if self.score is not None and not isfinite(self.score):
+            raise DataError(f"the score of a mention must be a finite number, not {self.score}", id=self.id)
         check_spans(self.spans, of=self.id)
 
     @property

@@ -101,9 +101,12 @@ def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> Non
 def mention_view(run: Run, rows: Rows) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
-    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type, entity_id, entity_name,
-    cluster_id, score, margin``; entity and score are null for NIL.
+    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type``, ``found_score`` (if any
+    mention was found), ``entity_id, entity_name, cluster_id, score, margin``; entity and score are null for NIL.
     """
+    own = ["text", "type"]
+    if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):
+        own.append(name)
     mentions, links = run.mention_table.take(rows), run.link_table.take(rows)
     spans = mentions["spans"].combine_chunks()
     owner = pc.list_parent_indices(spans).to_numpy()
@@ -118,7 +121,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
             "document_id": mentions["document_id"],
             "start": start,
             "end": end,
-            **{name: mentions[name] for name in ("text", "type")},
+            **{name: mentions[name] for name in own},
             **{name: links[name] for name in ("entity_id", "entity_name", "cluster_id", "score", "margin")},
         }
     )

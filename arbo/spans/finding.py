@@ -117,10 +117,10 @@ def _kept(proposals: list[Proposal]) -> list[Proposal]:
 
 
 def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
-    names = mention_ids(document.id, [proposal.spans for proposal in proposals])
+    names = mention_ids(document.id, [of.spans for of in proposals])
     mentions = (
-        Mention(name, document.id, proposal.spans, text_of(proposal.spans, document.text), _type(kb, proposal.entity))
-        for name, proposal in zip(names, proposals, strict=True)
+        Mention(name, document.id, of.spans, text_of(of.spans, document.text), _type(kb, of.entity), None, of.score)
+        for name, of in zip(names, proposals, strict=True)
     )
     return replace(document, mentions=tuple(mentions))
 
