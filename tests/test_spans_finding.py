@@ -67,6 +67,19 @@ def test_the_dictionary_finder() -> None:
         assert {entity for _, entity in found(hostile)} <= {"D2"}
 
 
+def test_an_abbreviation_means_what_the_text_defines() -> None:
+    kb = KnowledgeBase([Entity("D1", "Sacral bone", ("SAC",)), Entity("D2", "von Hippel-Lindau disease", ("VHL",))])
+    for text, expected in (
+        ("SAC", ["SAC"]),
+        ("the spindle assembly checkpoint (SAC), SAC and SACs", []),
+        ("sacral anterior bone (SAC), SAC", ["SAC", "SAC"]),
+        ("von Hippel-Lindau (VHL) disease; VHL", ["von Hippel-Lindau (VHL) disease", "VHL"]),
+    ):
+        assert [m.text for m in find_mentions(DictionaryFinder(), [document(text)], kb).mentions] == expected
+    marked = find_mentions(DictionaryFinder(abbreviations=False), [document("spindle assembly (SA) of SAC")], kb)
+    assert [m.text for m in marked.mentions] == ["SAC"]
+
+
 def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[KnowledgeBase] = []
     make = Dictionary.of

@@ -27,10 +27,10 @@ from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, preselect
-from arbo.text.abbreviations import add_other_number, definitions
+from arbo.text.abbreviations import Definition, add_other_number, definitions
 from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
-from arbo.text.words import fold, words
+from arbo.text.words import content_words, fold, words
 
 LEFT_OUT = "mentions of the documents replaced by found ones"
 """A note in the result of `find`."""
@@ -138,7 +138,8 @@ class DictionaryFinder:
     """Proposes the names of the knowledge base in a text, and the abbreviations that the text defines for them.
 
     All scores are 1, so that the longest name is kept. If a text defines an abbreviation, as in "ataxia telangiectasia
-    (A-T)", the abbreviation means the name that the long form is, or ends with. The finder keeps the index of the last
+    (A-T)", the abbreviation means the name that the long form is, or ends with; where there is none, only an entity that
+    is also called by the abbreviation, and has a word of the long form in a name. The finder keeps the index of the last
     knowledge base, so that the second call takes milliseconds for a document.
     """
 
@@ -154,38 +155,53 @@ class DictionaryFinder:
             dictionary = Dictionary.of(kb, normalize=self.normalize)
             self._kept[:] = [(kb, dictionary)]
         for place, document in enumerate(announce("documents")(documents, len(documents))):
-            for match in self._matches(dictionary, document.text):
+            for match in self._matches(dictionary, kb, document.text):
                 for entity in match.entities:
                     yield Proposal(place, ((match.begin, match.end),), entity, 1.0)
 
-    def _matches(self, dictionary: Dictionary, text: str) -> Iterator[Match]:
+    def _matches(self, dictionary: Dictionary, kb: KnowledgeBase, text: str) -> Iterator[Match]:
+        defined = definitions(text) if self.abbreviations else []
         found = dictionary.matches(text)
-        if self.abbreviations and (plain := _without_definitions(text)) != text:
-            found = sorted({*found, *dictionary.matches(plain)})
-        long_of = _abbreviated(text, found) if self.abbreviations else {}
-        yield from (match for match in found if text[match.begin : match.end] not in long_of)
+        if defined:
+            found = sorted({*found, *dictionary.matches(_without_brackets(text, defined))})
+        long_of = _abbreviated(text, defined, found)
+        meant = {text[slice(*short)]: self._words(text[slice(*long)]) for short, long in reversed(defined)}
+        add_other_number(meant)
+        for match in found:
+            if (form := text[match.begin : match.end]) not in meant:
+                yield match
+            elif form not in long_of:
+                entities = (row for row in match.entities if meant[form] & self._words(" ".join(_names(kb, row))))
+                yield match._replace(entities=tuple(entities))
         if long_of:
             forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
             for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
                 yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
 
+    def _words(self, text: str) -> set[str]:
+        return {self.normalize(text[begin:end]) for begin, end in content_words(text)}
 
-def _without_definitions(text: str) -> str:
+
+def _names(kb: KnowledgeBase, row: int) -> tuple[str, ...]:
+    return (kb.entities[row].name, *kb.entities[row].aliases)
+
+
+def _without_brackets(text: str, defined: Sequence[Definition]) -> str:
     """Replace the brackets that define abbreviations by blanks, as in "breast cancer (BC) syndrome"."""
     characters = list(text)
-    for (begin, end), long in definitions(text):
+    for (begin, end), long in defined:
         if long < (begin, end) and text[begin - 1] in "([" and text[end : end + 1] in (")", "]"):
             characters[begin - 1 : end + 1] = " " * (end + 2 - begin)
     return "".join(characters)
 
 
-def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
+def _abbreviated(text: str, defined: Sequence[Definition], matches: Sequence[Match]) -> dict[str, Match]:
     """Return the longest name at the end of the long form of each abbreviation, and of its plural."""
     ending: dict[int, list[Match]] = {}
     for match in matches:
         ending.setdefault(match.end, []).append(match)
     long_of: dict[str, Match] = {}
-    for short, (begin, end) in definitions(text):
+    for short, (begin, end) in defined:
         names = [match for match in ending.get(end, ()) if match.begin >= begin]
         if names:
             long_of.setdefault(text[slice(*short)], min(names))
