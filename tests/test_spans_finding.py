@@ -18,7 +18,7 @@ from arbo.progress import Announce, quiet
 from arbo.readers import read_documents
 from arbo.results.views import mention_view
 from arbo.spans.dictionary import Dictionary
-from arbo.spans.evaluation import found_scores
+from arbo.spans.evaluation import found_scores, run_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
 from arbo.spans.preselection import MOST_WORDS, preselect, preselection_recall
 from arbo.text.sentences import lines, sentences
@@ -310,6 +310,58 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     linked = run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "run")
     assert "found and linked, exact spans" in linked.out
     assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
+
+
+@pytest.fixture
+def linked(folder: Path) -> Path:
+    documents, kb = arbo.load_sample()
+    arbo.Linker(kb).link(find_mentions(DictionaryFinder(), documents, kb)).save(folder / "run", texts=False)
+    return folder
+
+
+def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
+    documents, kb = arbo.load_sample()
+    result = arbo.Result.load(linked / "run")
+    found = find_mentions(DictionaryFinder(), documents, kb)
+    expected = found_scores(documents, found, kb, [link.entity for link in result.links])
+    scores = run_scores(result, documents, kb)
+    assert scores.as_dict() == expected.as_dict()
+    assert run_scores(result, documents[::-1], kb).links.counts == expected.links.counts
+    by_name = {line.name: line for line in scores.lines}
+    for group, of in (("found", scores.mentions), ("found and linked", scores.links)):
+        for kind, ratios in (("exact", of.exact), ("overlapping", of.overlap)):
+            line = by_name[f"{group}, {kind}"]
+            assert line.precision is not None
+            assert line.recall is not None
+            assert (line.precision.value, line.recall.value, line.score.value) == pytest.approx(ratios)
+    gold = ["--gold", linked / "all.jsonl", "--format", "jsonl", "--kb", linked / "kb.jsonl", "--kb-format", "jsonl"]
+    shown = run("evaluate", linked / "run", *gold)
+    assert f"{len(found.mentions)} found, {len(documents.mentions)} annotated" in shown.out
+    assert run("evaluate", linked / "run", *gold, "--json").json["links"] == json.loads(
+        json.dumps(expected.links.as_dict())
+    )
+    assert "arbo evaluate --gold" in run("evaluate", linked / "run").out
+
+
+def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path) -> None:
+    documents, kb = arbo.load_sample()
+    result = arbo.Result.load(linked / "run")
+    with pytest.raises(arbo.UsageError, match="1 documents are not in both; the first, 'D01', is only in the run"):
+        run_scores(result, documents[1:], kb)
+    with pytest.raises(arbo.UsageError, match="'more', is only in the annotated corpus"):
+        run_scores(result, Corpus([*documents, document("", "more")]), kb)
+    with pytest.raises(DataError, match="differs from the text at its spans"):
+        run_scores(result, Corpus(Document(d.id, "x" * len(d.text)) for d in documents), kb)
+    for other in (result, arbo.Linker().discover(documents)):
+        with pytest.raises(arbo.UsageError, match="another knowledge base; give the one that arbo link had"):
+            run_scores(other, documents, KB)
+    for options, wrong in (
+        (["--gold", linked / "all.jsonl"], "--format goes with"),
+        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold, --kb and --kb-format go together"),
+        (["--kb", linked / "kb.jsonl"], "--gold, --kb and --kb-format go together"),
+    ):
+        outcome = run("evaluate", linked / "run", *options)
+        assert (outcome.code, wrong in outcome.told) == (2, True)
 
 
 def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:

@@ -138,9 +138,9 @@ class DictionaryFinder:
     """Proposes the names of the knowledge base in a text, and the abbreviations that the text defines for them.
 
     All scores are 1, so that the longest name is kept. If a text defines an abbreviation, as in "ataxia telangiectasia
-    (A-T)", the abbreviation means the name that the long form is, or ends with; where there is none, only an entity that
-    is also called by the abbreviation, and has a word of the long form in a name. The finder keeps the index of the last
-    knowledge base, so that the second call takes milliseconds for a document.
+    (A-T)", the abbreviation means the name that the long form is, or ends with; where there is none, only an entity
+    that is called by the abbreviation and has a word of the long form in a name. The finder keeps the index of the
+    last knowledge base, so that the second call takes milliseconds for a document.
     """
 
     normalize: Callable[[str], str] = normalize_name
