@@ -13,7 +13,7 @@ from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.metrics import Line, SpanCounts, SpanScores, span_scores
+from arbo.metrics import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.results.run import Link, Run
 from arbo.spans.overlaps import Spans
 
@@ -37,11 +37,7 @@ class FoundScores:
         return {"mentions": self.mentions.as_dict(), "links": self.links.as_dict()}
 
     def __str__(self) -> str:
-        lines = []
-        for what, scores in (("found", self.mentions), ("found and linked", self.links)):
-            for kind, of in (("exact spans", scores.exact), ("overlapping", scores.overlap)):
-                lines.append(f"{what}, {kind}: precision {of.precision:.4f}, recall {of.recall:.4f}, F1 {of.f1:.4f}")
-        return "\n".join([*lines, "(found and linked: only mentions with an entity in the knowledge base)"])
+        return str(Report.of({"": self.lines}, how=None))
 
 
 def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
@@ -115,7 +111,7 @@ def _lines(name: str, scores: SpanScores, among: str = "") -> Iterator[Line]:
     """Yield the lines of exact and of overlapping spans; the counts of a document are one row of each."""
     of = dict(zip(SpanCounts._fields, scores.items.T, strict=True))
     gold, predicted = of["gold_mentions"], of["predicted_mentions"]
-    over = f"{predicted.sum():,} {name}, {gold.sum():,} annotated{among}"
+    over = f"{predicted.sum():,} {name.split()[-1]}, {gold.sum():,} annotated{among}"
     for kind, recalled, precise in (
         ("exact", "shared_mentions", "shared_mentions"),
         ("overlapping", "gold_overlapping", "predicted_overlapping"),
