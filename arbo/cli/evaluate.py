@@ -18,18 +18,7 @@ if TYPE_CHECKING:
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
 
-_Train = Annotated[
-    Path | None,
-    typer.Option("--train", help="Training documents: also score seen and unseen entities separately."),
-]
-_Gold = Annotated[
-    Path | None,
-    typer.Option(
-        "--gold",
-        help="Annotated documents, for runs with found mentions: score spans, and spans with links; with --kb.",
-    ),
-]
-_Kb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base of the runs, for --gold.")]
+_GOLD = "Annotated documents, for runs with found mentions: score their spans and links. Needs --kb, that of the runs."
 
 
 def evaluate(
@@ -40,11 +29,14 @@ def evaluate(
             help="Run folders, written by `arbo link` or `arbo discover`; each is compared with the first.",
         ),
     ],
-    train: _Train = None,
-    gold: _Gold = None,
+    train: Annotated[
+        Path | None,
+        typer.Option("--train", help="Training documents: also score seen and unseen entities separately."),
+    ] = None,
+    gold: Annotated[Path | None, typer.Option("--gold", help=_GOLD)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
     types: options.Types = None,
-    kb: _Kb = None,
+    kb: options.OptionalKb = None,
     kb_format: options.OptionalKbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     save: Save = None,
@@ -73,8 +65,8 @@ def evaluate(
     from arbo.results.evaluation import evaluate_together
     from arbo.spans.evaluation import run_scores
 
-    if [train is None, gold is None, format_ is None].count(False) not in (0, 2) or (train and gold):
-        raise UsageError("--format goes with --train, or with --gold")
+    if (train is None and gold is None) != (format_ is None) or (train and gold):
+        raise UsageError("--format goes with --train or with --gold")
     if len({option is None for option in (gold, kb, kb_format)}) > 1 or (gold and plot):
         raise UsageError("--gold, --kb and --kb-format go together, and without --plot")
     names = name_systems(runs)

@@ -51,7 +51,7 @@ KbXrefs = Annotated[
         help="Accept cross-references with this prefix as ids of their entity, e.g. MSH for MeSH; may be repeated.",
     ),
 ]
-OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base; without it, tune discovery.")]
+OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
 OptionalKbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isfinite
 
 from arbo.errors import DataError
 from arbo.text.checks import Span, check_name, check_spans, check_text, check_texts
@@ -40,8 +39,6 @@ class Mention:
             check_text(self.type, "the type of the mention", of=self.id)
         if self.gold is not None:
             check_texts(self.gold, "the gold ids", of=self.id, blank=False)
-        if self.score is not None and not isfinite(self.score):
-            raise DataError(f"the score of a mention must be a finite number, not {self.score}", id=self.id)
         check_spans(self.spans, of=self.id)
 
     @property

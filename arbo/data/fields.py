@@ -64,10 +64,8 @@ def string_or_null(value: object) -> str | None:
     return None if value is None else string(value)
 
 
-def number_or_null(value: object) -> float | None:
-    """Take a finite number or null."""
-    if value is None:
-        return None
+def number(value: object) -> float:
+    """Take a finite number."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e300:
         raise TypeError("a finite number")
     return float(value)

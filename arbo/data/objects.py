@@ -12,17 +12,7 @@ from typing import Any
 
 from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.entities import Entity
-from arbo.data.fields import (
-    Convert,
-    any_list,
-    fields,
-    number_or_null,
-    spans,
-    string,
-    string_or_null,
-    strings,
-    strings_or_null,
-)
+from arbo.data.fields import Convert, any_list, fields, number, spans, string, string_or_null, strings, strings_or_null
 from arbo.errors import DataError
 from arbo.text.checks import check_spans
 
@@ -87,7 +77,7 @@ _MENTION: Mapping[str, Convert] = {
     "spans": spans,
     "type": string_or_null,
     "entities": strings_or_null,
-    "score": number_or_null,
+    "score": number,
 }
 
 _ENTITY: Mapping[str, Convert] = {

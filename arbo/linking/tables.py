@@ -1,9 +1,8 @@
 """Make the tables of a run from arrays.
 
 ``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
-annotated; null without an annotation), ``found_score`` (confidence of the finder; null for a mention that was
-marked), ``gold_entities`` (the knowledge base's own ids of the gold entities in the
-mention's domain).
+annotated; null without an annotation), ``found_score`` (confidence of the finder; null for other
+mentions), ``gold_entities`` (the knowledge base's own ids of the gold entities in the mention's domain).
 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
 mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,

@@ -135,11 +135,6 @@ class Run:
         """Return the cluster of the link's mention."""
         return self._cluster(pc.index(self.cluster_table["cluster_id"], link.cluster).as_py())
 
-    @property
-    def document_ids(self) -> list[str]:
-        """The ids of the documents, in order; of a run of format version 1 those with mentions."""
-        return list(self._row_of_document)
-
     def text_of(self, document_id: str) -> str | None:
         """Return the text of a document; None where the run has no texts.
 

@@ -49,7 +49,7 @@ class Selection:
         for what, ids, column, known in (
             ("entity", self.entities, links["entity_id"], run.cluster_table["entity_id"]),
             ("cluster", self.clusters, links["cluster_id"], run.cluster_table["cluster_id"]),
-            ("document", self.documents, mentions["document_id"], _documents(run)),
+            ("document", self.documents, mentions["document_id"], document_ids(run)),
         ):
             if ids:
                 _check_known(what, ids, known)
@@ -87,7 +87,8 @@ def rows_called(run: Run, name: str) -> Rows:
     return rows
 
 
-def _documents(run: Run) -> pa.ChunkedArray:
+def document_ids(run: Run) -> pa.ChunkedArray:
+    """Return the ids of the documents; of a run of format version 1 those of its mentions."""
     table = run.mention_table if run.document_table is None else run.document_table
     return table["document_id"]
 

@@ -15,6 +15,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
 from arbo.metrics import Line, Report, SpanCounts, SpanScores, span_scores
 from arbo.results.run import Link, Run
+from arbo.results.views import document_ids
 from arbo.spans.overlaps import Spans
 
 
@@ -57,7 +58,7 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
         raise UsageError(
             "the run has another knowledge base; give the one that arbo link had, with the same --kb-xrefs"
         )
-    links: dict[str, list[Link]] = {id_: [] for id_ in run.document_ids}
+    links: dict[str, list[Link]] = {id_: [] for id_ in document_ids(run).to_pylist()}
     if odd := sorted(links.keys() ^ {document.id for document in gold}):
         where = "run" if odd[0] in links else "annotated corpus"
         raise UsageError(f"{len(odd):,} documents are not in both; the first, {odd[0]!r}, is only in the {where}")
@@ -108,17 +109,13 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
 
 
 def _lines(name: str, scores: SpanScores, among: str = "") -> Iterator[Line]:
-    """Yield the lines of exact and of overlapping spans; the counts of a document are one row of each."""
-    of = dict(zip(SpanCounts._fields, scores.items.T, strict=True))
-    gold, predicted = of["gold_mentions"], of["predicted_mentions"]
-    over = f"{predicted.sum():,} {name.split()[-1]}, {gold.sum():,} annotated{among}"
-    for kind, recalled, precise in (
-        ("exact", "shared_mentions", "shared_mentions"),
-        ("overlapping", "gold_overlapping", "predicted_overlapping"),
-    ):
-        yield Line.of_counts(
-            f"{name}, {kind}", np.column_stack([of[recalled], gold, of[precise], predicted]), over=over
-        )
+    """Yield the lines of exact and of overlapping spans."""
+    of, total = SpanCounts(*scores.items.T), scores.counts
+    over = f"{total.predicted_mentions:,} {name.split()[-1]}, {total.gold_mentions:,} annotated{among}"
+    exact, overlapping = (of.shared_mentions, of.shared_mentions), (of.gold_overlapping, of.predicted_overlapping)
+    for kind, (recalled, precise) in (("exact", exact), ("overlapping", overlapping)):
+        counts = np.column_stack([recalled, of.gold_mentions, precise, of.predicted_mentions])
+        yield Line.of_counts(f"{name}, {kind}", counts, over=over)
 
 
 def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Sequence[Sequence[int]]) -> int:

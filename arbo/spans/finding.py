@@ -168,22 +168,19 @@ class DictionaryFinder:
         meant = {text[slice(*short)]: self._words(text[slice(*long)]) for short, long in reversed(defined)}
         add_other_number(meant)
         for match in found:
-            if (form := text[match.begin : match.end]) not in meant:
+            if (surface := text[match.begin : match.end]) not in meant:
                 yield match
-            elif form not in long_of:
-                entities = (row for row in match.entities if meant[form] & self._words(" ".join(_names(kb, row))))
-                yield match._replace(entities=tuple(entities))
+            elif surface not in long_of:
+                known = ((row, kb.entities[row]) for row in match.entities)
+                rows = (row for row, of in known if meant[surface] & self._words(of.name, *of.aliases))
+                yield match._replace(entities=tuple(rows))
         if long_of:
             forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
             for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
                 yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
 
-    def _words(self, text: str) -> set[str]:
-        return {self.normalize(text[begin:end]) for begin, end in content_words(text)}
-
-
-def _names(kb: KnowledgeBase, row: int) -> tuple[str, ...]:
-    return (kb.entities[row].name, *kb.entities[row].aliases)
+    def _words(self, *names: str) -> set[str]:
+        return {self.normalize(name[begin:end]) for name in names for begin, end in content_words(name)}
 
 
 def _without_brackets(text: str, defined: Sequence[Definition]) -> str:
