@@ -140,7 +140,7 @@ def gaps(text: str) -> list[list[str]]:
     """Return what counts between the words of a text, `of` for any words like it."""
     spans = content_words(text)
     between = [text[end:begin] for (_, end), (begin, _) in pairwise(spans)]
-    parts = [re.findall(r"[,(\n]|of", gap, re.I) if re.search(r"\s", gap) else [] for gap in between]
+    parts = [re.findall(r"[,(\n]|of", gap, re.I) if re.search(r"\s|...", gap) else [] for gap in between]
     return [
         ["of"] if gap and {part.lower() for part in gap} == {"of"} else [part.lower() for part in gap] for gap in parts
     ]
@@ -192,6 +192,7 @@ def test_the_dictionary_finds_what_brute_force_finds(owned: list[list[str]], tex
         ("cancer of the breast, cancer in a breast", ["cancer of the breast", "cancer in a breast"]),
         ("cancer and breast, cancer, breast", ["cancer", "cancer"]),  # of an entity that is also called breast cancer
         ("type 1 (GM2) gangliosidosis; GM2 gangliosidosis, type 1", ["GM2 gangliosidosis, type 1"]),
+        ("(CML)--kidney failure, (kidney)--failure", ["kidney failure", "failure"]),
         ("liver failure, kidney\nfailure", ["liver failure", "failure"]),
         ("head and neck tumour, head, neck tumour", ["head and neck tumour"]),
         ("1,2-dichlorethane or 1, 2 dichlorethane", ["1,2-dichlorethane"]),

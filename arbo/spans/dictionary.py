@@ -3,8 +3,8 @@
 What stands between two words of a text, its gap, must fit the name: a comma, a bracket, a line end or a stop word
 must stand in the name too, except articles. `of` and `in` may stand for a comma ("cancer of the breast" is `Cancer,
 Breast`), but a comma does not where the name is turned round for an index ("cancer, breast" is two names in a list if
-the entity is also called `Breast Cancer`). A comma or bracket without white space is part of a word, as in
-"1,2-dichloroethane".
+the entity is also called `Breast Cancer`). A comma or bracket inside a word, as in "1,2-dichloroethane", does not
+count.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ def _gaps(text: str, spans: list[Span]) -> list[str]:
 
 @lru_cache(1 << 12)
 def _gap(between: str) -> str:
-    """Return the marks and stop words between two words; an empty string for none, or without white space."""
-    if not any(map(str.isspace, between)):
+    """Return the marks and stop words between two words; an empty string for none, or inside a word."""
+    if len(between) < 3 and not any(map(str.isspace, between)):
         return ""
     parts = [part for part in map(str.lower, _SEPARATOR.findall(between)) if part not in _ARTICLES]
     return _OF if parts and _LIKE_OF.issuperset(parts) else "".join(f" {part}" for part in parts)
