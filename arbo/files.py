@@ -131,7 +131,7 @@ def beside(target: Path, kind: str) -> Path:
 
 def check_writable(target: Path) -> None:
     """Raise UsageError unless the folder above `target`, or the nearest one that exists, is writable."""
-    above = next(folder for folder in target.absolute().parents if folder.exists())
+    above = next((folder for folder in target.absolute().parents if folder.exists()), target)  # "/" has none above
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise UsageError(f"cannot write {target}: {above} is not a writable folder")
 

@@ -74,7 +74,7 @@ def test_without_gold_annotations_there_is_nothing_to_score() -> None:
     evaluation = arbo.Linker(KB).link([document("d", "marsh fever")]).evaluate()
     assert (evaluation.linking, evaluation.nil, evaluation.clustering, evaluation.coreference) == (None,) * 4
     assert evaluation.lines == ()
-    assert str(evaluation) == "nothing to score: no mention has a gold annotation"
+    assert str(evaluation).startswith("nothing to score: no mention has a gold annotation")
 
 
 def test_a_discovery_is_scored_by_its_clusters_alone() -> None:

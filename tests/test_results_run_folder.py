@@ -136,6 +136,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path: Pat
     with pytest.raises(arbo.UsageError, match="cannot write"):
         make().save(tmp_path / "file" / "run")
     assert names(tmp_path) == {"file"}
+    with pytest.raises(arbo.UsageError, match=r"cannot write|not a run folder; choose another"):
+        run_folder.check_replaceable(Path(tmp_path.anchor))
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root can write anywhere")

@@ -59,7 +59,7 @@ def test_fuzzy_is_the_best_similarity_of_all_runs_and_names() -> None:
         assert score == pytest.approx(expected, abs=1e-6)
     assert Fuzzy(0.8).spans(TEXTS, KB, *pairs((0, 1), (3, 1), (0, 0))) == [
         ((25, 31),),
-        ((0, 10), (12, 22)),
+        ((0, 10), (17, 22)),  # a line end ends a run
         ((0, 13), (15, 21)),
     ]
     assert Fuzzy().spans(TEXTS, KB, *pairs()) == []

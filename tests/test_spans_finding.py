@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,9 @@ from arbo import Corpus, DataError, Document, Entity, KnowledgeBase, Mention, fi
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import Announce, quiet
 from arbo.readers import read_documents
-from arbo.spans.evaluation import found_scores
+from arbo.results.views import mention_view
+from arbo.spans.dictionary import Dictionary
+from arbo.spans.evaluation import found_scores, run_scores
 from arbo.spans.finding import LEFT_OUT, DictionaryFinder, PairFinder, Proposal, find, without_repetition
 from arbo.spans.preselection import MOST_WORDS, preselect, preselection_recall
 from arbo.text.sentences import lines, sentences
@@ -58,9 +62,36 @@ def test_the_dictionary_finder() -> None:
         ("RHD", "D1"),
         ("RHDs", "D1"),
     ]
+    assert found("Wilson (WIL) disease, Wilson (or) disease") == [("Wilson (WIL) disease", "D1"), ("disease", "D2")]
     assert found("WD (Wilson disease)", DictionaryFinder(abbreviations=False)) == [("Wilson disease", "D1")]
     for hostile in ("", " \r\n", "of the", "\U0001f600" * 9, "disease-" * 3 + "\N{COMBINING ACUTE ACCENT}", "(" * 999):
         assert {entity for _, entity in found(hostile)} <= {"D2"}
+
+
+def test_an_abbreviation_means_what_the_text_defines() -> None:
+    kb = KnowledgeBase([Entity("D1", "Sacral bone", ("SAC",)), Entity("D2", "von Hippel-Lindau disease", ("VHL",))])
+    for text, expected in (
+        ("SAC", ["SAC"]),
+        ("the spindle assembly checkpoint (SAC), SAC and SACs", []),
+        ("sacral anterior bone (SAC), SAC", ["SAC", "SAC"]),
+        ("von Hippel-Lindau (VHL) disease; VHL", ["von Hippel-Lindau (VHL) disease", "VHL"]),
+    ):
+        assert [m.text for m in find_mentions(DictionaryFinder(), [document(text)], kb).mentions] == expected
+    marked = find_mentions(DictionaryFinder(abbreviations=False), [document("spindle assembly (SA) of SAC")], kb)
+    assert [m.text for m in marked.mentions] == ["SAC"]
+
+
+def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[KnowledgeBase] = []
+    make = Dictionary.of
+    monkeypatch.setattr(Dictionary, "of", lambda kb, **options: (made.append(kb), make(kb, **options))[1])
+    finder, other = DictionaryFinder(), KnowledgeBase([Entity("D9", "copper")])
+    for kb in (KB, KB, other, other, KB):
+        marked = find_mentions(finder, [document("copper disease")], kb)
+        assert [mention.text for mention in marked.mentions] == (["copper"] if kb is other else ["disease"])
+    assert [id(kb) for kb in made] == [id(KB), id(other), id(KB)]
+    assert finder == DictionaryFinder()
+    assert finder.__hash__() == DictionaryFinder().__hash__()
 
 
 def test_found_mentions_are_mentions_of_their_documents() -> None:
@@ -194,7 +225,7 @@ def test_scores_end_to_end_by_hand() -> None:
     assert scores.mentions.counts[3:] == (4, 4, 2, 4, 3)
     assert scores.links.counts[3:] == (2, 3, 1, 2, 2)
     assert scores.links.exact.f1 == pytest.approx(0.4)
-    assert "found and linked, exact spans: precision 0.3333, recall 0.5000, F1 0.4000" in str(scores)
+    assert re.search(r"found and linked, exact +0.5000 +0.3333 +0.4000  3 linked, 2 annotated in the KB", str(scores))
     with pytest.raises(arbo.UsageError, match="an entity for each of 4 found mentions"):
         found_scores(gold, result, KB, [None])
     with pytest.raises(arbo.UsageError, match="same documents"):
@@ -240,7 +271,29 @@ def test_from_texts_to_links(run: Run, folder: Path) -> None:
     apart = run("link", folder / "out" / "found.jsonl", "--format", "jsonl", *kb, "--out", folder / "apart", "--json")
     assert at_once.json["linked"] == apart.json["linked"] == 5
     assert "against_annotated" not in at_once.json
-    assert arbo.Result.load(folder / "once").link_table == arbo.Result.load(folder / "apart").link_table
+    once, apart = arbo.Result.load(folder / "once"), arbo.Result.load(folder / "apart")
+    assert (once.link_table, once.mention_table) == (apart.link_table, apart.mention_table)
+
+
+def test_scores_of_found_mentions_are_kept(run: Run, tmp_path: Path) -> None:
+    proposals = (Proposal(0, ((0, 14),), 0, 0.75), Proposal(0, ((16, 23),), 1, 1 / 3))
+    found = find_mentions(Proposes(*proposals), [document("Wilson disease, disease")], KB)
+    assert [mention.score for mention in found.mentions] == [0.75, 1 / 3]
+    bare = Corpus(replace(d, mentions=tuple(replace(m, score=None) for m in d.mentions)) for d in found)
+    assert found.fingerprint == bare.fingerprint
+    found.to_jsonl(tmp_path / "found.jsonl")
+    assert read_documents(tmp_path / "found.jsonl", "jsonl") == found
+    arbo.Linker(KB).link(found).save(tmp_path / "run")
+    result = arbo.Result.load(tmp_path / "run")
+    assert [link.mention for link in result.links] == list(found.mentions)
+    assert "in d (found with score 0.750) is Wilson disease" in str(result.explain("d:0-14"))
+    assert [row["found_score"] for row in run("show", tmp_path / "run", "--json").json["mentions"]] == [0.75, 1 / 3]
+    old = replace(result, mention_table=result.mention_table.drop_columns(["found_score"]))  # of an earlier arbo
+    assert {link.mention.score for link in old.links} == {None}
+    assert "found_score" not in mention_view(old, np.arange(2)).column_names
+    (tmp_path / "bad.jsonl").write_text('{"id": "d", "text": "a b", "mentions": [{"spans": [[0, 1]], "score": 1e999}]}')
+    with pytest.raises(DataError, match=r"'score' of a mention must be a finite number, not inf"):
+        read_documents(tmp_path / "bad.jsonl", "jsonl")
 
 
 def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
@@ -254,8 +307,60 @@ def test_annotated_documents_are_scored_against(run: Run, folder: Path) -> None:
     assert found.json["against_annotated"] == scores
     assert "584 mentions of the documents replaced by found ones" in found.told
     linked = run("link", *docs, "--find-mentions", "dictionary", "--out", folder / "run")
-    assert "found and linked, exact spans" in linked.out
+    assert "found and linked, exact" in linked.out
     assert arbo.Result.load(folder / "run").manifest["notes"]["documents"][LEFT_OUT] == 584
+
+
+@pytest.fixture
+def linked(folder: Path) -> Path:
+    documents, kb = arbo.load_sample()
+    arbo.Linker(kb).link(find_mentions(DictionaryFinder(), documents, kb)).save(folder / "run", texts=False)
+    return folder
+
+
+def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
+    documents, kb = arbo.load_sample()
+    result = arbo.Result.load(linked / "run")
+    found = find_mentions(DictionaryFinder(), documents, kb)
+    expected = found_scores(documents, found, kb, [link.entity for link in result.links])
+    scores = run_scores(result, documents, kb)
+    assert scores.as_dict() == expected.as_dict()
+    assert run_scores(result, documents[::-1], kb).links.counts == expected.links.counts
+    by_name = {line.name: line for line in scores.lines}
+    for group, of in (("found", scores.mentions), ("found and linked", scores.links)):
+        for kind, ratios in (("exact", of.exact), ("overlapping", of.overlap)):
+            line = by_name[f"{group}, {kind}"]
+            assert line.precision is not None
+            assert line.recall is not None
+            assert (line.precision.value, line.recall.value, line.score.value) == pytest.approx(ratios)
+    gold = ["--gold", linked / "all.jsonl", "--format", "jsonl", "--kb", linked / "kb.jsonl", "--kb-format", "jsonl"]
+    shown = run("evaluate", linked / "run", *gold)
+    assert f"{len(found.mentions)} found, {len(documents.mentions)} annotated" in shown.out
+    assert run("evaluate", linked / "run", *gold, "--json").json["links"] == json.loads(
+        json.dumps(expected.links.as_dict())
+    )
+    assert "arbo evaluate --gold" in run("evaluate", linked / "run").out
+
+
+def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path) -> None:
+    documents, kb = arbo.load_sample()
+    result = arbo.Result.load(linked / "run")
+    with pytest.raises(arbo.UsageError, match="1 documents are not in both; the first, 'D01', is only in the run"):
+        run_scores(result, documents[1:], kb)
+    with pytest.raises(arbo.UsageError, match="'more', is only in the annotated corpus"):
+        run_scores(result, Corpus([*documents, document("", "more")]), kb)
+    with pytest.raises(DataError, match="differs from the text at its spans"):
+        run_scores(result, Corpus(Document(d.id, "x" * len(d.text)) for d in documents), kb)
+    for other in (result, arbo.Linker().discover(documents)):
+        with pytest.raises(arbo.UsageError, match="another knowledge base; give the one that arbo link had"):
+            run_scores(other, documents, KB)
+    for options, wrong in (
+        (["--gold", linked / "all.jsonl"], "--format goes with"),
+        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold, --kb and --kb-format go together"),
+        (["--kb", linked / "kb.jsonl"], "--gold, --kb and --kb-format go together"),
+    ):
+        outcome = run("evaluate", linked / "run", *options)
+        assert (outcome.code, wrong in outcome.told) == (2, True)
 
 
 def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -68,7 +69,7 @@ def test_content_words(text: str, found: list[str]) -> None:
 
 
 def test_windows_by_brute_force() -> None:
-    text = "pain in the left knee, or of it"
+    text = "pain in the left knee, or (worse) legs 1,2-a\nback"
     spans, content = words(text).tolist(), {begin for begin, _ in content_words(text)}
     for most in range(len(spans) + 2):
         expected = {
@@ -76,6 +77,7 @@ def test_windows_by_brute_force() -> None:
             for i in range(len(spans))
             for j in range(i, len(spans))
             if j - i < most and {spans[i][0], spans[j][0]} <= content
+            if not re.search(r", |[()]|\n", text[spans[i][0] : spans[j][1]])
         }
         assert set(map(tuple, windows(text, most).tolist())) == expected
     assert windows("of the", 3).shape == (0, 2)
@@ -122,14 +124,37 @@ def test_time_stays_linear_in_hostile_text() -> None:
 
 
 vocabulary = st.sampled_from(["a", "b", "C", "the", "of", "É", "e\u0301", "AB", "ab", "é", "1"])
-names = st.lists(vocabulary, min_size=1, max_size=3).map(" ".join)
-texts = st.lists(st.tuples(vocabulary, st.sampled_from([" ", " ", "-", ", ", ". ", "\n\n", "'"])), max_size=12).map(
-    lambda parts: "".join(word + gap for word, gap in parts)
+names = st.lists(st.tuples(vocabulary, st.sampled_from([" ", " ", ", ", " ("])), min_size=1, max_size=3).map(
+    lambda parts: "".join(word + gap for word, gap in parts).rstrip(" ,(")
 )
+texts = st.lists(
+    st.tuples(vocabulary, st.sampled_from([" ", " ", "-", ", ", ",", " (", ". ", "\n", "\n\n", "'"])), max_size=12
+).map(lambda parts: "".join(word + gap for word, gap in parts))
 
 
 def key(text: str) -> list[str]:
     return [fold(text[begin:end]) for begin, end in content_words(text)]
+
+
+def gaps(text: str) -> list[list[str]]:
+    """Return what counts between the words of a text, `of` for any words like it."""
+    spans = content_words(text)
+    between = [text[end:begin] for (_, end), (begin, _) in pairwise(spans)]
+    parts = [re.findall(r"[,(\n]|of", gap, re.I) if re.search(r"\s|...", gap) else [] for gap in between]
+    return [
+        ["of"] if gap and {part.lower() for part in gap} == {"of"} else [part.lower() for part in gap] for gap in parts
+    ]
+
+
+def fits(text: str, name: str, own: list[list[str]]) -> bool:
+    """Tell whether nothing stands between the words of a text, or what stands in the name."""
+    between, path = gaps(text), key(name)
+    turned = [path[at:] + path[:at] in own for at in range(1, len(path))]
+    allowed = [
+        ([["of"]] if is_turned else [[","], ["of"]]) if gap == [","] else [gap]
+        for gap, is_turned in zip(gaps(name), turned, strict=True)
+    ]
+    return not any(between) or all(gap in some for gap, some in zip(between, allowed, strict=True))
 
 
 @given(st.lists(st.lists(names, min_size=1, max_size=3), min_size=1, max_size=4), texts)
@@ -150,11 +175,44 @@ def test_the_dictionary_finds_what_brute_force_finds(owned: list[list[str]], tex
                         len(surface[0]) == 1 or (surface[0].isupper() and not text[begin:end].isupper())
                     ):
                         continue
-                    if words_of_name and words_of_name == [fold(text[a:b]) for a, b in spans[i : j + 1]]:
+                    if (
+                        words_of_name
+                        and words_of_name == [fold(text[a:b]) for a, b in spans[i : j + 1]]
+                        and fits(text[begin:end], name, list(map(key, own)))
+                    ):
                         expected.add((begin, end, j + 1 - i, row))
     found = Dictionary.of(kb).matches(text)
     assert {(*match[:3], row) for match in found for row in match.entities} == expected
     assert found == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("cancer of the breast, cancer in a breast", ["cancer of the breast", "cancer in a breast"]),
+        ("cancer and breast, cancer, breast", ["cancer", "cancer"]),  # of an entity that is also called breast cancer
+        ("type 1 (GM2) gangliosidosis; GM2 gangliosidosis, type 1", ["GM2 gangliosidosis, type 1"]),
+        ("(CML)--kidney failure, (kidney)--failure", ["kidney failure", "failure"]),
+        ("liver failure, kidney\nfailure", ["liver failure", "failure"]),
+        ("head and neck tumour, head, neck tumour", ["head and neck tumour"]),
+        ("1,2-dichlorethane or 1, 2 dichlorethane", ["1,2-dichlorethane"]),
+        ("a line of more than forty characters, kidney\nfailure", ["kidney\nfailure"]),  # wrapped
+        ("a line of more than forty characters, kidney\nFailure", ["Failure"]),
+    ],
+)
+def test_names_do_not_run_over_what_they_have_not(text: str, found: list[str]) -> None:
+    kb = KnowledgeBase(
+        [
+            Entity("D1", "Breast cancer", ("Cancer, Breast", "cancer")),
+            Entity("D2", "GM2 Gangliosidosis, Type 1"),
+            Entity("D3", "failure", ("liver failure", "kidney failure")),
+            Entity("D4", "tumour of head and neck", ("head and neck tumour",)),
+            Entity("D5", "1,2-dichlorethane"),
+        ]
+    )
+    matches = Dictionary.of(kb, normalize=fold).matches(text)
+    longest = without_overlaps([((match.begin, match.end),) for match in matches], [1.0] * len(matches))
+    assert cut(text, [matches[place][:2] for place in longest]) == found
 
 
 def test_short_names_in_capitals_are_sought_in_capitals() -> None:

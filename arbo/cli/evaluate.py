@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents
+from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.reporting import Save, Seed, check_outputs, drawing, name_systems, of_systems, save_report
 from arbo.errors import UsageError
 from arbo.readers import DocumentFormat
 
 if TYPE_CHECKING:
     from arbo.results.evaluation import Evaluation
+    from arbo.spans.evaluation import FoundScores
+
+_GOLD = "Annotated documents, for runs with found mentions: score their spans and links. Needs --kb, that of the runs."
 
 
 def evaluate(
@@ -30,7 +33,12 @@ def evaluate(
         Path | None,
         typer.Option("--train", help="Training documents: also score seen and unseen entities separately."),
     ] = None,
-    format_: Annotated[DocumentFormat | None, options.document_format("the training documents")] = None,
+    gold: Annotated[Path | None, typer.Option("--gold", help=_GOLD)] = None,
+    format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
+    types: options.Types = None,
+    kb: options.OptionalKb = None,
+    kb_format: options.OptionalKbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
     save: Save = None,
     plot: Annotated[
         Path | None,
@@ -44,9 +52,10 @@ def evaluate(
     seed: Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Score runs against the gold annotations of their documents.
+    """Score runs against the gold annotations of their documents, or of a corpus.
 
-    `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`.
+    `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link --find-mentions`,
+    `arbo evaluate run --gold gold.txt --format pubtator --kb kb.obo --kb-format obo`.
 
     Intervals come from samples of the documents; with several runs of the same documents, stars mark scores that differ
     from those of the first.
@@ -54,13 +63,22 @@ def evaluate(
     from arbo import Result
     from arbo.metrics import Report, Resampling
     from arbo.results.evaluation import evaluate_together
+    from arbo.spans.evaluation import run_scores
 
-    if (train is None) != (format_ is None):
-        raise UsageError("--train and --format go together")
+    if (train is None and gold is None) != (format_ is None) or (train and gold):
+        raise UsageError("--format goes with --train or with --gold")
+    if len({option is None for option in (gold, kb, kb_format)}) > 1 or (gold and plot):
+        raise UsageError("--gold, --kb and --kb-format go together, and without --plot")
     names = name_systems(runs)
     check_outputs(runs, save, plot)
-    seen = None if train is None or format_ is None else read_documents(train, format_, None, "fail")
-    evaluations = evaluate_together({name: Result.load(run) for name, run in names.items()}, train=seen)
+    results = {name: Result.load(run) for name, run in names.items()}
+    given = read_documents(train or gold or Path(), format_, types, "fail") if format_ else None
+    evaluations: Mapping[str, Evaluation | FoundScores]
+    if given is not None and kb and kb_format:
+        base = read_kb(kb, kb_format, kb_xrefs)
+        evaluations = {name: run_scores(result, given, base) for name, result in results.items()}
+    else:
+        evaluations = evaluate_together(results, train=given)
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
     save_report(report, save)
     if as_json:
@@ -73,10 +91,11 @@ def evaluate(
         _plot(evaluations, plot)
 
 
-def _plot(evaluations: Mapping[str, Evaluation], path: Path) -> None:
+def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> None:
     from arbo.metrics import plot_precision_recall
 
-    curves = {name: evaluation.nil_curve for name, evaluation in evaluations.items() if evaluation.nil_curve}
+    found = {name: getattr(evaluation, "nil_curve", None) for name, evaluation in evaluations.items()}
+    curves = {name: curve for name, curve in found.items() if curve}
     if not any(curve.gold for curve in curves.values()):
         raise UsageError("--plot: no mention is annotated as NIL, so there is no curve")
     with drawing(path):

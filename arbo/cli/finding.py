@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from arbo.errors import UsageError
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
     from arbo.data.knowledge_base import KnowledgeBase
-    from arbo.spans.evaluation import FoundScores
     from arbo.spans.finding import Finder, Found
 
 
@@ -52,12 +50,3 @@ def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
         lower = ", or lower --find-threshold" if limit else ""
         console.warn(f"no mentions found{limit}; check that the knowledge base has the language of the texts{lower}")
     return found
-
-
-def scores_against(
-    annotated: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None]
-) -> FoundScores | None:
-    """Score found mentions and their entities; return None for documents without mentions."""
-    from arbo.spans.evaluation import found_scores
-
-    return found_scores(annotated, found, kb, entities) if annotated.mentions else None

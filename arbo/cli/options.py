@@ -58,7 +58,7 @@ NoGenericNames = Annotated[
         help="Leave out names that texts use for many entities, such as `disease`; `arbo kb validate` lists them.",
     ),
 ]
-OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base; without it, tune discovery.")]
+OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
 OptionalKbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[

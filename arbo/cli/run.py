@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arbo.cli import console
-from arbo.cli.finding import scores_against
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -29,6 +28,8 @@ def run(
 
     If mentions are searched and the documents have mentions, the found ones are scored.
     """
+    from arbo.spans.evaluation import run_scores
+
     if dry_run:
         estimate = linker.estimate(documents)
         if as_json:
@@ -38,8 +39,8 @@ def run(
         return
     result = linker.discover(documents) if linker.kb is None else linker.link(documents)
     scores = None
-    if annotated is not None and linker.kb is not None:
-        scores = scores_against(annotated, documents, linker.kb, result.link_table["entity_id"].to_pylist())
+    if annotated is not None and annotated.mentions and linker.kb is not None:
+        scores = run_scores(result, annotated, linker.kb)
     result.save(out, texts=texts)
     _tell_notes(result)
     if as_json:

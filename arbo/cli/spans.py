@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.finding import find_in, load_finder, scores_against
+from arbo.cli.finding import find_in, load_finder
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.reporting import check_jsonl_output
 
@@ -45,13 +45,16 @@ def spans(
 
     If DOCS have mentions, they (with `--types`: those of these types) only serve to score the found ones.
     """
+    from arbo.spans.evaluation import found_scores
+
     if out is not None:
         check_jsonl_output(out, docs, kb)
     chosen = load_finder(finder, "--finder", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     documents = read_documents(docs, format_, types, on_error)
     found = find_in(documents, base, chosen)
-    scores = scores_against(documents, found.corpus, base, [base.entities[at.entity].id for at in found.proposals])
+    entities = [base.entities[at.entity].id for at in found.proposals]
+    scores = found_scores(documents, found.corpus, base, entities) if documents.mentions else None
     if out is not None:
         found.corpus.to_jsonl(out)
     if as_json:

@@ -121,10 +121,11 @@ class Corpus(Sequence[Document]):
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of ids, texts, mentions and domains, in order."""
+        """SHA-256 of ids, texts, mentions (without scores) and domains, in order."""
         digest = hashlib.sha256()
         for document in self.documents:
-            content = astuple(document)
+            name, text, mentions, domain = astuple(document)
+            content = (name, text, [mention[:-1] for mention in mentions], domain)
             # A document without a domain hashes as it did before domains existed, so that old runs still match.
             kept = content if document.domain is not None else content[:-1]
             digest.update(json.dumps(kept).encode("ascii") + b"\n")

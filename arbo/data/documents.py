@@ -28,6 +28,8 @@ class Mention:
     text: str
     type: str | None = None
     gold: tuple[str, ...] | None = None
+    score: float | None = None
+    """The confidence of the finder that found the mention; None if it was marked otherwise."""
 
     def __post_init__(self) -> None:
         check_name(self.id, "the mention id", of=self.document_id)

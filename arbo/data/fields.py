@@ -64,6 +64,13 @@ def string_or_null(value: object) -> str | None:
     return None if value is None else string(value)
 
 
+def number(value: object) -> float:
+    """Take a finite number."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e300:
+        raise TypeError("a finite number")
+    return float(value)
+
+
 def any_list(value: object) -> list[object]:
     """Take a list of anything."""
     if not isinstance(value, list):

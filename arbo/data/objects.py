@@ -12,7 +12,7 @@ from typing import Any
 
 from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.entities import Entity
-from arbo.data.fields import Convert, any_list, fields, spans, string, string_or_null, strings, strings_or_null
+from arbo.data.fields import Convert, any_list, fields, number, spans, string, string_or_null, strings, strings_or_null
 from arbo.errors import DataError
 from arbo.text.checks import check_spans
 
@@ -48,9 +48,8 @@ def to_document(record: object) -> Document:
     for draft in drafts:
         mention_id = next(made) if draft.get("id") is None else draft["id"]
         surface = text_of(draft["spans"], text)
-        mentions.append(
-            Mention(mention_id, document_id, draft["spans"], surface, draft.get("type"), draft.get("entities"))
-        )
+        known = map(draft.get, ("type", "entities", "score"))
+        mentions.append(Mention(mention_id, document_id, draft["spans"], surface, *known))
     return Document(document_id, text, tuple(mentions), values.get("domain"))
 
 
@@ -78,6 +77,7 @@ _MENTION: Mapping[str, Convert] = {
     "spans": spans,
     "type": string_or_null,
     "entities": strings_or_null,
+    "score": number,
 }
 
 _ENTITY: Mapping[str, Convert] = {
@@ -94,7 +94,11 @@ _ENTITY: Mapping[str, Convert] = {
 
 def document_line(document: Document) -> str:
     """Return a document as a line of JSON, which `to_document` reads."""
-    mentions = [{"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold} for m in document.mentions]
+    mentions = [
+        {"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold}
+        | ({} if m.score is None else {"score": m.score})
+        for m in document.mentions
+    ]
     domain = {} if document.domain is None else {"domain": document.domain}
     return _line({"id": document.id, "text": document.text, "mentions": mentions, **domain})
 

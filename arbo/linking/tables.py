@@ -1,8 +1,8 @@
 """Make the tables of a run from arrays.
 
 ``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
-annotated; null without an annotation), ``gold_entities`` (the knowledge base's own ids of the gold entities in the
-mention's domain).
+annotated; null without an annotation), ``found_score`` (confidence of the finder; null for other
+mentions), ``gold_entities`` (the knowledge base's own ids of the gold entities in the mention's domain).
 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
 mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
@@ -54,6 +54,7 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
             "type": pa.array([m.type for m in mentions], pa.string()),
             "domain": pa.array([i.document.domain for i in inputs], pa.string()),
             "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
+            "found_score": pa.array([m.score for m in mentions], pa.float64()),
             "gold_entities": _gold_entities(gold, kb),
         }
     )

@@ -99,7 +99,8 @@ class Evaluation:
         return self.report(how=None)._repr_html_() if self.lines else str(self)
 
     def _table(self, how: Resampling | None) -> str:
-        return str(self.report(how=how)) if self.lines else "nothing to score: no mention has a gold annotation"
+        nothing = "nothing to score: no mention has a gold annotation; arbo evaluate --gold scores found mentions"
+        return str(self.report(how=how)) if self.lines else nothing
 
 
 def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = None) -> Evaluation:

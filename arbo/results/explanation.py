@@ -139,7 +139,8 @@ def _others(rivals: tuple[Candidate, ...]) -> list[str]:
 
 def _called(link: Link) -> str:
     expansion = f" (= {link.expansion})" if link.expansion else ""
-    return f'"{link.mention.text}"{expansion} in {link.mention.document_id}'
+    found = "" if link.mention.score is None else f" (found with score {_number(link.mention.score)})"
+    return f'"{link.mention.text}"{expansion} in {link.mention.document_id}{found}'
 
 
 def _measure(result: Run) -> str:

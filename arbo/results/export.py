@@ -87,8 +87,9 @@ def flat_table(run: Run) -> pa.Table:
 
 def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
     """Yield the further columns that mentions and documents came with; lists, objects and mixtures become JSON."""
-    for table in (run.mention_table, run.document_table):
-        if table is None or "metadata" not in table.column_names:
+    tables = [table for table in (run.mention_table, run.document_table) if table is not None]
+    for table in tables:
+        if "metadata" not in table.column_names:
             continue
         column = table["metadata"]
         if table is run.document_table:

@@ -231,6 +231,7 @@ class Run:
             values["text"],
             values["type"],
             None if values["gold"] is None else tuple(values["gold"]),
+            values.get("found_score"),  # runs of an earlier arbo have none
         )
 
     def _link(self, row: int) -> Link:

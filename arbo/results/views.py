@@ -52,7 +52,7 @@ class Selection:
         for what, ids, column, known in (
             ("entity", self.entities, links["entity_id"], run.cluster_table["entity_id"]),
             ("cluster", self.clusters, links["cluster_id"], run.cluster_table["cluster_id"]),
-            ("document", self.documents, mentions["document_id"], _documents(run)),
+            ("document", self.documents, mentions["document_id"], document_ids(run)),
         ):
             if ids:
                 _check_known(what, ids, known)
@@ -90,7 +90,8 @@ def rows_called(run: Run, name: str) -> Rows:
     return rows
 
 
-def _documents(run: Run) -> pa.ChunkedArray:
+def document_ids(run: Run) -> pa.ChunkedArray:
+    """Return the ids of the documents; of a run of format version 1 those of its mentions."""
     table = run.mention_table if run.document_table is None else run.document_table
     return table["document_id"]
 
@@ -104,9 +105,13 @@ def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> Non
 def mention_view(run: Run, rows: Rows) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
-    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type, entity_id, entity_name,
-    cluster_id, score, margin``, and ``confidence`` if the run has it; entity, score and confidence are null for NIL.
+    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type``, ``found_score`` (if any
+    mention was found), ``entity_id, entity_name, cluster_id, score, margin``, and ``confidence`` if the run has it;
+    entity, score and confidence are null for NIL.
     """
+    own = ["text", "type"]
+    if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):
+        own.append(name)
     mentions, links = run.mention_table.take(rows), run.link_table.take(rows)
     spans = mentions["spans"].combine_chunks()
     owner = pc.list_parent_indices(spans).to_numpy()
@@ -121,7 +126,7 @@ def mention_view(run: Run, rows: Rows) -> pa.Table:
             "document_id": mentions["document_id"],
             "start": start,
             "end": end,
-            **{name: mentions[name] for name in ("text", "type")},
+            **{name: mentions[name] for name in own},
             **{name: links[name] for name in _OF_LINKS if name in links.column_names},
         }
     )

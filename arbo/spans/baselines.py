@@ -17,6 +17,7 @@ from arbo.engine import Floats, Ids
 from arbo.errors import MissingDependency
 from arbo.progress import Announce, quiet
 from arbo.spans.overlaps import Spans, without_overlaps
+from arbo.text.sentences import unwrapped
 from arbo.text.words import Offsets, fold, windows, words
 
 _AT_ONCE = 256
@@ -71,7 +72,7 @@ class Fuzzy:
                 sought = [names[int(entity[pair])] for pair in chosen]
                 flat = [name for own in sought for name in own]
                 most = np.array([name.count(" ") + 2 for name in flat])
-                runs = windows(texts[row], int(most.max()))
+                runs = windows(unwrapped(texts[row]), int(most.max()))
                 size = np.diff(np.searchsorted(words(texts[row])[:, 0], runs), axis=1)[:, 0]
                 read = [_comparable(texts[row][first:last]) for first, last in runs.tolist()]
                 similarity = cdist(flat, read, scorer=Levenshtein.normalized_similarity, dtype=np.float32)

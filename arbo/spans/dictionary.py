@@ -1,22 +1,38 @@
-"""Find the names of a knowledge base in texts, in one pass over the words for any number of names."""
+"""Find the names of a knowledge base in texts, in one pass over the words for any number of names.
+
+What stands between two words of a text, its gap, must fit the name: a comma, a bracket, a line end or a stop word
+must stand in the name too, except articles. `of` and `in` may stand for a comma ("cancer of the breast" is `Cancer,
+Breast`), but a comma does not where the name is turned round for an index ("cancer, breast" is two names in a list if
+the entity is also called `Breast Cancer`). A comma or bracket inside a word, as in "1,2-dichloroethane", does not
+count.
+"""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.text.abbreviations import singular_form
 from arbo.text.checks import Span
-from arbo.text.sentences import sentences
+from arbo.text.sentences import sentences, unwrapped
 from arbo.text.words import content_words, fold
 
 _ROOT = 0
 _NOWHERE = -1
 _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
+_SEPARATOR = re.compile(r"[,;:=|()\[\]{}\n]|\w{2,}")
+"""What counts in a gap: marks and stop words, but no single letters, such as articles and the s of "Crohn's"."""
+_ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
+_LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
+# Gaps begin with a blank, and words do not.
+_COMMA, _OF = " ,", " of"
 
 
 class Match(NamedTuple):
@@ -32,7 +48,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Dictionary:
-    """A trie of names: paths of normalised words from a root, without stop words.
+    """A trie of names: paths of normalised words and gaps from a root, and the same paths without gaps.
 
     >>> from arbo import Entity
     >>> kb = KnowledgeBase([Entity("D1", "Cancer of the Breast", ("Breast Cancer",)), Entity("D2", "cancer")])
@@ -64,60 +80,97 @@ class Dictionary:
         known: dict[str, str] = {}
         for row in range(len(kb)) if rows is None else rows:
             entity = kb.entities[row]
-            for name in (entity.name, *entity.aliases):
-                node = _ROOT
-                path = made._path(name, known)
-                if name != entity.name and "".join(path).isdigit():
+            paths = [made._path(name, known) for name in (entity.name, *entity.aliases)]
+            others = {path for path, _ in paths}
+            for place, (path, gaps) in enumerate(paths):
+                if not path or (place and "".join(path).isdigit()):
                     continue
-                for word in path:
-                    number = made.number.setdefault(word, len(made.number))
-                    node = made.step.setdefault(_key(node, number), len(made.step) + 1)
-                if node != _ROOT:
-                    ends.setdefault(node, {})[row] = None
+                for form in dict.fromkeys((path, _with_gaps(path, gaps, others))):
+                    ends.setdefault(made._added(form), {})[row] = None
         made.ends.update((node, tuple(sorted(found))) for node, found in ends.items())
         return made
 
     def matches(self, text: str) -> list[Match]:
         """Find all names in a text, also nested ones, ordered by begin, the shorter first.
 
-        The words of a name may be separated by stop words and punctuation, but not by the end of a sentence.
+        The gaps must fit the name, see above. A line that the next one goes on ends no name, see `unwrapped`; a
+        sentence does.
         """
         spans = content_words(text)
         surface = [text[begin:end] for begin, end in spans]
         known = {form: self.normalize(form) for form in dict.fromkeys(surface)}
         word = [known[form] for form in surface]
+        gaps = _gaps(unwrapped(text), spans)
         sentence_ends = sentences(text)[:, 1].tolist()
         found: list[Match] = []
         for first, (begin, _) in enumerate(spans):
             last = bisect(spans, (sentence_ends[bisect(sentence_ends, begin)],))
             if capitals := _capitals(surface[first]):
-                found += self._along(spans[first : first + 1], [capitals], 0, 1)
-            found += self._along(spans, word, first, last)
+                found += self._along(spans[first : first + 1], [capitals], [""], range(1))
+            found += self._along(spans, word, gaps, range(first, last))
         return sorted(set(found))
 
-    def _along(self, spans: list[Span], word: list[str], first: int, last: int) -> Iterator[Match]:
-        """Yield the names that begin at word ``first`` and end before word ``last``."""
-        node = _ROOT
-        for place in range(first, last):
+    def _along(self, spans: list[Span], word: list[str], gaps: list[str], places: range) -> Iterator[Match]:
+        """Yield the names that begin at the first of the places; ``gaps`` stand before the words."""
+        first, node = places[0], _ROOT
+        for place in places:
+            if place > first and (gap := gaps[place]):
+                after = self._next(node, gap)
+                node = self._next(node, _COMMA) if after == _NOWHERE and gap == _OF else after
             node = self._next(node, word[place])
             if node == _NOWHERE:
                 return
             if node in self.ends:
                 yield Match(spans[first][0], spans[place][1], place + 1 - first, self.ends[node])
 
+    def _added(self, form: Sequence[str]) -> int:
+        """Add a path; return its last node."""
+        node = _ROOT
+        for part in form:
+            number = self.number.setdefault(part, len(self.number))
+            node = self.step.setdefault(_key(node, number), len(self.step) + 1)
+        return node
+
     def _next(self, node: int, word: str) -> int:
         number = self.number.get(word, -1)
-        return _NOWHERE if number < 0 else self.step.get(_key(node, number), _NOWHERE)
+        return _NOWHERE if node < 0 or number < 0 else self.step.get(_key(node, number), _NOWHERE)
 
-    def _path(self, name: str, known: dict[str, str]) -> list[str]:
-        """Return the normalised words of a name; ``known`` caches them."""
-        surface = [name[begin:end] for begin, end in content_words(name)]
+    def _path(self, name: str, known: dict[str, str]) -> tuple[tuple[str, ...], list[str]]:
+        """Return the normalised words of a name, and the gaps before them; ``known`` caches words."""
+        spans = content_words(name)
+        surface = [name[begin:end] for begin, end in spans]
         if len(surface) == 1 and len(surface[0]) == 1:
-            return []
+            return (), []
         capitals = _capitals(surface[0]) if len(surface) == 1 else ""
         if 0 < len(capitals) <= _ACRONYM:
-            return [capitals]  # no word that is compared without case has capitals
-        return [known.get(form) or known.setdefault(form, self.normalize(form)) for form in surface]
+            return (capitals,), [""]  # no word that is compared without case has capitals
+        words = tuple(known.get(form) or known.setdefault(form, self.normalize(form)) for form in surface)
+        return words, _gaps(name, spans)
+
+
+def _with_gaps(path: tuple[str, ...], gaps: list[str], others: Collection[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return a path with its gaps; a comma is `of` if one of the entity's other paths turns the words round."""
+    if not any(gaps):
+        return path
+    form: list[str] = []
+    for place, (gap, word) in enumerate(zip(gaps, path, strict=True)):
+        turned = gap == _COMMA and path[place:] + path[:place] in others
+        form += (_OF if turned else gap, word) if gap else (word,)
+    return tuple(form)
+
+
+def _gaps(text: str, spans: list[Span]) -> list[str]:
+    """Return the gap before each word."""
+    return ["", *(_gap(text[end:begin]) for (_, end), (begin, _) in pairwise(spans))]
+
+
+@lru_cache(1 << 12)
+def _gap(between: str) -> str:
+    """Return the marks and stop words between two words; an empty string for none, or inside a word."""
+    if len(between) < 3 and not any(map(str.isspace, between)):
+        return ""
+    parts = [part for part in map(str.lower, _SEPARATOR.findall(between)) if part not in _ARTICLES]
+    return _OF if parts and _LIKE_OF.issuperset(parts) else "".join(f" {part}" for part in parts)
 
 
 def _capitals(word: str) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
-from arbo.metrics import SpanScores, span_scores
+from arbo.metrics import Line, Report, SpanCounts, SpanScores, span_scores
+from arbo.results.run import Link, Run
+from arbo.results.views import document_ids
 from arbo.spans.overlaps import Spans
 
 
@@ -22,18 +26,46 @@ class FoundScores:
     mentions: SpanScores
     """Scores of spans, whatever their entity; an item is a document."""
     links: SpanScores
-    """Scores of spans with the correct entity; an item is a document and an entity. NIL mentions are left out."""
+    """Scores of spans with the correct entity; an item is a document. NIL mentions are left out."""
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The headline figures, with the counts for their intervals."""
+        return (*_lines("found", self.mentions), *_lines("found and linked", self.links, " in the KB"))
 
     def as_dict(self) -> dict[str, Any]:
         """Return counts and ratios, ready for JSON."""
         return {"mentions": self.mentions.as_dict(), "links": self.links.as_dict()}
 
     def __str__(self) -> str:
-        lines = []
-        for what, scores in (("found", self.mentions), ("found and linked", self.links)):
-            for kind, of in (("exact spans", scores.exact), ("overlapping", scores.overlap)):
-                lines.append(f"{what}, {kind}: precision {of.precision:.4f}, recall {of.recall:.4f}, F1 {of.f1:.4f}")
-        return "\n".join([*lines, "(found and linked: only mentions with an entity in the knowledge base)"])
+        return str(Report.of({"": self.lines}, how=None))
+
+
+def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
+    """Score the mentions of a run and their links against annotated documents, see `found_scores`.
+
+    Args:
+        run: a run over the same documents, whose mentions were found.
+        gold: annotated documents, in any order.
+        kb: the knowledge base of the run.
+
+    Raises:
+        UsageError: the run has other documents or another knowledge base.
+        DataError: the text of a document differs.
+
+    """
+    if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
+        raise UsageError(
+            "the run has another knowledge base; give the one that arbo link had, with the same --kb-xrefs"
+        )
+    links: dict[str, list[Link]] = {id_: [] for id_ in document_ids(run).to_pylist()}
+    if odd := sorted(links.keys() ^ {document.id for document in gold}):
+        where = "run" if odd[0] in links else "annotated corpus"
+        raise UsageError(f"{len(odd):,} documents are not in both; the first, {odd[0]!r}, is only in the {where}")
+    for link in run.links:
+        links[link.mention.document_id].append(link)
+    found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)
+    return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]])
 
 
 def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None]) -> FoundScores:
@@ -70,10 +102,20 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
                 meant = _meant(mention, kb.index(entity), key.mentions, accepted)
                 pred.setdefault((row, meant), []).append(mention.spans)
     items = sorted({*true, *pred})
-    return FoundScores(
-        span_scores(_spans(gold), _spans(found)),
-        span_scores([true.get(item, []) for item in items], [pred.get(item, []) for item in items]),
-    )
+    of_items = span_scores([true.get(item, []) for item in items], [pred.get(item, []) for item in items]).items
+    links = np.zeros((len(gold), of_items.shape[1]), np.int64)
+    np.add.at(links, np.array([row for row, _ in items], np.int64), of_items)
+    return FoundScores(span_scores(_spans(gold), _spans(found)), SpanScores(links))
+
+
+def _lines(name: str, scores: SpanScores, among: str = "") -> Iterator[Line]:
+    """Yield the lines of exact and of overlapping spans."""
+    of, total = SpanCounts(*scores.items.T), scores.counts
+    over = f"{total.predicted_mentions:,} {name.split()[-1]}, {total.gold_mentions:,} annotated{among}"
+    exact, overlapping = (of.shared_mentions, of.shared_mentions), (of.gold_overlapping, of.predicted_overlapping)
+    for kind, (recalled, precise) in (("exact", exact), ("overlapping", overlapping)):
+        counts = np.column_stack([recalled, of.gold_mentions, precise, of.predicted_mentions])
+        yield Line.of_counts(f"{name}, {kind}", counts, over=over)
 
 
 def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Sequence[Sequence[int]]) -> int:

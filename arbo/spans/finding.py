@@ -27,10 +27,10 @@ from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
 from arbo.spans.preselection import Preselection, preselect
-from arbo.text.abbreviations import add_other_number, definitions
+from arbo.text.abbreviations import Definition, add_other_number, definitions
 from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
-from arbo.text.words import fold, words
+from arbo.text.words import content_words, fold, words
 
 LEFT_OUT = "mentions of the documents replaced by found ones"
 """A note in the result of `find`."""
@@ -117,10 +117,10 @@ def _kept(proposals: list[Proposal]) -> list[Proposal]:
 
 
 def _marked(document: Document, proposals: Sequence[Proposal], kb: KnowledgeBase) -> Document:
-    names = mention_ids(document.id, [proposal.spans for proposal in proposals])
+    names = mention_ids(document.id, [of.spans for of in proposals])
     mentions = (
-        Mention(name, document.id, proposal.spans, text_of(proposal.spans, document.text), _type(kb, proposal.entity))
-        for name, proposal in zip(names, proposals, strict=True)
+        Mention(name, document.id, of.spans, text_of(of.spans, document.text), _type(kb, of.entity), None, of.score)
+        for name, of in zip(names, proposals, strict=True)
     )
     return replace(document, mentions=tuple(mentions))
 
@@ -138,38 +138,67 @@ class DictionaryFinder:
     """Proposes the names of the knowledge base in a text, and the abbreviations that the text defines for them.
 
     All scores are 1, so that the longest name is kept. If a text defines an abbreviation, as in "ataxia telangiectasia
-    (A-T)", the abbreviation means the name that the long form is, or ends with.
+    (A-T)", the abbreviation means the name that the long form is, or ends with; where there is none, only an entity
+    that is called by the abbreviation and has a word of the long form in a name. The finder keeps the index of the
+    last knowledge base, so that the second call takes milliseconds for a document.
     """
 
     normalize: Callable[[str], str] = normalize_name
     """Returns the same form for all spellings of a word, in any case."""
     abbreviations: bool = True
+    _kept: list[tuple[KnowledgeBase, Dictionary]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions; the time grows with the length of the texts, and hardly with the number of names."""
-        dictionary = Dictionary.of(kb, normalize=self.normalize)
+        dictionary = next((kept for of, kept in self._kept if of is kb), None)
+        if dictionary is None:
+            dictionary = Dictionary.of(kb, normalize=self.normalize)
+            self._kept[:] = [(kb, dictionary)]
         for place, document in enumerate(announce("documents")(documents, len(documents))):
-            for match in self._matches(dictionary, document.text):
+            for match in self._matches(dictionary, kb, document.text):
                 for entity in match.entities:
                     yield Proposal(place, ((match.begin, match.end),), entity, 1.0)
 
-    def _matches(self, dictionary: Dictionary, text: str) -> Iterator[Match]:
+    def _matches(self, dictionary: Dictionary, kb: KnowledgeBase, text: str) -> Iterator[Match]:
+        defined = definitions(text) if self.abbreviations else []
         found = dictionary.matches(text)
-        long_of = _abbreviated(text, found) if self.abbreviations else {}
-        yield from (match for match in found if text[match.begin : match.end] not in long_of)
+        if defined:
+            found = sorted({*found, *dictionary.matches(_without_brackets(text, defined))})
+        long_of = _abbreviated(text, defined, found)
+        meant = {text[slice(*short)]: self._words(text[slice(*long)]) for short, long in reversed(defined)}
+        add_other_number(meant)
+        for match in found:
+            if (surface := text[match.begin : match.end]) not in meant:
+                yield match
+            elif surface not in long_of:
+                known = ((row, kb.entities[row]) for row in match.entities)
+                rows = (row for row, of in known if meant[surface] & self._words(of.name, *of.aliases))
+                yield match._replace(entities=tuple(rows))
         if long_of:
             forms = "|".join(map(re.escape, sorted(long_of, key=len, reverse=True)))
             for form in re.finditer(rf"(?<!\w)(?:{forms})(?!\w)", text):
                 yield long_of[form[0]]._replace(begin=form.start(), end=form.end())
 
+    def _words(self, *names: str) -> set[str]:
+        return {self.normalize(name[begin:end]) for name in names for begin, end in content_words(name)}
 
-def _abbreviated(text: str, matches: Sequence[Match]) -> dict[str, Match]:
+
+def _without_brackets(text: str, defined: Sequence[Definition]) -> str:
+    """Replace the brackets that define abbreviations by blanks, as in "breast cancer (BC) syndrome"."""
+    characters = list(text)
+    for (begin, end), long in defined:
+        if long < (begin, end) and text[begin - 1] in "([" and text[end : end + 1] in (")", "]"):
+            characters[begin - 1 : end + 1] = " " * (end + 2 - begin)
+    return "".join(characters)
+
+
+def _abbreviated(text: str, defined: Sequence[Definition], matches: Sequence[Match]) -> dict[str, Match]:
     """Return the longest name at the end of the long form of each abbreviation, and of its plural."""
     ending: dict[int, list[Match]] = {}
     for match in matches:
         ending.setdefault(match.end, []).append(match)
     long_of: dict[str, Match] = {}
-    for short, (begin, end) in definitions(text):
+    for short, (begin, end) in defined:
         names = [match for match in ending.get(end, ()) if match.begin >= begin]
         if names:
             long_of.setdefault(text[slice(*short)], min(names))

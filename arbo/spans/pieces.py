@@ -38,7 +38,7 @@ def pieces(documents: Corpus, split: Splitter = lines) -> Pieces:
 
     >>> mention = Mention("m", "d", ((2, 6),), "b\n\nc", gold=("E",))
     >>> [(piece.id, piece.mentions) for piece in pieces(Corpus([Document("d", "a b\n\nc d", (mention,))])).corpus][1]
-    ('d/3', (Mention(id='m@d/3', document_id='d/3', spans=((0, 1),), text='c', type=None, gold=('E',)),))
+    ('d/3', (Mention(id='m@d/3', document_id='d/3', spans=((0, 1),), text='c', type=None, gold=('E',), score=None),))
     """
     made: list[Document] = []
     home: list[int] = []

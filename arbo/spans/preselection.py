@@ -20,7 +20,7 @@ from arbo.progress import Announce, quiet
 from arbo.retrieval.domains import entity_parts, nearest_within
 from arbo.spans.pieces import Pairs, Pieces, pieces
 from arbo.text.abbreviations import expander
-from arbo.text.sentences import Splitter, passages
+from arbo.text.sentences import Splitter, passages, unwrapped
 from arbo.text.words import windows
 
 MOST_WORDS = 6
@@ -120,7 +120,7 @@ def _runs(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
         if cut.document[row] != last:
             last = int(cut.document[row])
             expand = expander(documents[last].text)
-        for begin, end in windows(piece.text, MOST_WORDS).tolist():
+        for begin, end in windows(unwrapped(piece.text), MOST_WORDS).tolist():
             run = piece.text[begin:end]
             yield (
                 row,

@@ -19,6 +19,7 @@ _BREAK = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n
 _OPENING = "\"'\u2018\u201c\u00ab(["
 _MOST_WORDS = 500
 """Maximum words in a passage: a table without a full stop would otherwise be one very long sentence."""
+_WRAPPED = re.compile(r"(?<=[^\n]{40})\n(?=[^\S\n]*(?P<next>\S))")
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _SHORT = """
 al. approx. art. c.-à-d. ca. cf. dr. e.g. env. eq. ex. fig. figs. i.e. incl. mr. mrs. ms. nb. no. nos. p. p.ex. pp.
@@ -35,6 +36,15 @@ def lines(text: str) -> Offsets:
     ['A title', 'A paragraph.']
     """
     return _between(text, (match.span() for match in re.finditer(r"\n", text)))
+
+
+def unwrapped(text: str) -> str:
+    r"""Replace the ends of wrapped lines by blanks: of at least 40 characters, and the next goes on in lower case.
+
+    >>> unwrapped("Of all patients, twelve died of an acute\nliver failure.\nA list:\nliver")
+    'Of all patients, twelve died of an acute liver failure.\nA list:\nliver'
+    """
+    return _WRAPPED.sub(lambda end: " " if end["next"].islower() else "\n", text)
 
 
 def sentences(text: str) -> Offsets:
