@@ -87,13 +87,12 @@ def flat_table(run: Run) -> pa.Table:
 
 def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
     """Yield the further columns that mentions and documents came with; lists, objects and mixtures become JSON."""
-    tables = [table for table in (run.mention_table, run.document_table) if table is not None]
-    for table in tables:
-        if "metadata" not in table.column_names:
+    for table in (run.mention_table, run.document_table):
+        if table is None or "metadata" not in table.column_names:
             continue
-        column = table["metadata"]
+        column, owner = table["metadata"], table["document_id"].combine_chunks()
         if table is run.document_table:
-            column = column.take(pc.index_in(run.mention_table["document_id"], table["document_id"].combine_chunks()))
+            column = column.take(pc.index_in(run.mention_table["document_id"], owner))
         rows = [json.loads(cell or "{}") for cell in column.to_pylist()]
         for key in dict.fromkeys(key for row in rows for key in row):
             values = [row.get(key) for row in rows]
