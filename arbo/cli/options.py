@@ -185,7 +185,8 @@ FindThreshold = Annotated[
     ),
 ]
 NoTexts = Annotated[
-    bool, typer.Option("--no-texts", help="Leave the texts of the documents out of the run; mentions keep theirs.")
+    bool,
+    typer.Option("--no-texts", help="Leave texts and further columns out of the run; mentions keep their own texts."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[

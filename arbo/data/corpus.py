@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
@@ -13,6 +14,8 @@ from arbo.data.objects import document_line
 from arbo.data.rows import documents_of, items_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
+
+_content = attrgetter(*(column.name for column in fields(Mention) if column.compare))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -105,9 +108,9 @@ class Corpus(Sequence[Document]):
         """SHA-256 of ids, texts, mentions and domains, in order."""
         digest = hashlib.sha256()
         for document in self.documents:
-            content = astuple(document)
             # A document without a domain hashes as it did before domains existed, so that old runs still match.
-            kept = content if document.domain is not None else content[:-1]
+            domain = () if document.domain is None else (document.domain,)
+            kept = (document.id, document.text, tuple(map(_content, document.mentions)), *domain)
             digest.update(json.dumps(kept).encode("ascii") + b"\n")
         return digest.hexdigest()
 

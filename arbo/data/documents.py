@@ -7,11 +7,12 @@ an offset means the same in the file, in memory and in every result.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from arbo.errors import DataError
-from arbo.text.checks import Span, check_name, check_spans, check_text, check_texts
+from arbo.text.checks import Span, check_metadata, check_name, check_spans, check_text, check_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,8 @@ class Mention:
     """One or several spans of a document that together name one entity.
 
     `gold` is None if the mention is not annotated, `()` if it is annotated as NIL without an id, and
-    otherwise holds every acceptable id. Spans may touch, nest and overlap the spans of other mentions.
+    otherwise holds every acceptable id. Spans may touch, nest and overlap the spans of other mentions. `metadata` holds
+    further keys or columns of the source; it changes no result and no comparison.
     """
 
     id: str
@@ -28,6 +30,7 @@ class Mention:
     text: str
     type: str | None = None
     gold: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.id, "the mention id", of=self.document_id)
@@ -38,6 +41,7 @@ class Mention:
         if self.gold is not None:
             check_texts(self.gold, "the gold ids", of=self.id, blank=False)
         check_spans(self.spans, of=self.id)
+        check_metadata(self.metadata, of=self.id)
 
     @property
     def start(self) -> int:
@@ -55,13 +59,14 @@ class Document:
     """A text and its mentions, in the given order.
 
     Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`). None is
-    a domain like any other.
+    a domain like any other. `metadata` is as in `Mention`.
     """
 
     id: str
     text: str
     mentions: tuple[Mention, ...] = ()
     domain: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         domain = "" if self.domain is None else f", domain={self.domain!r}"
@@ -72,6 +77,7 @@ class Document:
         check_text(self.text, "the text of the document", of=self.id)
         if self.domain is not None:
             check_text(self.domain, "the domain of the document", of=self.id)
+        check_metadata(self.metadata, of=self.id)
         if not isinstance(self.mentions, tuple):
             raise DataError(f"mentions must be a tuple of Mention, not {type(self.mentions).__name__}", id=self.id)
         seen: set[str] = set()
@@ -111,6 +117,41 @@ def text_of(spans: Sequence[Span], text: str) -> str:
     'left kidney'
     """
     return " ".join(text[start:end] for start, end in spans)
+
+
+def agrees(surface: str, spans: Sequence[Span], text: str, *, of: str) -> bool:
+    """Compare the text that the source gives for a mention with the text at its spans; False if white space differs.
+
+    Raises:
+        DataError: they differ in more than white space; the message says where the given text was found, or what the
+            offsets seem to count.
+
+    """
+    covered = text_of(spans, text)
+    if covered.split() != surface.split():
+        where = ", ".join(f"{start} to {end}" for start, end in spans)
+        raise DataError(
+            f"the text of the mention is {surface!r:.60}, but the text at {where} is {covered!r:.60}; "
+            f"{_diagnosis(surface, spans, text)}",
+            id=of,
+        )
+    return covered == surface
+
+
+def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
+    for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
+        raw = text.encode(encoding)
+        pieces = (raw[start * width : end * width].decode(encoding, "replace") for start, end in spans)
+        if " ".join(pieces) == surface:
+            return f"the offsets seem to count {unit}, but must count Unicode code points"
+    if text_of(spans, text.replace("\r\n", "\n")) == surface:
+        return "the offsets seem to count a line end as one character; save the text with line feeds only"
+    first = min(start for start, _ in spans)
+    before, after = text.rfind(surface, 0, first + len(surface)), text.find(surface, first)
+    found = min((place for place in (before, after) if place >= 0), key=lambda place: abs(place - first), default=None)
+    if surface and found is not None:
+        return f"it was found at {found} to {found + len(surface)}; correct the offsets"
+    return "offsets count the Unicode code points of the text, and the end is exclusive"
 
 
 def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arbo.kb.stats import KnowledgeBaseStats
 
 
-_content = attrgetter(*(column.name for column in fields(Entity)))
+_content = attrgetter(*(column.name for column in fields(Entity) if column.compare))
 
 
 class Names(NamedTuple):

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.documents import Document, Mention, agrees, mention_ids, text_of
 from arbo.data.entities import Entity
 from arbo.data.fields import Convert, any_list, fields, spans, string, string_or_null, strings, strings_or_null
 from arbo.errors import DataError
@@ -47,11 +47,17 @@ def to_document(record: object) -> Document:
     mentions = []
     for draft in drafts:
         mention_id = next(made) if draft.get("id") is None else draft["id"]
-        surface = text_of(draft["spans"], text)
-        mentions.append(
-            Mention(mention_id, document_id, draft["spans"], surface, draft.get("type"), draft.get("entities"))
-        )
-    return Document(document_id, text, tuple(mentions), values.get("domain"))
+        mentions.append(to_mention(mention_id, document_id, text, draft))
+    return Document(document_id, text, tuple(mentions), values.get("domain"), values["metadata"])
+
+
+def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str, Any]) -> Mention:
+    """Return the mention with these spans, type, gold ids and metadata; if it has its own text, compare it."""
+    spans = draft["spans"]
+    if draft.get("text") is not None and max(end for _, end in spans) <= len(text):
+        agrees(draft["text"], spans, text, of=mention_id)
+    gold, kind = draft.get("entities"), draft.get("type")
+    return Mention(mention_id, document_id, spans, text_of(spans, text), kind, gold, draft["metadata"])
 
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:
@@ -76,6 +82,7 @@ _DOCUMENT: Mapping[str, Convert] = {
 _MENTION: Mapping[str, Convert] = {
     "id": string_or_null,
     "spans": spans,
+    "text": string_or_null,
     "type": string_or_null,
     "entities": strings_or_null,
 }
@@ -94,14 +101,22 @@ _ENTITY: Mapping[str, Convert] = {
 
 def document_line(document: Document) -> str:
     """Return a document as a line of JSON, which `to_document` reads."""
-    mentions = [{"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold} for m in document.mentions]
+    mentions = [
+        _record({"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold}, m.metadata)
+        for m in document.mentions
+    ]
     domain = {} if document.domain is None else {"domain": document.domain}
-    return _line({"id": document.id, "text": document.text, "mentions": mentions, **domain})
+    own = {"id": document.id, "text": document.text, "mentions": mentions, **domain}
+    return _line(_record(own, document.metadata))
 
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
-    return _line({key: getattr(entity, key) for key in _ENTITY})
+    return _line(_record({key: getattr(entity, key) for key in _ENTITY}, entity.metadata))
+
+
+def _record(own: Mapping[str, object], metadata: Mapping[str, Any]) -> Mapping[str, object]:
+    return {**own} | {key: value for key, value in metadata.items() if key not in own} if metadata else own
 
 
 def _line(record: object) -> str:

@@ -1,14 +1,17 @@
 """Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`.
 
 A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
-`arbo.data.mention_rows`). An empty cell (None, NaN) is a missing key, an array is a list. Errors count rows from 0, as
-`frame.iloc` and `dataset[...]` do.
+`arbo.data.mention_rows`). An empty cell (None, NaN) is a missing key, an array is a list. Further columns are kept as
+metadata, and so is the index of a pandas frame, under the names that `frame.reset_index()` gives it; of documents and
+entities only an index that is more than the number of the row. Errors count rows from 0, as `frame.iloc` and
+`dataset[...]` do; rows of files have their own places.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from math import isnan
 from typing import Any
 
@@ -16,7 +19,7 @@ from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
-from arbo.data.records import Item, Records
+from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError
 
 
@@ -27,55 +30,75 @@ def items_of(table: Any) -> list[Any] | None:
     if hasattr(table, "to_dicts"):  # polars
         return list(table.to_dicts())
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas, which iterates over its columns
-        for column, count in Counter(table.columns).items():
-            if count > 1:
-                raise DataError(f"the frame has {count} columns {column!r:.60}; rename or drop all but one")
+        for column, times in Counter(table.columns).items():
+            if times > 1:
+                raise DataError(f"the frame has {times} columns {column!r:.60}; rename or drop all but one")
+        says_more = "document_id" in table.columns or type(table.index).__name__ != "RangeIndex"
+        if says_more and not set(table.index.names) & set(table.columns):
+            table = table.reset_index()
         return list(table.to_dict("records"))
     return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
 
 
-def documents_of(rows: Sequence[Any]) -> Records[Document]:
-    """Make documents from one or more rows; if the first row has a `document_id`, each row is a mention."""
+def documents_of(
+    rows: Sequence[Any], places: Iterable[str] | None = None, on_error: OnError = "fail"
+) -> Records[Document]:
+    """Make documents from one or more rows; if the first row has a `document_id`, each row is a mention.
+
+    Args:
+        rows: the rows.
+        places: the place of each row, for errors; by default its number.
+        on_error: raise, or leave malformed rows out; see `Records`.
+
+    """
+    records: Records[Document] = Records("documents", on_error)
     if "document_id" in rows[0]:
-        return from_mentions(_records(rows, MENTION_IDS))
+        from_mentions(_records(rows, MENTION_IDS, places, records), records)
+        return records
     if "id" not in rows[0]:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
             f"not {', '.join(map(str, rows[0])) or 'rows without columns'}"
         )
-    records: Records[Document] = Records("documents")
-    _read(rows, to_document, records)
+    _read(_records(rows, ("id",), places, records), to_document, records)
     return records
 
 
-def entities_of(rows: Sequence[Any]) -> Records[Entity]:
-    """Make entities from rows."""
-    records: Records[Entity] = Records("entities")
-    _read(rows, to_entity, records)
+def entities_of(
+    rows: Sequence[Any], places: Iterable[str] | None = None, on_error: OnError = "fail"
+) -> Records[Entity]:
+    """Make entities from rows; the arguments are those of `documents_of`."""
+    records: Records[Entity] = Records("entities", on_error)
+    _read(_records(rows, ("id",), places, records), to_entity, records)
     return records
 
 
-def _read(rows: Sequence[Any], build: Callable[[object], Item], records: Records[Item]) -> None:
-    for place, row in _records(rows, ("id",)):
+def _read(rows: Iterable[tuple[str, object]], build: Callable[[object], Item], records: Records[Item]) -> None:
+    for place, row in rows:
         with records.record(place):
             records.add(build(row), place)
 
 
-def _records(rows: Sequence[Any], ids: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(
+    rows: Sequence[Any], ids: tuple[str, ...], places: Iterable[str] | None, records: Records[Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each row and its place; columns of `ids` must not hold numbers, nor the first of them empty cells."""
-    for number, row in enumerate(rows):
-        place = f"row {number}"
-        if not isinstance(row, Mapping):
-            raise DataError(f"expected a dict, like the first row, not {type(row).__name__}", file=place)
-        record = _plain(row)
-        if ids[0] in row and ids[0] not in record:
-            raise DataError(f"the cell {ids[0]!r} is empty; fill it, or drop the row", file=place)
-        for column in ids:
-            if type(record.get(column)) in (int, float):
-                name = record[ids[0]]
-                of = name if isinstance(name, str) else None
-                raise DataError(_number_as_id(column, record[column]), file=place, id=of)
-        yield place, record
+    for row, place in zip(rows, places or (f"row {number}" for number in count()), strict=False):
+        with records.record(place):
+            yield place, _checked(row, ids)
+
+
+def _checked(row: object, ids: tuple[str, ...]) -> dict[str, Any]:
+    if not isinstance(row, Mapping):
+        raise DataError(f"expected a dict, like the first row, not {type(row).__name__}")
+    record: dict[str, Any] = _plain(row)
+    if ids[0] in row and ids[0] not in record:
+        raise DataError(f"the cell {ids[0]!r} is empty; fill it, or drop the row")
+    for column in ids:
+        if type(record.get(column)) in (int, float):
+            name = record[ids[0]]
+            raise DataError(_number_as_id(column, record[column]), id=name if isinstance(name, str) else None)
+    return record
 
 
 def _number_as_id(column: str, value: float) -> str:

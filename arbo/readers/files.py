@@ -158,7 +158,7 @@ def unpacked(file: Path) -> Iterator[BufferedReader]:
             with gzip.open(stream) as content:
                 yield cast(BufferedReader, content)
         else:
-            yield stream
+            yield cast(BufferedReader, stream)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -180,6 +181,7 @@ class Run:
             values["text"],
             values["type"],
             None if values["gold"] is None else tuple(values["gold"]),
+            json.loads(values.get("metadata") or "{}"),
         )
 
     def _link(self, row: int) -> Link:
