@@ -98,10 +98,10 @@ class KnowledgeBase:
 
     @classmethod
     def from_tsv(cls, path: PathLike) -> KnowledgeBase:
-        """Read a table: id, name, aliases, definition."""
-        from arbo.readers.tsv import read_tsv
+        """Read a table: id, name, aliases, definition; see `arbo.readers.table`."""
+        from arbo.readers.table import read_entities
 
-        return read_tsv(path)
+        return read_entities(path)
 
     @classmethod
     def from_jsonl(cls, path: PathLike) -> KnowledgeBase:

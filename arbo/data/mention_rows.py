@@ -25,7 +25,7 @@ from arbo.text.checks import Span, check_spans
 REQUIRED = ("document_id", "text", "start", "end")
 MENTION_IDS = ("document_id", "mention_id", "entity")
 
-_COLUMNS: Mapping[str, Convert] = {
+COLUMNS: Mapping[str, Convert] = {
     "document_id": string,
     "text": string,
     "domain": string_or_null,
@@ -82,8 +82,8 @@ def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -
 def _checked(row: Row) -> Row:
     name = row.get("mention_id", row.get("document_id"))
     of = name if isinstance(name, str) else None
-    values = fields(row, "a row of mentions", _COLUMNS, required=("document_id",), of=of)
-    if len(row.keys() & {"start", "end"}) < 2 and row.keys() & _COLUMNS.keys() - _OF_DOCUMENT:
+    values = fields(row, "a row of mentions", COLUMNS, required=("document_id",), of=of)
+    if len(row.keys() & {"start", "end"}) < 2 and row.keys() & COLUMNS.keys() - _OF_DOCUMENT:
         raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
     if "entity" in values and "entities" in values:
         raise DataError("a mention has its gold ids in 'entity' or in 'entities', not in both", id=of)

@@ -40,7 +40,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def to_document(record: object) -> Document:
     """Return the document that a JSON object describes."""
-    values = fields(record, "a document", _DOCUMENT, required=("id", "text"))
+    values = fields(record, "a document", DOCUMENT_KEYS, required=("id", "text"))
     document_id, text = values["id"], values["text"]
     drafts = [_draft(mention, document_id) for mention in values.get("mentions", ())]
     made = iter(mention_ids(document_id, (draft["spans"] for draft in drafts if draft.get("id") is None)))
@@ -69,10 +69,10 @@ def _draft(record: object, document_id: str) -> dict[str, Any]:
 
 def to_entity(record: object) -> Entity:
     """Return the entity that a JSON object describes."""
-    return Entity(**fields(record, "an entity", _ENTITY, required=("id", "name")))
+    return Entity(**fields(record, "an entity", ENTITY_KEYS, required=("id", "name")))
 
 
-_DOCUMENT: Mapping[str, Convert] = {
+DOCUMENT_KEYS: Mapping[str, Convert] = {
     "id": string,
     "text": string,
     "mentions": any_list,
@@ -87,7 +87,7 @@ _MENTION: Mapping[str, Convert] = {
     "entities": strings_or_null,
 }
 
-_ENTITY: Mapping[str, Convert] = {
+ENTITY_KEYS: Mapping[str, Convert] = {
     "id": string,
     "name": string,
     "aliases": strings,
@@ -112,7 +112,7 @@ def document_line(document: Document) -> str:
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
-    return _line(_record({key: getattr(entity, key) for key in _ENTITY}, entity.metadata))
+    return _line(_record({key: getattr(entity, key) for key in ENTITY_KEYS}, entity.metadata))
 
 
 def _record(own: Mapping[str, object], metadata: Mapping[str, Any]) -> Mapping[str, object]:

@@ -46,19 +46,20 @@ def documents_of(
     """Make documents from one or more rows; if the first row has a `document_id`, each row is a mention.
 
     Args:
-        rows: the rows.
+        rows: the rows; a row that could not be read is the DataError that says why.
         places: the place of each row, for errors; by default its number.
         on_error: raise, or leave malformed rows out; see `Records`.
 
     """
     records: Records[Document] = Records("documents", on_error)
-    if "document_id" in rows[0]:
+    columns = next((row for row in rows if isinstance(row, Mapping)), {})
+    if "document_id" in columns:
         from_mentions(_records(rows, MENTION_IDS, places, records), records)
         return records
-    if "id" not in rows[0]:
+    if "id" not in columns:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
-            f"not {', '.join(map(str, rows[0])) or 'rows without columns'}"
+            f"not {', '.join(map(str, columns)) or 'rows without columns'}"
         )
     _read(_records(rows, ("id",), places, records), to_document, records)
     return records
@@ -89,6 +90,8 @@ def _records(
 
 
 def _checked(row: object, ids: tuple[str, ...]) -> dict[str, Any]:
+    if isinstance(row, DataError):
+        raise row
     if not isinstance(row, Mapping):
         raise DataError(f"expected a dict, like the first row, not {type(row).__name__}")
     record: dict[str, Any] = _plain(row)

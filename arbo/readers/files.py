@@ -43,7 +43,7 @@ _NOT_TEXT = {
 _SAVE_AS = "save the file as UTF-8 (if it is Latin-1, iconv -f LATIN1 -t UTF-8 does it)"
 
 
-def data_files(path: PathLike, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
+def data_files(path: PathLike, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not.
 
     Files are sorted by name; hidden files and subfolders are ignored.
