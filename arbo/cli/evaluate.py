@@ -55,11 +55,11 @@ def evaluate(
     from arbo.metrics import Report, Resampling
     from arbo.results.evaluation import evaluate_together
 
-    if (train is None) != (format_ is None):
-        raise UsageError("--train and --format go together")
+    if format_ is not None and train is None:
+        raise UsageError("--format is that of the documents of --train; give --train, or leave --format out")
     names = name_systems(runs)
     check_outputs(runs, save, plot)
-    seen = None if train is None or format_ is None else read_documents(train, format_, None, "fail")
+    seen = None if train is None else read_documents(train, format_, None, "fail")
     evaluations = evaluate_together({name: Result.load(run) for name, run in names.items()}, train=seen)
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
     save_report(report, save)

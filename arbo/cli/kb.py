@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import read_documents, read_kb, tell_format
 from arbo.cli.reporting import check_jsonl_output
 from arbo.readers import read_knowledge_base
 
@@ -20,7 +20,7 @@ KnowledgeBaseFile = Annotated[Path, typer.Argument(metavar="KB", help="The knowl
 @app.command()
 def stats(
     kb: KnowledgeBaseFile,
-    kb_format: options.KbFormat,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, help="Number of ambiguous names to show.")
@@ -28,9 +28,7 @@ def stats(
     as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
-    base = read_knowledge_base(kb, kb_format)
-    if kb_xrefs:
-        base = base.through_xrefs(*kb_xrefs)
+    base = read_kb(kb, kb_format, kb_xrefs)
     found = base.stats(examples=examples)
     if as_json:
         console.print_json(found.as_dict())
@@ -41,7 +39,7 @@ def stats(
 @app.command()
 def validate(
     kb: KnowledgeBaseFile,
-    kb_format: options.KbFormat,
+    kb_format: options.KbFormat = None,
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, help="Number of examples to show of each kind of problem.")
     ] = 3,
@@ -53,7 +51,7 @@ def validate(
     error the exit code is 3. Warnings, such as names that several entities share, are for you to judge; with only
     warnings the exit code is 0.
     """
-    base = read_knowledge_base(kb, kb_format, on_error="skip")
+    base = read_knowledge_base(kb, kb_format, on_error="skip", told=tell_format(kb, "--kb-format"))
     found = base.problems(examples=examples)
     errors = sum(problem.severity == "error" for problem in found)
     if as_json:
@@ -75,9 +73,9 @@ def validate(
 def add_names(
     kb: KnowledgeBaseFile,
     docs: options.Documents,
-    kb_format: options.KbFormat,
-    format_: options.Format,
     out: Annotated[Path, typer.Option("--out", help="File to write the knowledge base to, as JSON lines.")],
+    kb_format: options.KbFormat = None,
+    format_: options.Format = None,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     on_error: options.OnErrorOption = "fail",
@@ -91,7 +89,7 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Never take names
     from the documents that you evaluate on.
     """
-    check_jsonl_output(out, kb, docs)
+    check_jsonl_output(out, kb, *docs)
     base = read_kb(kb, kb_format, kb_xrefs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
     named.to_jsonl(out)

@@ -78,7 +78,7 @@ def _limits(text: str) -> tuple[float | None, float | None]:
     """Return the thresholds of `--threshold` on entity edges and mention edges; None means no threshold."""
     parts = text.split(",")
     try:
-        values = [None if part.strip() == "none" else float(part) for part in parts]
+        values = [None if part.strip().lower() == "none" else float(part) for part in parts]
     except ValueError:
         values = []
     if len(values) not in (1, 2):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def spans(
     docs: options.Documents,
-    format_: options.Format,
     kb: options.Kb,
-    kb_format: options.KbFormat,
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     finder: options.Finder = "dictionary",
@@ -39,16 +39,16 @@ def spans(
 ) -> None:
     """Find mentions of the entities of a knowledge base in documents without mentions.
 
-    `arbo spans notes/ --format text --kb kb.obo --kb-format obo --out found.jsonl`, then look at found.jsonl, correct
-    it, and link it with `arbo link found.jsonl --format jsonl`. `arbo link --find-mentions dictionary` does both.
+    `arbo spans notes/ --kb kb.obo --out found.jsonl`, then look at found.jsonl, correct it, and link it with `arbo
+    link found.jsonl`. `arbo link --find-mentions dictionary` does both.
 
     If DOCS have mentions, they (with `--types`: those of these types) only serve to score the found ones.
     """
     if out is not None:
-        check_jsonl_output(out, docs, kb)
+        check_jsonl_output(out, kb, *docs)
     chosen = load_finder(finder, "--finder", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs)
-    documents = read_documents(docs, format_, types, on_error)
+    documents = read_documents(docs, format_, types, on_error, mentions=False)
     found = find_in(documents, base, chosen)
     scores = scores_against(documents, found.corpus, base, [base.entities[at.entity].id for at in found.proposals])
     if out is not None:

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def tune(
     docs: options.Documents,
-    format_: options.Format,
     out: Annotated[Path, typer.Option("--out", help="JSON file to write, for `--config` of link and discover.")],
+    format_: options.Format = None,
     kb: options.OptionalKb = None,
-    kb_format: options.OptionalKbFormat = None,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     nil: Annotated[
@@ -49,17 +49,15 @@ def tune(
     With a knowledge base, tuning maximises the accuracy including NIL decisions, or with `--nil` the F1 of NIL
     decisions; without a knowledge base, the ARI.
     """
-    if (kb is None) != (kb_format is None):
-        raise UsageError("--kb and --kb-format go together")
     if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     if nil and kb is None:
         raise UsageError("--nil needs --kb, since NIL means a missing entity")
     _check_output(out)
-    check_outputs([docs], None, plot)
+    check_outputs(docs, None, plot)
     fields = {"candidates": candidates, "skip_margin": skip_margin, "rerank_mentions": rerank_mentions}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker).load()
-    if kb is not None and kb_format is not None:
+    if kb is not None:
         linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs))
     documents = read_documents(docs, format_, types, on_error)
     linker = linker.tune(documents, objective="nil_f1" if nil else None)
