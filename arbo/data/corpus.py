@@ -11,7 +11,7 @@ from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
-from arbo.data.rows import documents_of, items_of
+from arbo.data.rows import documents_of, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
@@ -56,7 +56,7 @@ class Corpus(Sequence[Document]):
             )
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        records = documents_of(items)
+        records = documents_of(numbered(items))
         return cls(records, records.notes)
 
     def to_jsonl(self, path: PathLike) -> None:

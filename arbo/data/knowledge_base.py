@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arbo.data.entities import Entity
 from arbo.data.objects import entity_line
-from arbo.data.rows import entities_of, items_of
+from arbo.data.rows import entities_of, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
@@ -79,7 +79,7 @@ class KnowledgeBase:
             )
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        records = entities_of(items)
+        records = entities_of(numbered(items))
         return cls(records, records.notes)
 
     @classmethod

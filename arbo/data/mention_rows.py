@@ -57,7 +57,7 @@ def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -
     """Group rows and their places by document; add the documents to `records`, in the order of their first rows."""
     drafts: dict[str, _Draft] = {}
     for place, row in rows:
-        with records.record(place):
+        with records.record(place, kind="rows"):
             values = _checked(row)
             document_id, text = values["document_id"], values.get("text")
             if document_id not in drafts:

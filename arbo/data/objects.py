@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from arbo.data.documents import Document, Mention, agrees, mention_ids, text_of
+from arbo.data.documents import Document, Mention, compare, mention_ids, text_of
 from arbo.data.entities import Entity
 from arbo.data.fields import Convert, any_list, fields, spans, string, string_or_null, strings, strings_or_null
 from arbo.errors import DataError
@@ -55,7 +55,7 @@ def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str,
     """Return the mention with these spans, type, gold ids and metadata; if it has its own text, compare it."""
     spans = draft["spans"]
     if draft.get("text") is not None and max(end for _, end in spans) <= len(text):
-        agrees(draft["text"], spans, text, of=mention_id)
+        compare(draft["text"], spans, text, Counter(), of=mention_id)
     gold, kind = draft.get("entities"), draft.get("type")
     return Mention(mention_id, document_id, spans, text_of(spans, text), kind, gold, draft["metadata"])
 

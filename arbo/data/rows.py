@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import count
 from math import isnan
 from typing import Any
 
@@ -21,6 +20,9 @@ from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
 from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError
+
+Placed = tuple[str, Any]
+"""The place of a row for errors, and the row, or the DataError that says why it could not be read."""
 
 
 def items_of(table: Any) -> list[Any] | None:
@@ -40,51 +42,43 @@ def items_of(table: Any) -> list[Any] | None:
     return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
 
 
-def documents_of(
-    rows: Sequence[Any], places: Iterable[str] | None = None, on_error: OnError = "fail"
-) -> Records[Document]:
-    """Make documents from one or more rows; if the first row has a `document_id`, each row is a mention.
+def numbered(items: Iterable[Any]) -> list[Placed]:
+    """Return items in memory with their places."""
+    return [(f"row {number}", item) for number, item in enumerate(items)]
 
-    Args:
-        rows: the rows; a row that could not be read is the DataError that says why.
-        places: the place of each row, for errors; by default its number.
-        on_error: raise, or leave malformed rows out; see `Records`.
 
-    """
+def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Document]:
+    """Make documents from rows; if the first row has a `document_id`, each row is a mention."""
     records: Records[Document] = Records("documents", on_error)
-    columns = next((row for row in rows if isinstance(row, Mapping)), {})
+    columns = next((row for _, row in rows if isinstance(row, Mapping)), {"id": None})
     if "document_id" in columns:
-        from_mentions(_records(rows, MENTION_IDS, places, records), records)
+        from_mentions(_records(rows, MENTION_IDS, records), records)
         return records
     if "id" not in columns:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
             f"not {', '.join(map(str, columns)) or 'rows without columns'}"
         )
-    _read(_records(rows, ("id",), places, records), to_document, records)
+    _read(rows, to_document, records)
     return records
 
 
-def entities_of(
-    rows: Sequence[Any], places: Iterable[str] | None = None, on_error: OnError = "fail"
-) -> Records[Entity]:
-    """Make entities from rows; the arguments are those of `documents_of`."""
+def entities_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Entity]:
+    """Make entities from rows."""
     records: Records[Entity] = Records("entities", on_error)
-    _read(_records(rows, ("id",), places, records), to_entity, records)
+    _read(rows, to_entity, records)
     return records
 
 
-def _read(rows: Iterable[tuple[str, object]], build: Callable[[object], Item], records: Records[Item]) -> None:
-    for place, row in rows:
+def _read(rows: Sequence[Placed], build: Callable[[object], Item], records: Records[Item]) -> None:
+    for place, row in _records(rows, ("id",), records):
         with records.record(place):
             records.add(build(row), place)
 
 
-def _records(
-    rows: Sequence[Any], ids: tuple[str, ...], places: Iterable[str] | None, records: Records[Any]
-) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(rows: Sequence[Placed], ids: tuple[str, ...], records: Records[Any]) -> Iterator[Placed]:
     """Yield each row and its place; columns of `ids` must not hold numbers, nor the first of them empty cells."""
-    for row, place in zip(rows, places or (f"row {number}" for number in count()), strict=False):
+    for place, row in rows:
         with records.record(place):
             yield place, _checked(row, ids)
 

@@ -21,23 +21,9 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_head, read_lines
 
-DocumentFormat = Literal[
-    "parquet",
-    "brat",
-    "ecbplus",
-    "ecbplus-events",
-    "conll",
-    "pubtator",
-    "hipe",
-    "gsc",
-    "zeshel",
-    "blink",
-    "jsonl",
-    "csv",
-    "tsv",
-    "text",
-]
-KnowledgeBaseFormat = Literal["parquet", "umls", "obo", "medic", "zeshel", "jsonl", "blink", "csv", "tsv"]
+_Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
+DocumentFormat = Literal[_Shared, "brat", "conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator", "text"]
+KnowledgeBaseFormat = Literal[_Shared, "medic", "obo", "umls"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
 
@@ -97,12 +83,7 @@ def read_documents(
 ) -> Corpus:
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only those of `types`.
 
-    Args:
-        path: one or several files, folders or patterns; `-` is the standard input.
-        format: the format of all of them; None to tell it from the ending and the content.
-        types: types of mentions to keep.
-        on_error: raise at the first malformed record, or leave such records out and count them.
-        told: called with the format if it was guessed.
+    All inputs have the same format; if it is None, their names and contents tell it, and `told` is called with it.
 
     Raises:
         UsageError: the format is unknown, or no mention has one of the types.

@@ -34,7 +34,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, cast
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, agrees, text_of
+from arbo.data.documents import Document, Mention, compare, span_between, text_of
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -46,7 +46,6 @@ ARCHIVES = (".tar.gz", ".tgz")
 LARGEST_MEMBER = 100 * 2**20
 LARGEST_ARCHIVE = 2**30
 
-_OFFSETS = re.compile(r"([0-9]{1,18}) ([0-9]{1,18})")
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 
 Line = tuple[int, list[str]]
@@ -208,8 +207,7 @@ def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> t
     if not label:
         raise DataError("the mention has no label before its offsets", id=name)
     spans = tuple(_span(fragment, name, text) for fragment in offsets.split(";"))
-    if not agrees(columns[2], spans, text, of=name):
-        notes["mention texts that differ from their offsets in white space"] += 1
+    compare(columns[2], spans, text, notes, of=name)
     if len(spans) > 1:
         notes["mentions with several fragments"] += 1
         ordered = sorted(spans)
@@ -222,13 +220,10 @@ def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> t
 
 
 def _span(fragment: str, name: str, text: str) -> Span:
-    offsets = _OFFSETS.fullmatch(fragment)
-    if offsets is None:
+    start, blank, end = fragment.partition(" ")
+    if not blank:
         raise DataError(f"expected `label start end` or `label start end;start end`, not {fragment!r:.60}", id=name)
-    span = int(offsets[1]), int(offsets[2])
-    if not span[0] < span[1] <= len(text):
-        raise DataError(f"the span {fragment} does not lie in the {len(text)} characters of the text", id=name)
-    return span
+    return span_between(start, end, text, of=name)
 
 
 def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iterator[tuple[str, str]]:

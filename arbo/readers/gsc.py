@@ -11,13 +11,12 @@ The format has no types and no mention ids: ids are made of document and span (s
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, agrees, mention_ids
+from arbo.data.documents import Document, Mention, compare, mention_ids, span_between
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -25,8 +24,6 @@ from arbo.readers.files import Block, read_blocks, read_lines
 from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)
-
-_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -76,13 +73,6 @@ def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str
             id=document_id,
         )
     start, end, surface, concept = columns
-    if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
-        raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=document_id)
-    span = int(start), int(end)
-    if not span[0] < span[1] <= len(text):
-        raise DataError(
-            f"the span {start} to {end} does not lie in the {len(text)} characters of the text", id=document_id
-        )
-    if not agrees(surface, (span,), text, of=document_id):
-        notes["mention texts that differ from their offsets in white space"] += 1
+    span = span_between(start, end, text, of=document_id)
+    compare(surface, (span,), text, notes, of=document_id)
     return span, concept.strip()

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,15 +29,13 @@ from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.mention_rows import COLUMNS
 from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
-from arbo.data.records import OnError, Records
-from arbo.data.rows import documents_of, entities_of
+from arbo.data.records import OnError
+from arbo.data.rows import Placed, documents_of, entities_of
 from arbo.errors import DataError
 from arbo.files import PathLike
 from arbo.readers.files import data_files, read_text, unpacked
 
 Kind = Literal["csv", "tsv", "parquet"]
-Rows = Iterator[tuple[str, dict[str, Any] | DataError]]
-"""The place of each row, and the row or what is wrong with it."""
 
 _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
@@ -49,27 +47,23 @@ _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 
 def read_documents(path: PathLike, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
     """Read documents or mentions from a table, or from all tables of this kind in a folder."""
-    places, rows = _rows(path, kind)
-    records = documents_of(rows, places, on_error) if rows else Records("documents", on_error)
+    records = documents_of(_rows(path, kind), on_error)
     return Corpus(records, records.notes)
 
 
 def read_entities(path: PathLike, kind: Kind = "tsv", *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a table, or from all tables of this kind in a folder."""
-    places, rows = _rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else ())
-    records = entities_of(rows, places, on_error)
+    records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else ()), on_error)
     return KnowledgeBase(records, records.notes)
 
 
-def _rows(path: PathLike, kind: Kind, names: tuple[str, ...] = ()) -> tuple[list[str], list[Any]]:
-    """Return the places and the rows of a table; ``names`` are the columns if the first line does not name them."""
-    found: list[tuple[str, Any]] = []
-    for file in data_files(path, (f".{kind}",)):
-        found += _parquet(file) if kind == "parquet" else _delimited(file, kind, names)
-    return [place for place, _ in found], [row for _, row in found]
+def _rows(path: PathLike, kind: Kind, names: tuple[str, ...] = ()) -> list[Placed]:
+    """Return the rows of a table; ``names`` are the columns if the first line does not name them."""
+    files = data_files(path, (f".{kind}",))
+    return [row for file in files for row in (_parquet(file) if kind == "parquet" else _delimited(file, kind, names))]
 
 
-def _parquet(file: Path) -> Rows:
+def _parquet(file: Path) -> Iterable[Placed]:
     with unpacked(file) as stream:
         try:
             rows = pq.ParquetFile(stream).read().to_pylist()
@@ -79,7 +73,7 @@ def _parquet(file: Path) -> Rows:
     return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
 
 
-def _delimited(file: Path, kind: Kind, names: tuple[str, ...]) -> Rows:
+def _delimited(file: Path, kind: Kind, names: tuple[str, ...]) -> Iterable[Placed]:
     lines = _cells(file, _DELIMITERS[kind])
     if not lines:
         return
@@ -87,14 +81,11 @@ def _delimited(file: Path, kind: Kind, names: tuple[str, ...]) -> Rows:
     header = [name.lower() if name.lower() in _KNOWN else name for name in first]
     if {"id", "document_id"} & {*header}:
         del lines[0]
-    elif not names:
-        raise DataError(
-            f"the first line must name the columns, among them id or document_id; it has {', '.join(first)!r:.100}",
-            file=str(file),
-            line=1,
-        )
-    else:
+    elif names:
         header = [*names]
+    else:
+        told = f"the first line must name the columns, among them id or document_id; it has {', '.join(first)!r:.100}"
+        raise DataError(told, file=str(file), line=1)
     if twice := [name for name in header if name and header.count(name) > 1]:
         raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
     for line, cells in lines:
