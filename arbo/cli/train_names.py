@@ -58,8 +58,8 @@ def train_names(
     from arbo.cli import console
     from arbo.training.presets import SELF_ALIGNMENT
 
-    if not docs and types is not None:
-        raise UsageError("--types selects mentions of DOCS; give DOCS, or leave --types out")
+    if not docs and (types is not None or format_ is not None):
+        raise UsageError("--types and --format are about DOCS; give DOCS, or leave the options out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     settings = changed_by(SELF_ALIGNMENT.training, config, **numbers)
     start = reading(DualEncoder.from_pretrained(encoder, SELF_ALIGNMENT.encoder), encoder_config)
