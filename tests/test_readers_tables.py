@@ -153,7 +153,7 @@ def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, f
         ("docs.dat", b" \n", r"docs\.dat: the file is empty; formats"),
         ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
         ("docs.jsonl", b"", r"docs\.jsonl: the file is empty"),
-        ("sub/docs.txt", b"flu", "the folder has no files of its own; name files, or a pattern in quotes"),
+        ("sub/docs.txt", b"flu", "no file of a known format in this folder; name files, or a pattern"),
     ],
 )
 def test_what_cannot_be_told_says_so(tmp_path: Path, name: str, content: bytes, problem: str) -> None:

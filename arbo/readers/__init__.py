@@ -172,8 +172,10 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format]) -> str:
         if any(re.search(format_.looks, sample, re.M) for sample in samples):
             return str(name)
     problem = "the format cannot be told from the name and the content"
-    if not shown:
-        problem = "the folder has no files of its own; name files, or a pattern in quotes such as 'folder/*/*.txt'"
+    if paths[0].is_dir():
+        problem = (
+            "no file of a known format in this folder; name files, or a pattern such as 'folder/*/*.txt' in quotes"
+        )
     elif not any(sample.partition("\n")[2].strip() for sample in samples):
         problem = "the file is empty"
     else:
