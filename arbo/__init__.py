@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from arbo.kb.withholding import nil_split as nil_split
     from arbo.linker import Linker as Linker
     from arbo.linking.config import LinkerConfig as LinkerConfig
-    from arbo.readers import read_documents as read_documents
+    from arbo.readers import read_documents as read_documents, read_knowledge_base as read_knowledge_base
     from arbo.readers.jsonl import read_jsonl as read_jsonl
     from arbo.readers.pubtator import read_pubtator as read_pubtator
     from arbo.results.diff import diff as diff
@@ -97,6 +97,7 @@ _HOME = {
     "load_sample": "sample",
     "nil_split": "kb.withholding",
     "read_documents": "readers",
+    "read_knowledge_base": "readers",
     "read_jsonl": "readers.jsonl",
     "read_pubtator": "readers.pubtator",
     "train": "training.dual.trainer",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -25,7 +26,7 @@ def linking(folder: Path, *, docs: str = "all.jsonl") -> list[object]:
     return [folder / docs, "--format", "jsonl", "--kb", folder / "kb.jsonl", "--kb-format", "jsonl"]
 
 
-def arbo_process(*arguments: object) -> subprocess.CompletedProcess[str]:
+def arbo_process(*arguments: object, stdin: IO[bytes] | None = None) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own."""
     command = [sys.executable, "-m", "arbo", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+    return subprocess.run(command, capture_output=True, text=True, stdin=stdin)

@@ -54,7 +54,6 @@ def test_wrong_usage_is_2(run: Run, folder: Path, tmp_path: Path) -> None:
         ["link", *linking(folder), *out, "--types", "Nonsense"],
         ["link", folder / "all.jsonl", "--format", "word", *linking(folder)[3:], *out],
         ["discover", folder / "all.jsonl", "--format", "jsonl", *out, "--kb", folder / "kb.jsonl"],
-        ["tune", folder / "all.jsonl", "--format", "jsonl", "--kb", folder / "kb.jsonl", *out],
         ["tune", *linking(folder), "--out", tmp_path],
         ["tune", *linking(folder), "--out", folder / "all.jsonl" / "tuned.json"],
         ["evaluate"],

@@ -70,7 +70,7 @@ def test_kb_that_cannot_be_read(run: Run, folder: Path, tmp_path: Path) -> None:
         for arguments, code in (
             ([tmp_path / "absent", "--kb-format", "obo"], 3),
             ([folder / "kb.jsonl", "--kb-format", "word"], 2),
-            ([folder / "kb.jsonl"], 2),
+            ([folder / "kb.jsonl", "--kb-format", "obo"], 3),
             ([folder / "kb.jsonl", "--kb-format", "jsonl", "--examples", -1], 2),
         ):
             outcome = run("kb", verb, *arguments)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
-from cli_builders import linking, sample_files
+from cli_builders import arbo_process, linking, sample_files
 from conftest import Run
 
 import arbo
@@ -157,13 +158,54 @@ def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(run: Run, fo
     assert (tmp_path / "thesis.txt").read_text() == "precious"
 
 
-def test_documents_without_mentions(run: Run, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "docs.jsonl").write_text('{"id": "d", "text": "no mention"}\n')
-    for docs in ([tmp_path / "docs.jsonl", *linking(folder)[1:]],):
-        assert run("link", *docs, "--out", tmp_path / "run").code == 0
-    assert run("discover", tmp_path / "docs.jsonl", "--format", "jsonl", "--out", tmp_path / "run").code == 0
-    assert run("evaluate", tmp_path / "run", "--json").json["clustering"] is None
-    assert "nothing to score" in run("evaluate", tmp_path / "run").out
+def test_documents_without_mentions_say_how_to_find_some(run: Run, folder: Path, tmp_path: Path) -> None:
+    docs = tmp_path / "docs.jsonl"
+    docs.write_text('{"id": "d", "text": "no mention", "entities": []}\n')
+    for verb in (["link", *linking(folder)[3:]], ["discover"], ["tune", *linking(folder)[3:]]):
+        outcome = run(*verb, docs, "--out", tmp_path / "run")
+        assert outcome.code == 3
+        assert f"error: {docs}: no mention in 1 documents; find some with `arbo spans` or `arbo link" in outcome.err
+        assert "docs.jsonl: read as jsonl (--format overrides)" in outcome.err
+        assert "docs.jsonl: further columns of documents kept: entities" in outcome.err
+    assert run("link", *linking(folder)[3:], docs, "--find-mentions", "Dictionary", "--out", tmp_path / "run").code == 0
+
+
+def test_formats_are_guessed_and_told_and_inputs_may_be_several(run: Run, folder: Path, tmp_path: Path) -> None:
+    first, *rest = (folder / "all.jsonl").read_text("utf-8").splitlines(keepends=True)
+    (tmp_path / "1.jsonl").write_text(first, "utf-16")
+    (tmp_path / "2.jsonl").write_bytes(gzip.compress("".join(rest).encode()))
+    for docs in ([tmp_path / "*.jsonl"], [tmp_path / "1.jsonl", tmp_path / "2.jsonl"], [tmp_path]):
+        outcome = run("link", *docs, "--kb", folder / "kb.jsonl", "--out", tmp_path / "run", "--json")
+        assert outcome.json["mentions"] == len(arbo.load_sample()[0].mentions)
+        assert "kb.jsonl: read as jsonl (--kb-format overrides)" in outcome.err
+        assert ": read as jsonl (--format overrides)" in outcome.err
+    assert "read as" not in run("link", *linking(folder), "--out", tmp_path / "run").err
+
+
+def test_the_standard_input_is_read(folder: Path, tmp_path: Path) -> None:
+    command = ["-", "--kb", folder / "kb.jsonl", "--out", tmp_path / "run", "--json"]
+    with (folder / "all.jsonl").open("rb") as stream:
+        done = arbo_process("link", *command, stdin=stream)
+    assert done.returncode == 0
+    assert "-: read as jsonl" in done.stderr
+
+
+def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path) -> None:
+    arbo.KnowledgeBase([arbo.Entity("D1", "flu", xrefs=("X:C1",))]).to_jsonl(tmp_path / "kb.jsonl")
+    docs, command = tmp_path / "docs.jsonl", ["--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "run"]
+    kinds = [("Disease", "D1"), ("Chemical", "C1"), ("Chemical", "C2"), (None, "C3")]
+    mentions = [arbo.Mention(f"m{n}", "d", ((0, 3),), "flu", kind, (id_,)) for n, (kind, id_) in enumerate(kinds)]
+    Corpus.of([arbo.Document("d", "flu", tuple(mentions))]).to_jsonl(docs)
+    hint = "warning: 75% of the ids are missing from the knowledge base; "
+    assert f"{hint}it has those of Disease: try --types Disease\n" in run("link", docs, *command).err
+    assert "missing from" not in run("link", docs, *command, "--types", "Disease").err
+    chemicals = run("link", docs, *command, "--types", "Chemical").err
+    assert "100% of the ids are missing from the knowledge base; 1 of them are cross-ref" in chemicals
+    assert "try --kb-xrefs X\n" in chemicals
+    Corpus.of([arbo.Document("d", "flu", (mentions[3],))]).to_jsonl(docs)
+    assert "check that the ids match: the documents have 'C3', for example, the knowledge base 'D1'" in (
+        run("link", docs, *command).err
+    )
 
 
 def test_ids_that_do_not_match_are_told_and_xrefs_mend_it(run: Run, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def test_every_option_is_explained() -> None:
 
 
 def test_formats_have_readers() -> None:
-    assert get_args(DocumentFormat) == tuple(DOCUMENT_FORMATS)
-    assert get_args(KnowledgeBaseFormat) == tuple(KNOWLEDGE_BASE_FORMATS)
+    assert {*get_args(DocumentFormat)} == {*DOCUMENT_FORMATS}
+    assert {*get_args(KnowledgeBaseFormat)} == {*KNOWLEDGE_BASE_FORMATS}
 
 
 def test_the_case_of_a_choice_does_not_matter(run: Run, folder: Path, tmp_path: Path) -> None:

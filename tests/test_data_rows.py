@@ -45,7 +45,7 @@ def document_rows(documents: Corpus = DOCUMENTS) -> list[dict[str, Any]]:
 
 
 def entity_rows(kb: KnowledgeBase = KB) -> list[dict[str, Any]]:
-    columns = [column.name for column in fields(Entity)]
+    columns = [column.name for column in fields(Entity) if column.compare]
     return [json.loads(json.dumps({key: getattr(entity, key) for key in columns})) for entity in kb]
 
 
@@ -122,8 +122,6 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
         ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; convert the column: frame"),
         ({"id": "d2", "text": b"x"}, "row 1, 'd2': 'text' of a document must be a string .*, not 'bytes'"),
         ({"id": "d2", "text": pd.Timestamp(0)}, "row 1, 'd2': 'text' .*, not 'Timestamp'"),
-        ({"id": "d2", "text": "x", "split": "train"}, "row 1, 'd2': unknown key 'split' in a document"),
-        ({"id": "d2", "text": "x", 0: "train"}, "row 1, 'd2': unknown key 0 in a document"),
         ({"id": "d2", "text": "x", "mentions": "m"}, "row 1, 'd2': 'mentions' of a document must be a list"),
         (
             {"id": "d2", "text": "x", "mentions": [{"spans": [[0.0, 1.0]]}]},
@@ -155,6 +153,36 @@ def test_a_malformed_entity_is_named_by_row_and_id() -> None:
     ):
         with pytest.raises(DataError, match=f"^{problem}"):
             KnowledgeBase.of([{"id": "D1", "name": "flu"}, row])
+
+
+@pytest.mark.parametrize("make", TABLES.values(), ids=TABLES.keys())
+def test_further_columns_are_kept(make: Any) -> None:
+    day = pd.Timestamp("2024-05-01")
+    (document,) = Corpus.of(make([{"id": "d1", "text": TEXT, "year": 2024, "day": day, "sources": ["a"]}]))
+    assert document.metadata["year"] == 2024
+    assert document.metadata["sources"] == ["a"]
+    assert str(document.metadata["day"]).startswith("2024-05-01")
+    (entity,) = KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": ["D0"], "note": None}]))
+    assert entity.metadata == {"parents": ["D0"]}
+    (mention,) = Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "score": 1.5}])).mentions
+    assert mention.metadata["score"] == 1.5
+
+
+def test_rows_of_a_frame_keep_their_index() -> None:
+    rows = [{"document_id": f"d{n % 2}", "text": TEXT, "start": 0, "end": n + 1} for n in range(4)]
+    frame = pd.DataFrame(rows, index=[7, 5, 3, 1])
+    mentions = Corpus.of(frame).mentions
+    assert [mention.metadata for mention in mentions] == [{"index": 7}, {"index": 3}, {"index": 5}, {"index": 1}]
+    assert [mention.metadata["index"] for mention in Corpus.of(pd.DataFrame(rows)).mentions] == [0, 2, 1, 3]
+    named = pd.DataFrame({"text": ["a"], "year": [7]}, index=pd.Index(["d1"], name="id"))
+    assert [(document.id, document.metadata) for document in Corpus.of(named)] == [("d1", {"year": 7})]
+    assert Corpus.of(named.reset_index())[0].metadata == {"year": 7}
+
+
+def test_a_row_without_a_mention_describes_its_document() -> None:
+    row = {"document_id": "d1", "text": TEXT}
+    (document,) = Corpus.of([{**row, "year": 7}, {**row, "start": 0, "end": 4, "by": "ann"}])
+    assert (document.metadata, document.mentions[0].metadata) == ({"year": 7}, {"by": "ann"})
 
 
 def test_equal_rows_are_dropped_and_counted() -> None:
@@ -323,8 +351,8 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
             "'d2': the first row of a document needs its 'text'",
         ),
         (
-            {"start": 0, "end": 4, "score": 1},
-            "'d1': unknown key 'score' in a row of mentions; known: document_id, text",
+            {"start": 1, "end": 5, "mention_text": "Left"},
+            "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; it was found at 0 to 4",
         ),
         ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; convert the column"),
         ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),

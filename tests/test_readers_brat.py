@@ -133,28 +133,29 @@ def test_the_text_is_never_normalised(read: Read) -> None:
     corpus = read("T1\tX 3 4\tb", "T2\tX 9 11\te\u0301", text=text)
     assert corpus[0].text == text
     with pytest.raises(
-        DataError, match="they seem to count a line end as one character; save the text with line feeds"
+        DataError, match="the offsets seem to count a line end as one character; save the text with line feeds"
     ):
         read("T1\tX 2 3\tb", text=text)
 
 
 @pytest.mark.parametrize(("start", "unit"), [(5, "UTF-8 bytes"), (3, "UTF-16 units")])
 def test_offsets_in_other_units_are_refused_and_named(read: Read, start: int, unit: str) -> None:
-    with pytest.raises(DataError, match=f"'d:T1': .* they seem to count {unit}"):
+    with pytest.raises(DataError, match=f"'d:T1': .* the offsets seem to count {unit}"):
         read(f"T1\tX {start} {start + 3}\tflu", text="\U0001f600 flu and more")
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("T2\tX 0 99\tLeft", "'d:T2': the span 0 99 does not lie in the 27 characters"),
-        ("T2\tX 4 4\t", "the span 4 4 does not lie"),
-        ("T2\tX 4 0\tLeft", "the span 4 0 does not lie"),
+        ("T2\tX 0 99\tLeft", "'d:T2': the span 0 to 99 does not lie in the 27 characters"),
+        ("T2\tX 4 4\t", "the span 4 to 4 does not lie"),
+        ("T2\tX 4 0\tLeft", "the span 4 to 0 does not lie"),
         ("T2\tX 0 4;\tLeft", "not ''"),
-        ("T2\tX -1 4\tLeft", "expected `label start end` or"),
-        ("T2\tX 0 4 9\tLeft", "expected `label start end`"),
-        ("T2\tX 0 \u0664\tLeft", "expected `label start end`"),
-        ("T2\tX 0 4\tRight", "the text column differs from the text at the offsets; offsets count"),
+        ("T2\tX -1 4\tLeft", "the span -1 to 4 does not lie"),
+        ("T2\tX 0 4 9\tLeft", "must be integers, not '0' and '4 9'"),
+        ("T2\tX 0\tLeft", "expected `label start end`"),
+        ("T2\tX 0 \u0664\tLeft", "must be integers"),
+        ("T2\tX 0 4\tRight", "the text of the mention is 'Right', but the text at 0 to 4 is 'Left'; offsets count"),
         ("T2\t 0 4\tLeft", "no label"),
         ("T2\tX 0 4", "has 3 tab-separated columns, this line has 2"),
         ("T1\tX 0 4\tLeft", "'d:T1': two lines of this document have this id"),

@@ -149,7 +149,7 @@ def test_offsets_in_other_units_are_refused_and_named(read: Read, start: int, un
         (row(3, 0, "Flu"), "3 to 0 does not lie"),
         ("1\t0\tx\tFlu\tDisease\tD1", "must be integers, not '0' and 'x'"),
         ("1\t\u0660\t3\tFlu\tDisease\tD1", "must be integers"),
-        (row(0, 3, "Cold"), "text column differs from the text at 0 to 3; offsets count"),
+        (row(0, 3, "Cold"), "text of the mention is 'Cold', but the text at 0 to 3 is 'Flu'; offsets count"),
         (row(0, 3, "Flu", name="2"), "line belongs to document '2'"),
         ("1\t0\t3", "this line has 3"),
         ("a second line of the abstract", "this line has 1"),

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import gzip
+from contextlib import suppress
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from builders import python
@@ -9,7 +13,7 @@ from builders import python
 import arbo
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, read_documents, read_knowledge_base
+from arbo.readers import DOCUMENT_FORMATS, KNOWLEDGE_BASE_FORMATS, files, read_documents, read_knowledge_base
 
 
 @pytest.fixture
@@ -19,7 +23,10 @@ def docs(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("entry", sorted({*DOCUMENT_FORMATS.values(), *KNOWLEDGE_BASE_FORMATS.values()}))
+ENTRIES = (*DOCUMENT_FORMATS.values(), *KNOWLEDGE_BASE_FORMATS.values())
+
+
+@pytest.mark.parametrize("entry", sorted({entry.reader for entry in ENTRIES}))
 def test_every_entry_of_the_tables_is_a_function(entry: str) -> None:
     module, function = entry.split(":")
     assert callable(getattr(import_module(module), function))
@@ -39,15 +46,16 @@ def test_a_type_that_no_mention_has_is_refused(docs: Path) -> None:
 
 def test_an_unknown_format_lists_the_known_ones(docs: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"unknown format 'xml'; known: blink, brat, conll, .*, jsonl, pubtator, text, zeshel"
+        UsageError, match=r"unknown format 'xml'; known: blink, brat, conll, .*, pubtator, text, tsv, zeshel"
     ):
         read_documents(docs, "xml")
-    with pytest.raises(UsageError, match="unknown format 'xml'; known: blink, jsonl, medic, obo, tsv, umls, zeshel"):
+    with pytest.raises(UsageError, match=r"unknown format 'xml'; known: blink, csv, jsonl, medic, obo, .*, zeshel"):
         read_knowledge_base(docs, "xml")
 
 
 FIRST_LINES = {
     "blink": '{"idx": "D1", "title": "flu"}',
+    "csv": "id,name\nD1,flu",
     "jsonl": '{"id": "D1", "name": "flu"}',
     "medic": "D1||flu",
     "obo": "[Term]",
@@ -57,7 +65,7 @@ FIRST_LINES = {
 
 
 def test_formats_with_a_file_of_entities_have_a_first_line() -> None:
-    assert {*FIRST_LINES} == {*KNOWLEDGE_BASE_FORMATS} - {"umls"}  # a folder of several files
+    assert {*FIRST_LINES} == {*KNOWLEDGE_BASE_FORMATS} - {"umls", "parquet"}  # a folder of several files, a binary file
 
 
 @pytest.mark.parametrize("given", sorted(KNOWLEDGE_BASE_FORMATS))
@@ -71,7 +79,8 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
     with pytest.raises(DataError, match=str(path)):
         read_knowledge_base(path, given)
     with pytest.raises(
-        DataError, match=r"no entities, read as .*--kb-format|the file has no \[Term\]|give the folder that contains it"
+        DataError,
+        match=r"no entities, read as .*--kb-format|no \[Term\]|give the folder that|must name the c|not a sound Parq",
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)
@@ -91,6 +100,109 @@ def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_:
     with pytest.raises(DataError, match=f"no entities, read as {format_}; check --kb-format"):
         read_knowledge_base(path, format_)
     assert len(KnowledgeBase.from_jsonl(path)) == 0
+
+
+SAMPLES = {
+    "brat": ("d.ann", "T1\tX 0 3\tFlu\n"),
+    "ecbplus": ("ECB_Dev_corpus.txt", "36_1ecb\t0\t3\tPerry\tHUM17\n"),
+    "conll": ("docs.txt", "\n#begin document (a); part 000\n#end document\n"),
+    "pubtator": ("NCBI_corpus.txt", "1|t|Flu\n1|a|\n1\t0\t3\tFlu\tDisease\tD1\n"),
+    "hipe": ("docs.tsv", "TOKEN\tNE-COARSE-LIT\tNEL-LIT\n# document_id = d\nFlu\tB-dis\tQ1\n"),
+    "gsc": ("docs.tsv", "1\nFlu and cold\n\n2\nFlu and cold\n0\t3\tFlu\tHP:1\n"),
+    "zeshel": ("test.json", '{"mention_id": "m", "context_document_id": "d"}'),
+    "blink": ("docs.jsonl", '{"context_left": "", "mention": "flu", "context_right": ""}'),
+    "jsonl": ("docs", '{"id": "d", "text": "flu"}'),
+    "csv": ("docs.dat", '"year";"document_id";"text"\n1;d;flu'),
+    "tsv": ("docs.dat", "document_id\ttext\nd\tflu"),
+    "text": ("docs.txt", "id, text and so on. {"),
+}
+
+
+@pytest.mark.parametrize("format_", sorted(SAMPLES))
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_format_of_documents_is_told_by_name_and_content(tmp_path: Path, format_: str, packed: bool) -> None:
+    name, content = SAMPLES[format_]
+    raw = content.encode()
+    (tmp_path / f"{name}{'.gz' * packed}").write_bytes(gzip.compress(raw) if packed else raw)
+    (tmp_path / ".hidden.ann").touch()
+    told: list[str] = []
+    with suppress(DataError):  # some samples are not whole
+        read_documents(tmp_path, told=told.append)
+    assert told == [format_]
+    assert {*SAMPLES} == {*DOCUMENT_FORMATS} - {"parquet", "ecbplus-events"}
+
+
+@pytest.mark.parametrize("format_", sorted({*FIRST_LINES}))
+def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, format_: str) -> None:
+    path = tmp_path / ("lego.json" if format_ == "zeshel" else "kb")
+    path.write_text(FIRST_LINES[format_] + "\nid: D1\nname: flu\n" * (format_ == "obo"))
+    told: list[str] = []
+    assert read_knowledge_base(path, told=told.append)["D1"].name == "flu"
+    assert read_knowledge_base(str(path), format_.upper(), told=told.append)["D1"].name == "flu"
+    assert told == [format_]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        (
+            "docs.dat",
+            b"flu",
+            r"docs\.dat: the format cannot be told from the name and the content; formats: blink, brat",
+        ),
+        ("docs.dat", b" \n", r"docs\.dat: the file is empty; formats"),
+        ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
+        ("docs.jsonl", b"", r"docs\.jsonl: the file is empty"),
+        ("sub/docs.txt", b"flu", "no file of a known format in this folder; name files, or a pattern"),
+    ],
+)
+def test_what_cannot_be_told_says_so(tmp_path: Path, name: str, content: bytes, problem: str) -> None:
+    file = tmp_path / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=problem):
+        read_documents(tmp_path if "/" in name else file)
+    with pytest.raises(DataError, match="no such file or folder; check the path"):
+        read_documents(tmp_path / "nowhere")
+
+
+def test_no_documents_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "docs").write_bytes(b"")
+    for format_ in ("jsonl", "pubtator", "conll", "csv", "gsc"):
+        with pytest.raises(DataError, match=f"docs: no documents, read as {format_}; check the file and --format"):
+            read_documents(tmp_path / "docs", format_)
+
+
+def test_several_inputs_and_patterns_are_one_corpus(tmp_path: Path) -> None:
+    for number, extra in enumerate(("", '{"id": "0", "text": "cold"}', '{"id": "3", "text": "flu"}\nbroken')):
+        (tmp_path / f"{number}.jsonl").write_text(f'{{"id": "{number}", "text": "flu"}}\n{extra}\n')
+    pattern = tmp_path / "[01]*.jsonl"
+    with pytest.raises(DataError, match=r"1\.jsonl, '0': this id is already taken, .* \(.*0\.jsonl\)"):
+        read_documents(pattern)
+    corpus = read_documents([pattern, tmp_path / "0.jsonl", str(tmp_path / "2.jsonl")], on_error="skip")
+    assert [document.id for document in corpus] == ["0", "1", "2", "3"]
+    skipped = {"malformed documents skipped": 2, "duplicate documents dropped": 1}
+    assert corpus.notes == skipped
+    with pytest.raises(DataError, match=r"x\*: no file fits this pattern; check it"):
+        read_documents(tmp_path / "x*")
+    with pytest.raises(UsageError, match="no file to read"):
+        read_documents([])
+    (tmp_path / "kb [1].tsv").write_text("D1\tflu\nD2\tcold")
+    (tmp_path / "kb2.tsv").write_text("D2\tcold\nD3\tplague")
+    assert [entity.id for entity in read_knowledge_base([tmp_path / "kb [1].tsv"])] == ["D1", "D2"]
+    kb = read_knowledge_base(tmp_path / "kb*.tsv")
+    assert [*kb.row_of] == ["D1", "D2", "D3"]
+    assert kb.notes == {"duplicate entities dropped": 1}
+
+
+def test_the_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    files._drained.cache_clear()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(gzip.compress(b'{"id": "d", "text": "flu"}'))))
+    assert read_documents("-")[0].text == "flu"
+    files._drained.cache_clear()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(b"Flu.\n")))
+    assert [(document.id, document.text) for document in read_documents("-")] == [("-", "Flu.\n")]
+    files._drained.cache_clear()
 
 
 def test_the_tables_load_no_format() -> None:

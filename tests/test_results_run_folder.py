@@ -60,6 +60,21 @@ def test_a_run_folder_is_what_the_documentation_says(run: Path) -> None:
     assert pq.read_table(run / "links.parquet")["entity_id"].to_pylist() == ["E1", None]
 
 
+def test_a_run_keeps_further_columns_unless_it_is_saved_without_texts(tmp_path: Path) -> None:
+    mention = {"spans": [[0, 3]], "by": "Ann", "index": 7}
+    rows = [{"id": "d1", "text": "flu", "year": 2024, "mentions": [mention]}, {"id": "d2", "text": "cold"}]
+    result = arbo.Linker(None).discover(rows)
+    result.save(tmp_path / "run")
+    loaded = arbo.Result.load(tmp_path / "run")
+    assert loaded.links[0].mention.metadata == {"by": "Ann", "index": 7}
+    assert loaded.document_table["metadata"].to_pylist() == ['{"year": 2024}', None]
+    result.save(tmp_path / "run", texts=False)
+    lean = arbo.Result.load(tmp_path / "run")
+    assert lean.links[0].mention == loaded.links[0].mention
+    assert lean.links[0].mention.metadata == {}
+    assert lean.document_table.column_names == ["document_id", "domain"]
+
+
 def test_infinities_are_null_in_json(tmp_path: Path) -> None:
     make(float("inf")).save(tmp_path / "run")
     text = (tmp_path / "run" / "manifest.json").read_text("utf-8")

@@ -378,7 +378,6 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
-        (["link", "--out", "run"], "find them with --find-mentions dictionary"),
         (["spans", "--find-threshold", "1"], "`dictionary` has no scores; use --finder with `fuzzy` or a model"),
     ],
 )

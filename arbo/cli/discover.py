@@ -11,8 +11,8 @@ from arbo.errors import UsageError
 
 def discover(
     docs: options.Documents,
-    format_: options.Format,
     out: options.Out,
+    format_: options.Format = None,
     types: options.Types = None,
     config: options.Config = None,
     k: options.K = None,

@@ -37,7 +37,7 @@ def evaluate(
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
     types: options.Types = None,
     kb: options.OptionalKb = None,
-    kb_format: options.OptionalKbFormat = None,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     save: Save = None,
     plot: Annotated[
@@ -65,20 +65,21 @@ def evaluate(
     from arbo.results.evaluation import evaluate_together
     from arbo.spans.evaluation import run_scores
 
-    if (train is None and gold is None) != (format_ is None) or (train and gold):
-        raise UsageError("--format goes with --train or with --gold")
-    if len({option is None for option in (gold, kb, kb_format)}) > 1 or (gold and plot):
-        raise UsageError("--gold, --kb and --kb-format go together, and without --plot")
+    if (train and gold) or (format_ and not (train or gold)):
+        raise UsageError("choose one of --train and --gold; --format is that of its documents")
+    if (gold is None) != (kb is None) or (gold and plot):
+        raise UsageError("--gold and --kb go together, and without --plot")
     names = name_systems(runs)
     check_outputs(runs, save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
-    given = read_documents(train or gold or Path(), format_, types, "fail") if format_ else None
+    given = train or gold
+    annotated = None if given is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]
-    if given is not None and kb and kb_format:
+    if gold and kb and annotated is not None:
         base = read_kb(kb, kb_format, kb_xrefs)
-        evaluations = {name: run_scores(result, given, base) for name, result in results.items()}
+        evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
     else:
-        evaluations = evaluate_together(results, train=given)
+        evaluations = evaluate_together(results, train=annotated)
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
     save_report(report, save)
     if as_json:

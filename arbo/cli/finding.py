@@ -19,11 +19,11 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import DictionaryFinder, PairFinder, without_repetition
 
-    if name == "dictionary":
+    if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(f"--find-threshold: `dictionary` has no scores; use {option} with `fuzzy` or a model")
         return DictionaryFinder()
-    if name == "fuzzy":
+    if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)
         return PairFinder(fuzzy, fuzzy.threshold)
     if not Path(name).is_dir():

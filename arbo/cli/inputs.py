@@ -1,30 +1,39 @@
-"""Read the knowledge base and documents of options; notes about irregularities go to stderr."""
+"""Read the knowledge base and documents of options; guessed formats and irregularities are told on stderr."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arbo import readers
 from arbo.cli import console
+from arbo.errors import DataError
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
+    from arbo.data.documents import Document, Mention
+    from arbo.data.entities import Entity
     from arbo.data.gold import Gold
     from arbo.data.knowledge_base import KnowledgeBase
     from arbo.data.records import OnError
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
+_ENOUGH = 0.1
+"""Share of missing ids that cross-references of one prefix must explain to be recommended."""
+
 
 def read_kb(
-    path: Path, format_: KnowledgeBaseFormat, xrefs: list[str] | None, *, no_generic_names: bool = False
+    path: Path, format_: KnowledgeBaseFormat | None, xrefs: list[str] | None, *, no_generic_names: bool = False
 ) -> KnowledgeBase:
-    """Read a knowledge base, with cross-references of these prefixes as ids, and all names or none that is generic."""
-    kb = readers.read_knowledge_base(path, format_)
+    """Read a knowledge base, with cross-references of these prefixes as ids, with or without its generic names."""
+    kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"))
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
     _tell(kb.notes, path)
+    _tell_kept("entities", kb, path)
     if no_generic_names:
         generic = kb.generic_names()
         kb = kb.without_names(generic)
@@ -32,16 +41,46 @@ def read_kb(
     return kb
 
 
-def read_documents(path: Path, format_: DocumentFormat, types: list[str] | None, on_error: OnError) -> Corpus:
-    """Read documents, with all mentions or only those of these types."""
-    documents = readers.read_documents(path, format_, types=types, on_error=on_error)
-    _tell(documents.notes, path)
+def read_documents(
+    docs: Path | Sequence[Path],
+    format_: DocumentFormat | None,
+    types: list[str] | None,
+    on_error: OnError,
+    *,
+    mentions: bool = True,
+) -> Corpus:
+    """Read documents, with all mentions or only those of these types; with `mentions`, they must have some."""
+    first = docs if isinstance(docs, Path) else docs[0]
+    documents = readers.read_documents(
+        docs, format_, types=types, on_error=on_error, told=tell_format(first, "--format")
+    )
+    _tell(documents.notes, first)
+    _tell_kept("documents", documents, first)
+    _tell_kept("mentions", documents.mentions, first)
+    if mentions and not documents.mentions:
+        raise DataError(
+            f"no mention in {len(documents):,} documents; find some with `arbo spans` or `arbo link --find-mentions "
+            "dictionary`; if the documents have mentions, check --format and the names of columns or keys",
+            file=str(first),
+        )
     return documents
+
+
+def tell_format(path: Path, option: str) -> Callable[[str], None]:
+    """Return what tells a guessed format, and the option that overrides it."""
+    return lambda name: console.say(f"{path.name}: read as {name} ({option} overrides)")
 
 
 def _tell(notes: Mapping[str, int], path: Path) -> None:
     for note, count in notes.items():
         console.say(f"{path.name}: {count:,} {note}")
+
+
+def _tell_kept(what: str, items: Iterable[Document | Mention | Entity], path: Path) -> None:
+    kept = Counter(key for item in items for key in item.metadata)
+    if kept:
+        more = f" and {len(kept) - 10:,} more" if len(kept) > 10 else ""
+        console.say(f"{path.name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
 
 
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
@@ -59,8 +98,39 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     gold = read_gold(documents, kb)
     known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
     console.say(f"{known:,} of {annotated:,} mentions with an id have it in the knowledge base: they are trained on")
-    if known < annotated / 2:
-        console.warn(
-            "most ids are missing from the knowledge base; check that the ids match. --kb-xrefs MSH, for example, "
-            "accepts MeSH ids"
+    warn_of_missing_ids(documents, kb)
+
+
+def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase) -> None:
+    """If most gold ids are missing from the knowledge base, warn, with the likeliest cause."""
+    from arbo.data.gold import Gold
+
+    gold = Gold.of(documents, kb)
+    known, annotated = gold.in_kb, gold.has_id
+    if known.sum() >= annotated.sum() / 2:
+        return
+    kinds = [mention.type for mention in documents.mentions]
+    there, every = (Counter(compress(kinds, chosen)) for chosen in (known, annotated))
+    fitting = sorted(kind for kind, count in every.items() if kind is not None and there[kind] >= count / 2)
+    missing = Counter(chain.from_iterable(ids or () for ids in compress(gold.ids, ~known)))
+    if fitting:
+        cause = f"it has those of {', '.join(fitting)}: try {' '.join(f'--types {kind}' for kind in fitting)}"
+    else:
+        cause = _through_xrefs(missing, kb) or (
+            f"check that the ids match: the documents have {next(iter(missing))!r}, for example, "
+            f"the knowledge base {kb.entities[0].id!r}"
         )
+    console.warn(f"{1 - known.sum() / annotated.sum():.0%} of the ids are missing from the knowledge base; {cause}")
+
+
+def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
+    """Return the hint that cross-references of a prefix have many of the missing ids, if they do."""
+    counts: Counter[str] = Counter()
+    for entity in kb:
+        for xref in entity.xrefs:
+            prefix, _, concept = xref.partition(":")
+            counts[prefix] += missing.get(xref, missing.get(concept, 0))
+    prefix, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if count < _ENOUGH * sum(missing.values()):
+        return None
+    return f"{count:,} of them are cross-references of its entities: try --kb-xrefs {prefix}"

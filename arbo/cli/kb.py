@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.inputs import read_documents, read_kb, tell_format
 from arbo.cli.reporting import check_jsonl_output
 from arbo.errors import UsageError
 from arbo.readers import read_knowledge_base
@@ -31,7 +31,7 @@ Output = Annotated[
 @app.command()
 def stats(
     kb: KnowledgeBaseFile,
-    kb_format: options.KbFormat,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, help="Number of ambiguous names to show.")
@@ -39,9 +39,7 @@ def stats(
     as_json: options.Json = False,
 ) -> None:
     """Count entities, names, definitions, types and ids, and the names that several entities share."""
-    base = read_knowledge_base(kb, kb_format)
-    if kb_xrefs:
-        base = base.through_xrefs(*kb_xrefs)
+    base = read_kb(kb, kb_format, kb_xrefs)
     found = base.stats(examples=examples)
     if as_json:
         console.print_json(found.as_dict())
@@ -52,7 +50,7 @@ def stats(
 @app.command()
 def validate(
     kb: KnowledgeBaseFile,
-    kb_format: options.KbFormat,
+    kb_format: options.KbFormat = None,
     examples: Annotated[
         int, typer.Option("--examples", metavar="N", min=0, help="Number of examples to show of each kind of problem.")
     ] = 3,
@@ -64,7 +62,7 @@ def validate(
     error the exit code is 3. Warnings, such as names that several entities share, are for you to judge; with only
     warnings the exit code is 0.
     """
-    base = read_knowledge_base(kb, kb_format, on_error="skip")
+    base = read_knowledge_base(kb, kb_format, on_error="skip", told=tell_format(kb, "--kb-format"))
     found = base.problems(examples=examples)
     errors = sum(problem.severity == "error" for problem in found)
     if as_json:
@@ -86,9 +84,9 @@ def validate(
 def add_names(
     kb: KnowledgeBaseFile,
     docs: options.Documents,
-    kb_format: options.KbFormat,
-    format_: options.Format,
     out: Output,
+    kb_format: options.KbFormat = None,
+    format_: options.Format = None,
     kb_xrefs: options.KbXrefs = None,
     types: options.Types = None,
     on_error: options.OnErrorOption = "fail",
@@ -102,7 +100,7 @@ def add_names(
     A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Never take names
     from the documents that you evaluate on.
     """
-    base = _read(kb, kb_format, kb_xrefs, out, docs)
+    base = _read(kb, kb_format, kb_xrefs, out, *docs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
     before, after = set(zip(*base.names(), strict=True)), set(zip(*named.names(), strict=True))
     changes = {"added": len(after - before), "taken_away": len(before - after)}
@@ -113,8 +111,8 @@ def add_names(
 @app.command("remove-names")
 def remove_names(
     kb: KnowledgeBaseFile,
-    kb_format: options.KbFormat,
     out: Output,
+    kb_format: options.KbFormat = None,
     names: Annotated[
         list[str] | None,
         typer.Option("--names", metavar="FILE|NAME", help="A name, or a file of names, one a line; may be repeated."),
@@ -146,8 +144,8 @@ def remove_names(
 @app.command()
 def convert(
     kb: KnowledgeBaseFile,
-    kb_format: options.KbFormat,
     out: Output,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     as_json: options.Json = False,
 ) -> None:
@@ -165,7 +163,7 @@ def _names_in(given: str) -> list[str]:
 
 
 def _read(
-    kb: Path, kb_format: KnowledgeBaseFormat, kb_xrefs: list[str] | None, out: Path, *inputs: Path
+    kb: Path, kb_format: KnowledgeBaseFormat | None, kb_xrefs: list[str] | None, out: Path, *inputs: Path
 ) -> KnowledgeBase:
     """Check the output, and read the knowledge base."""
     from arbo.kb.saving import ENDINGS

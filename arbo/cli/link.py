@@ -12,10 +12,10 @@ from arbo.errors import UsageError
 
 def link(
     docs: options.Documents,
-    format_: options.Format,
     kb: options.Kb,
-    kb_format: options.KbFormat,
     out: options.Out,
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
@@ -45,8 +45,6 @@ def link(
     """
     from arbo.results.run_folder import check_replaceable
 
-    if find_mentions is None and format_ == "text":
-        raise UsageError("text files have no mentions; find them with --find-mentions dictionary")
     if find_mentions is None and find_threshold is not None:
         raise UsageError("--find-threshold needs --find-mentions with `fuzzy` or a model")
     check_replaceable(out)
@@ -63,7 +61,7 @@ def link(
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)
-    documents = read_documents(docs, format_, types, on_error)
+    documents = read_documents(docs, format_, types, on_error, mentions=finder is None)
     if finder is None:
         run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
     else:

@@ -84,7 +84,7 @@ def _limits(text: str) -> tuple[float | None, float | None]:
         )
     parts = text.split(",")
     try:
-        values = [None if part.strip() == "none" else float(part) for part in parts]
+        values = [None if part.strip().lower() == "none" else float(part) for part in parts]
     except ValueError:
         values = []
     if len(values) not in (1, 2):

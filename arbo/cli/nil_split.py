@@ -18,10 +18,10 @@ def nil_split(
         list[Path],
         typer.Argument(metavar="DOCS", help="The parts of a data set, files or folders; the training part first."),
     ],
-    format_: options.Format,
     kb: options.Kb,
-    kb_format: options.KbFormat,
     out: Annotated[Path, typer.Option("--out", help="File to write the smaller knowledge base to, as JSON lines.")],
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
     types: Annotated[
         list[str] | None,
         typer.Option("--withhold-type", metavar="TYPE", help="Withhold entities of this type; may be repeated."),
@@ -56,7 +56,7 @@ def nil_split(
     from arbo.readers.obo import read_obo_parents
 
     parts = name_systems(docs, what="part")
-    if branches and kb_format != "obo":
+    if branches and kb_format not in (None, "obo"):
         raise UsageError(
             "--withhold-branch needs the is_a of an OBO file; for other formats use --withhold-type or --withhold-id"
         )

@@ -17,9 +17,13 @@ def _named(choices: Any) -> str:
     return ", ".join(get_args(choices))
 
 
+def _formats(choices: Any) -> str:
+    return f"{', '.join(sorted(get_args(choices)))}. [default: told by name and content]"
+
+
 def document_format(what: str) -> Any:
     """Return the option that names the format of documents."""
-    told = f"Format of {what}: {_named(DocumentFormat)}."
+    told = f"Format of {what}: {_formats(DocumentFormat)}"
     return typer.Option("--format", metavar="FORMAT", case_sensitive=False, show_default=False, help=told)
 
 
@@ -31,18 +35,21 @@ _kb_format = typer.Option(
     "--kb-format",
     metavar="FORMAT",
     case_sensitive=False,
-    help=f"Format of the knowledge base: {_named(KnowledgeBaseFormat)}.",
+    show_default=False,
+    help=f"Format of the knowledge base: {_formats(KnowledgeBaseFormat)}",
 )
-
-Documents = Annotated[Path, typer.Argument(metavar="DOCS", help="A file or a folder of files.")]
+Documents = Annotated[
+    list[Path],
+    typer.Argument(metavar="DOCS", help="Files, folders of files, patterns in quotes, or `-`, the standard input."),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
-Format = Annotated[DocumentFormat, document_format("DOCS")]
+Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
     list[str] | None,
     typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated."),
 ]
-Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
-KbFormat = Annotated[KnowledgeBaseFormat, _kb_format]
+Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base: a file, a folder, or a pattern in quotes.")]
+KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 KbXrefs = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,7 +66,6 @@ NoGenericNames = Annotated[
     ),
 ]
 OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
-OptionalKbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[
     Path | None,
@@ -200,7 +206,8 @@ FindThreshold = Annotated[
     ),
 ]
 NoTexts = Annotated[
-    bool, typer.Option("--no-texts", help="Leave the texts of the documents out of the run; mentions keep theirs.")
+    bool,
+    typer.Option("--no-texts", help="Leave texts and further columns out of the run; mentions keep their own texts."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arbo.cli import console
+from arbo.cli.inputs import warn_of_missing_ids
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
@@ -43,6 +44,8 @@ def run(
         scores = run_scores(result, annotated, linker.kb)
     result.save(out, texts=texts)
     _tell_notes(result)
+    if linker.kb is not None:
+        warn_of_missing_ids(documents, linker.kb)
     if as_json:
         console.print_json(_summary(result, out, scores))
     else:
@@ -59,12 +62,6 @@ def _tell_notes(result: Result) -> None:
         )
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")
-        with_ids = sum(map(bool, result.mention_table["gold"].to_pylist()))
-        if count > with_ids / 2:
-            console.say(
-                f"that is {count / with_ids:.0%} of those with an id; check that the ids match. --kb-xrefs MSH, for "
-                "example, accepts MeSH ids"
-            )
     search = result.manifest["search"]
     for what, recall in search["recall"].items():
         how = "the first stage" if search["method"] == "exact" else search["method"]

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 def spans(
     docs: options.Documents,
-    format_: options.Format,
     kb: options.Kb,
-    kb_format: options.KbFormat,
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
@@ -40,18 +40,18 @@ def spans(
 ) -> None:
     """Find mentions of the entities of a knowledge base in documents without mentions.
 
-    `arbo spans notes/ --format text --kb kb.obo --kb-format obo --out found.jsonl`, then look at found.jsonl, correct
-    it, and link it with `arbo link found.jsonl --format jsonl`. `arbo link --find-mentions dictionary` does both.
+    `arbo spans notes/ --kb kb.obo --out found.jsonl`, then look at found.jsonl, correct it, and link it with `arbo
+    link found.jsonl`. `arbo link --find-mentions dictionary` does both.
 
     If DOCS have mentions, they (with `--types`: those of these types) only serve to score the found ones.
     """
     from arbo.spans.evaluation import found_scores
 
     if out is not None:
-        check_jsonl_output(out, docs, kb)
+        check_jsonl_output(out, kb, *docs)
     chosen = load_finder(finder, "--finder", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
-    documents = read_documents(docs, format_, types, on_error)
+    documents = read_documents(docs, format_, types, on_error, mentions=False)
     found = find_in(documents, base, chosen)
     entities = [base.entities[at.entity].id for at in found.proposals]
     scores = found_scores(documents, found.corpus, base, entities) if documents.mentions else None

@@ -58,11 +58,11 @@ _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
 
 def train(
     docs: options.Documents,
-    format_: options.Format,
     kb: options.Kb,
-    kb_format: options.KbFormat,
     out: train_options.ModelOut,
     encoder: train_options.Start,
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
     dev: train_options.Dev = None,
     encoder_config: train_options.EncoderConfig = None,
     two_towers: _Towers = None,

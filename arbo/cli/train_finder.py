@@ -38,11 +38,11 @@ _Config = Annotated[
 
 def train_finder(
     docs: options.Documents,
-    format_: options.Format,
     kb: options.Kb,
-    kb_format: options.KbFormat,
     out: train_options.ModelOut,
     encoder: train_options.Start,
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
     dev: train_options.Dev = None,
     encoder_config: _Reads = None,
     kb_xrefs: options.KbXrefs = None,

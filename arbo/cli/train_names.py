@@ -15,10 +15,10 @@ from arbo.readers import DocumentFormat
 from arbo.training.config import SelfAlignmentConfig
 
 _Documents = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Argument(
         metavar="[DOCS]",
-        help="Annotated documents, a file or a folder of files, to align only the names of the entities in them. "
+        help="Annotated documents, files or folders of files, to align only the names of the entities in them. "
         "Without DOCS, all names are aligned.",
         show_default=False,
     ),
@@ -28,10 +28,10 @@ _Format = Annotated[DocumentFormat | None, options.document_format("DOCS")]
 
 def train_names(
     kb: options.Kb,
-    kb_format: options.KbFormat,
     out: train_options.ModelOut,
     encoder: train_options.Start,
     docs: _Documents = None,
+    kb_format: options.KbFormat = None,
     format_: _Format = None,
     encoder_config: train_options.EncoderConfig = None,
     kb_xrefs: options.KbXrefs = None,
@@ -58,15 +58,13 @@ def train_names(
     from arbo.cli import console
     from arbo.training.presets import SELF_ALIGNMENT
 
-    if (docs is None) != (format_ is None):
-        raise UsageError("DOCS and --format go together; give both or neither")
-    if docs is None and types is not None:
-        raise UsageError("--types selects mentions of DOCS; give DOCS, or leave --types out")
+    if not docs and (types is not None or format_ is not None):
+        raise UsageError("--types and --format are about DOCS; give DOCS, or leave the options out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     settings = changed_by(SELF_ALIGNMENT.training, config, **numbers)
     start = reading(DualEncoder.from_pretrained(encoder, SELF_ALIGNMENT.encoder), encoder_config)
     entities, documents = read_kb(kb, kb_format, kb_xrefs), None
-    if docs is None or format_ is None:
+    if not docs:
         console.say(f"aligning the names of all {len(entities):,} entities; give DOCS to align only those in documents")
     else:
         documents = read_documents(docs, format_, types, on_error)

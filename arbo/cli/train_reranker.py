@@ -65,11 +65,11 @@ _Preset = Annotated[
 
 def train_reranker(
     docs: options.Documents,
-    format_: options.Format,
     kb: options.Kb,
-    kb_format: options.KbFormat,
     out: train_options.ModelOut,
     encoder: train_options.Start,
+    format_: options.Format = None,
+    kb_format: options.KbFormat = None,
     candidates_of: _CandidatesOf = None,
     k: _K = None,
     encoder_config: _Reads = None,

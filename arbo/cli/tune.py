@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def tune(
     docs: options.Documents,
-    format_: options.Format,
     out: Annotated[Path, typer.Option("--out", help="JSON file to write, for `--config` of link and discover.")],
+    format_: options.Format = None,
     kb: options.OptionalKb = None,
-    kb_format: options.OptionalKbFormat = None,
+    kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
@@ -60,15 +60,13 @@ def tune(
     decisions; without a knowledge base, the ARI. With a knowledge base it also fits a confidence, the probability that
     a link is correct, which link then writes for each link.
     """
-    if (kb is None) != (kb_format is None):
-        raise UsageError("--kb and --kb-format go together")
     if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     if nil and kb is None:
         raise UsageError("--nil needs --kb, since NIL means a missing entity")
     _check_output(out)
     for file in (plot, plot_confidence):
-        check_outputs([docs], None, file)
+        check_outputs(docs, None, file)
     fields = {
         "map_types": map_types,
         "candidates": candidates,
@@ -76,7 +74,7 @@ def tune(
         "rerank_mentions": rerank_mentions,
     }
     linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker).load()
-    if kb is not None and kb_format is not None:
+    if kb is not None:
         linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names))
     documents = read_documents(docs, format_, types, on_error)
     read_gold(documents, linker.kb)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
 from arbo.data.plain_names import are_names, documents_of_names
-from arbo.data.rows import documents_of, items_of
+from arbo.data.rows import documents_of, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
+
+_content = attrgetter(*(column.name for column in fields(Mention) if column.compare))
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -57,7 +60,7 @@ class Corpus(Sequence[Document]):
             return cls(documents_of_names(documents, items))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        records = documents_of(items)
+        records = documents_of(numbered(items))
         return cls(records, records.notes)
 
     def to_jsonl(self, path: PathLike) -> None:
@@ -81,7 +84,8 @@ class Corpus(Sequence[Document]):
             own = {"document_id": d.id, "text": d.text, "domain": d.domain}
             names = ("mention_id", "start", "end", "mention_text", "type", "entities")
             values = ((m.id, m.start, m.end, m.text, m.type, m.gold) for m in d.mentions)
-            rows += [own | dict(zip(names, row, strict=True)) for row in values] or [own]
+            found = [own | dict(zip(names, row, strict=True)) for row in values]
+            rows += [{**m.metadata, **row} for m, row in zip(d.mentions, found, strict=True)] or [{**d.metadata, **own}]
         return DataFrame(rows)
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:
@@ -124,10 +128,9 @@ class Corpus(Sequence[Document]):
         """SHA-256 of ids, texts, mentions (without scores) and domains, in order."""
         digest = hashlib.sha256()
         for document in self.documents:
-            name, text, mentions, domain = astuple(document)
-            content = (name, text, [mention[:-1] for mention in mentions], domain)
             # A document without a domain hashes as it did before domains existed, so that old runs still match.
-            kept = content if document.domain is not None else content[:-1]
+            domain = () if document.domain is None else (document.domain,)
+            kept = (document.id, document.text, tuple(map(_content, document.mentions)), *domain)
             digest.update(json.dumps(kept).encode("ascii") + b"\n")
         return digest.hexdigest()
 

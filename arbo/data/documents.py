@@ -6,12 +6,16 @@ an offset means the same in the file, in memory and in every result.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from arbo.errors import DataError
-from arbo.text.checks import Span, check_name, check_spans, check_text, check_texts
+from arbo.text.checks import Span, check_metadata, check_name, check_spans, check_text, check_texts
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Mention:
     """One or several spans of a document that together name one entity.
 
     `gold` is None if the mention is not annotated, `()` if it is annotated as NIL without an id, and
-    otherwise holds every acceptable id. Spans may touch, nest and overlap the spans of other mentions.
+    otherwise holds every acceptable id. Spans may touch, nest and overlap the spans of other mentions. `metadata` holds
+    further keys or columns of the source; it changes no result and no comparison.
     """
 
     id: str
@@ -28,8 +33,9 @@ class Mention:
     text: str
     type: str | None = None
     gold: tuple[str, ...] | None = None
-    score: float | None = None
+    score: float | None = field(default=None, compare=False)
     """The confidence of the finder that found the mention; None if it was marked otherwise."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_name(self.id, "the mention id", of=self.document_id)
@@ -40,6 +46,7 @@ class Mention:
         if self.gold is not None:
             check_texts(self.gold, "the gold ids", of=self.id, blank=False)
         check_spans(self.spans, of=self.id)
+        check_metadata(self.metadata, of=self.id)
 
     @property
     def start(self) -> int:
@@ -57,13 +64,14 @@ class Document:
     """A text and its mentions, in the given order.
 
     Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`). None is
-    a domain like any other.
+    a domain like any other. `metadata` is as in `Mention`.
     """
 
     id: str
     text: str
     mentions: tuple[Mention, ...] = ()
     domain: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
         domain = "" if self.domain is None else f", domain={self.domain!r}"
@@ -74,6 +82,7 @@ class Document:
         check_text(self.text, "the text of the document", of=self.id)
         if self.domain is not None:
             check_text(self.domain, "the domain of the document", of=self.id)
+        check_metadata(self.metadata, of=self.id)
         if not isinstance(self.mentions, tuple):
             raise DataError(f"mentions must be a tuple of Mention, not {type(self.mentions).__name__}", id=self.id)
         seen: set[str] = set()
@@ -113,6 +122,51 @@ def text_of(spans: Sequence[Span], text: str) -> str:
     'left kidney'
     """
     return " ".join(text[start:end] for start, end in spans)
+
+
+def span_between(start: str, end: str, text: str, *, of: str) -> Span:
+    """Return the span between two offsets as a file has them; a DataError if they are no offsets of the text."""
+    if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
+        raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=of)
+    span = int(start), int(end)
+    if not 0 <= span[0] < span[1] <= len(text):
+        raise DataError(f"the span {start} to {end} does not lie in the {len(text)} characters of the text", id=of)
+    return span
+
+
+def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str], *, of: str) -> None:
+    """Compare the text that the source gives for a mention with the text at its spans; count other white space.
+
+    Raises:
+        DataError: they differ in more; the message says where the text was found, or what the offsets seem to count.
+
+    """
+    covered = text_of(spans, text)
+    if covered.split() != surface.split():
+        where = ", ".join(f"{start} to {end}" for start, end in spans)
+        raise DataError(
+            f"the text of the mention is {surface!r:.60}, but the text at {where} is {covered!r:.60}; "
+            f"{_diagnosis(surface, spans, text)}",
+            id=of,
+        )
+    if covered != surface:
+        notes["mention texts that differ from their offsets in white space"] += 1
+
+
+def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
+    for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
+        raw = text.encode(encoding)
+        pieces = (raw[start * width : end * width].decode(encoding, "replace") for start, end in spans)
+        if " ".join(pieces) == surface:
+            return f"the offsets seem to count {unit}, but must count Unicode code points"
+    if text_of(spans, text.replace("\r\n", "\n")) == surface:
+        return "the offsets seem to count a line end as one character; save the text with line feeds only"
+    first = min(start for start, _ in spans)
+    before, after = text.rfind(surface, 0, first + len(surface)), text.find(surface, first)
+    found = min((place for place in (before, after) if place >= 0), key=lambda place: abs(place - first), default=None)
+    if surface and found is not None:
+        return f"it was found at {found} to {found + len(surface)}; correct the offsets"
+    return "offsets count the Unicode code points of the text, and the end is exclusive"
 
 
 def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from arbo.text.checks import check_name, check_text, check_texts
+from arbo.text.checks import check_metadata, check_name, check_text, check_texts
 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entry of a knowledge base; `xrefs` are its ids in other knowledge bases, `domain` is that of its mentions."""
+    """An entry of a knowledge base; `xrefs` are its ids in other knowledge bases, `domain` is that of its mentions.
+
+    `metadata` holds further keys or columns of the source; it changes no result and no comparison.
+    """
 
     id: str
     name: str
@@ -19,6 +24,7 @@ class Entity:
     alternative_ids: tuple[str, ...] = ()
     xrefs: tuple[str, ...] = ()
     domain: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         check_name(self.id, "the entity id")
@@ -29,3 +35,4 @@ class Entity:
         for what in ("definition", "domain"):
             if getattr(self, what) is not None:
                 check_text(getattr(self, what), what, of=self.id)
+        check_metadata(self.metadata, of=self.id)

@@ -1,4 +1,4 @@
-"""Check the field names of a record, and convert its values.
+"""Check and convert the values of a record, and keep its further keys as metadata.
 
 A converter takes a JSON value, and raises a TypeError that names the expected type.
 """
@@ -23,23 +23,24 @@ def fields(
     required: tuple[str, ...],
     of: str | None = None,
 ) -> dict[str, Any]:
-    """Check the keys of a JSON object and convert its values; errors name its id, or `of` if it has no id."""
+    """Check a JSON object and convert its values; errors name its id, or `of` if it has no id.
+
+    Its keys that are not `known` become `metadata`, with values that can be stored as JSON.
+    """
     if not isinstance(record, dict):
         raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
     own = record.get("id")
     of = own if isinstance(own, str) else of
-    for key in record:
-        if key not in known:
-            raise DataError(f"unknown key {key!r:.60} in {what}; known: {', '.join(known)}", id=of)
     for key in required:
         if key not in record:
             raise DataError(f"{what} needs the key {key!r}", id=of)
-    values = {}
-    for key, value in record.items():
+    extra = {str(key): value for key, value in record.items() if key not in known}
+    values: dict[str, Any] = {"metadata": json.loads(json.dumps(extra, default=str)) if extra else extra}
+    for key in (key for key in record if key in known):
         try:
-            values[key] = known[key](value)
+            values[key] = known[key](record[key])
         except TypeError as error:
-            raise DataError(f"{key!r} of {what} must be {error}, not {_kind(value)}", id=of) from None
+            raise DataError(f"{key!r} of {what} must be {error}, not {_kind(record[key])}", id=of) from None
     return values
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arbo.data.entities import Entity
 from arbo.data.objects import entity_line
-from arbo.data.rows import entities_of, items_of
+from arbo.data.rows import entities_of, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arbo.kb.stats import KnowledgeBaseStats
 
 
-_content = attrgetter(*(column.name for column in fields(Entity)))
+_content = attrgetter(*(column.name for column in fields(Entity) if column.compare))
 
 
 class Names(NamedTuple):
@@ -82,7 +82,7 @@ class KnowledgeBase:
             )
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
-        records = entities_of(items)
+        records = entities_of(numbered(items))
         return cls(records, records.notes)
 
     @classmethod
@@ -101,10 +101,10 @@ class KnowledgeBase:
 
     @classmethod
     def from_tsv(cls, path: PathLike) -> KnowledgeBase:
-        """Read a table: id, name, aliases, definition."""
-        from arbo.readers.tsv import read_tsv
+        """Read a table: id, name, aliases, definition; see `arbo.readers.table`."""
+        from arbo.readers.table import read_entities
 
-        return read_tsv(path)
+        return read_entities(path)
 
     @classmethod
     def from_jsonl(cls, path: PathLike) -> KnowledgeBase:

@@ -4,9 +4,10 @@
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
 The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; both may be left
-out, and an empty list means NIL. `domain` may name the domain of the document. The rows of a document need not be
-adjacent, and only the first of them needs text and domain. A row with only the document's id, text and domain is a
-document without mentions.
+out, and an empty list means NIL. `mention_text` is compared with the text at the offsets. `domain` may name the domain
+of the document. The rows of a document need not be adjacent, and only the first of them needs text and domain. A row
+without start and end is a document, without mentions if it has no other row. Further columns are the metadata of the
+mention, or of the document in a row without start and end.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.documents import Document, mention_ids
 from arbo.data.fields import Convert, fields, offset_or_null, string, string_or_null, strings_or_null
+from arbo.data.objects import to_mention
 from arbo.data.records import Records
 from arbo.errors import DataError
 from arbo.text.checks import Span, check_spans
@@ -23,17 +25,20 @@ from arbo.text.checks import Span, check_spans
 REQUIRED = ("document_id", "text", "start", "end")
 MENTION_IDS = ("document_id", "mention_id", "entity")
 
-_COLUMNS: Mapping[str, Convert] = {
+COLUMNS: Mapping[str, Convert] = {
     "document_id": string,
     "text": string,
     "domain": string_or_null,
     "start": offset_or_null,
     "end": offset_or_null,
     "mention_id": string_or_null,
+    "mention_text": string_or_null,
     "type": string_or_null,
     "entity": string_or_null,
     "entities": strings_or_null,
 }
+
+_OF_DOCUMENT = {"document_id", "text", "domain"}
 
 Row = dict[str, Any]
 
@@ -44,21 +49,21 @@ class _Draft(NamedTuple):
     place: str
     text: str
     domain: str | None
+    metadata: Row
     mentions: list[tuple[str, Row]]
 
 
-def from_mentions(rows: Iterable[tuple[str, Row]]) -> Records[Document]:
-    """Group rows and their places by document; documents are in the order of their first rows."""
-    records: Records[Document] = Records("documents")
+def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -> None:
+    """Group rows and their places by document; add the documents to `records`, in the order of their first rows."""
     drafts: dict[str, _Draft] = {}
     for place, row in rows:
-        with records.record(place):
+        with records.record(place, kind="rows"):
             values = _checked(row)
             document_id, text = values["document_id"], values.get("text")
             if document_id not in drafts:
                 if text is None:
                     raise DataError("the first row of a document needs its 'text'", id=document_id)
-                drafts[document_id] = _Draft(place, text, values.get("domain"), [])
+                drafts[document_id] = _Draft(place, text, values.get("domain"), {}, [])
             draft = drafts[document_id]
             for column, own in (("text", draft.text), ("domain", draft.domain)):
                 if values.get(column) not in (None, own):
@@ -67,16 +72,18 @@ def from_mentions(rows: Iterable[tuple[str, Row]]) -> Records[Document]:
                     )
             if "start" in values:
                 draft.mentions.append((place, values))
+            else:
+                draft.metadata.update(values["metadata"])
     for document_id, draft in drafts.items():
-        records.add(_document(document_id, draft, records), draft.place)
-    return records
+        with records.record(draft.place):
+            records.add(_document(document_id, draft, records), draft.place)
 
 
 def _checked(row: Row) -> Row:
     name = row.get("mention_id", row.get("document_id"))
     of = name if isinstance(name, str) else None
-    values = fields(row, "a row of mentions", _COLUMNS, required=("document_id",), of=of)
-    if len(row.keys() & {"start", "end"}) < 2 and row.keys() - {"document_id", "text", "domain"}:
+    values = fields(row, "a row of mentions", COLUMNS, required=("document_id",), of=of)
+    if len(row.keys() & {"start", "end"}) < 2 and row.keys() & COLUMNS.keys() - _OF_DOCUMENT:
         raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
     if "entity" in values and "entities" in values:
         raise DataError("a mention has its gold ids in 'entity' or in 'entities', not in both", id=of)
@@ -92,12 +99,13 @@ def _document(document_id: str, draft: _Draft, records: Records[Document]) -> Do
     mentions = []
     for place, row in draft.mentions:
         with records.record(place):
-            name, span = row["mention_id"] if "mention_id" in row else next(made), _span(row)
+            name = row["mention_id"] if "mention_id" in row else next(made)
             gold = (row["entity"],) if "entity" in row else row.get("entities")
-            mentions.append(Mention(name, document_id, (span,), text_of((span,), draft.text), row.get("type"), gold))
+            values = row | {"spans": (_span(row),), "text": row.get("mention_text"), "entities": gold}
+            mentions.append(to_mention(name, document_id, draft.text, values))
             places[name] = place
     try:
-        return Document(document_id, draft.text, tuple(mentions), draft.domain)
+        return Document(document_id, draft.text, tuple(mentions), draft.domain, draft.metadata)
     except DataError as error:
         raise error.at(places.get(error.id, draft.place)) from None
 

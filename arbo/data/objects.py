@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.documents import Document, Mention, compare, mention_ids, text_of
 from arbo.data.entities import Entity
 from arbo.data.fields import Convert, any_list, fields, number, spans, string, string_or_null, strings, strings_or_null
 from arbo.errors import DataError
@@ -40,17 +40,24 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def to_document(record: object) -> Document:
     """Return the document that a JSON object describes."""
-    values = fields(record, "a document", _DOCUMENT, required=("id", "text"))
+    values = fields(record, "a document", DOCUMENT_KEYS, required=("id", "text"))
     document_id, text = values["id"], values["text"]
     drafts = [_draft(mention, document_id) for mention in values.get("mentions", ())]
     made = iter(mention_ids(document_id, (draft["spans"] for draft in drafts if draft.get("id") is None)))
     mentions = []
     for draft in drafts:
         mention_id = next(made) if draft.get("id") is None else draft["id"]
-        surface = text_of(draft["spans"], text)
-        known = map(draft.get, ("type", "entities", "score"))
-        mentions.append(Mention(mention_id, document_id, draft["spans"], surface, *known))
-    return Document(document_id, text, tuple(mentions), values.get("domain"))
+        mentions.append(to_mention(mention_id, document_id, text, draft))
+    return Document(document_id, text, tuple(mentions), values.get("domain"), values["metadata"])
+
+
+def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str, Any]) -> Mention:
+    """Return the mention with these spans, type, gold ids and metadata; if it has its own text, compare it."""
+    spans = draft["spans"]
+    if draft.get("text") is not None and max(end for _, end in spans) <= len(text):
+        compare(draft["text"], spans, text, Counter(), of=mention_id)
+    gold, own = draft.get("entities"), {"score": draft.get("score"), "metadata": draft["metadata"]}
+    return Mention(mention_id, document_id, spans, text_of(spans, text), draft.get("type"), gold, **own)
 
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:
@@ -62,10 +69,10 @@ def _draft(record: object, document_id: str) -> dict[str, Any]:
 
 def to_entity(record: object) -> Entity:
     """Return the entity that a JSON object describes."""
-    return Entity(**fields(record, "an entity", _ENTITY, required=("id", "name")))
+    return Entity(**fields(record, "an entity", ENTITY_KEYS, required=("id", "name")))
 
 
-_DOCUMENT: Mapping[str, Convert] = {
+DOCUMENT_KEYS: Mapping[str, Convert] = {
     "id": string,
     "text": string,
     "mentions": any_list,
@@ -75,12 +82,13 @@ _DOCUMENT: Mapping[str, Convert] = {
 _MENTION: Mapping[str, Convert] = {
     "id": string_or_null,
     "spans": spans,
+    "text": string_or_null,
     "type": string_or_null,
     "entities": strings_or_null,
     "score": number,
 }
 
-_ENTITY: Mapping[str, Convert] = {
+ENTITY_KEYS: Mapping[str, Convert] = {
     "id": string,
     "name": string,
     "aliases": strings,
@@ -95,17 +103,25 @@ _ENTITY: Mapping[str, Convert] = {
 def document_line(document: Document) -> str:
     """Return a document as a line of JSON, which `to_document` reads."""
     mentions = [
-        {"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold}
-        | ({} if m.score is None else {"score": m.score})
+        _record(
+            {"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold}
+            | ({} if m.score is None else {"score": m.score}),
+            m.metadata,
+        )
         for m in document.mentions
     ]
     domain = {} if document.domain is None else {"domain": document.domain}
-    return _line({"id": document.id, "text": document.text, "mentions": mentions, **domain})
+    own = {"id": document.id, "text": document.text, "mentions": mentions, **domain}
+    return _line(_record(own, document.metadata))
 
 
 def entity_line(entity: Entity) -> str:
     """Return an entity as a line of JSON, which `to_entity` reads."""
-    return _line({key: getattr(entity, key) for key in _ENTITY})
+    return _line(_record({key: getattr(entity, key) for key in ENTITY_KEYS}, entity.metadata))
+
+
+def _record(own: Mapping[str, object], metadata: Mapping[str, Any]) -> Mapping[str, object]:
+    return {**own} | {key: value for key, value in metadata.items() if key not in own} if metadata else own
 
 
 def _line(record: object) -> str:

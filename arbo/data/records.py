@@ -58,7 +58,8 @@ class Records(Generic[Item]):
             self.notes[f"malformed {kind or self._kind} skipped"] += 1
             # The error of a document may quote its text, which must not appear in logs.
             quiet = self._kind == "documents"
-            logger.warning("skipped: %s", f"{placed.file}, line {placed.line}" if quiet else placed)
+            place = placed.file if placed.line is None else f"{placed.file}, line {placed.line}"
+            logger.warning("skipped: %s", place if quiet else placed)
 
     def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
         """Add an item; an equal item with the same id is dropped and counted, a different one is an error."""

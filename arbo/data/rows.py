@@ -1,8 +1,10 @@
 """Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`.
 
 A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
-`arbo.data.mention_rows`). An empty cell (None, NaN) is a missing key, an array is a list. Errors count rows from 0, as
-`frame.iloc` and `dataset[...]` do.
+`arbo.data.mention_rows`). An empty cell (None, NaN) is a missing key, an array is a list. Further columns are kept as
+metadata, and so is the index of a pandas frame, under the names that `frame.reset_index()` gives it; of documents and
+entities only an index that is more than the number of the row. Errors count rows from 0, as `frame.iloc` and
+`dataset[...]` do; rows of files have their own places.
 """
 
 from __future__ import annotations
@@ -16,8 +18,11 @@ from arbo.data.documents import Document
 from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
-from arbo.data.records import Item, Records
+from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError
+
+Placed = tuple[str, Any]
+"""The place of a row for errors, and the row, or the DataError that says why it could not be read."""
 
 
 def items_of(table: Any) -> list[Any] | None:
@@ -27,55 +32,70 @@ def items_of(table: Any) -> list[Any] | None:
     if hasattr(table, "to_dicts"):  # polars
         return list(table.to_dicts())
     if hasattr(table, "to_dict") and hasattr(table, "columns"):  # pandas, which iterates over its columns
-        for column, count in Counter(table.columns).items():
-            if count > 1:
-                raise DataError(f"the frame has {count} columns {column!r:.60}; rename or drop all but one")
+        for column, times in Counter(table.columns).items():
+            if times > 1:
+                raise DataError(f"the frame has {times} columns {column!r:.60}; rename or drop all but one")
+        says_more = "document_id" in table.columns or type(table.index).__name__ != "RangeIndex"
+        if says_more and not set(table.index.names) & set(table.columns):
+            table = table.reset_index()
         return list(table.to_dict("records"))
     return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
 
 
-def documents_of(rows: Sequence[Any]) -> Records[Document]:
-    """Make documents from one or more rows; if the first row has a `document_id`, each row is a mention."""
-    if "document_id" in rows[0]:
-        return from_mentions(_records(rows, MENTION_IDS))
-    if "id" not in rows[0]:
+def numbered(items: Iterable[Any]) -> list[Placed]:
+    """Return items in memory with their places."""
+    return [(f"row {number}", item) for number, item in enumerate(items)]
+
+
+def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Document]:
+    """Make documents from rows; if the first row has a `document_id`, each row is a mention."""
+    records: Records[Document] = Records("documents", on_error)
+    columns = next((row for _, row in rows if isinstance(row, Mapping)), {"id": None})
+    if "document_id" in columns:
+        from_mentions(_records(rows, MENTION_IDS, records), records)
+        return records
+    if "id" not in columns:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
-            f"not {', '.join(map(str, rows[0])) or 'rows without columns'}"
+            f"not {', '.join(map(str, columns)) or 'rows without columns'}"
         )
-    records: Records[Document] = Records("documents")
     _read(rows, to_document, records)
     return records
 
 
-def entities_of(rows: Sequence[Any]) -> Records[Entity]:
+def entities_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Entity]:
     """Make entities from rows."""
-    records: Records[Entity] = Records("entities")
+    records: Records[Entity] = Records("entities", on_error)
     _read(rows, to_entity, records)
     return records
 
 
-def _read(rows: Sequence[Any], build: Callable[[object], Item], records: Records[Item]) -> None:
-    for place, row in _records(rows, ("id",)):
+def _read(rows: Sequence[Placed], build: Callable[[object], Item], records: Records[Item]) -> None:
+    for place, row in _records(rows, ("id",), records):
         with records.record(place):
             records.add(build(row), place)
 
 
-def _records(rows: Sequence[Any], ids: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(rows: Sequence[Placed], ids: tuple[str, ...], records: Records[Any]) -> Iterator[Placed]:
     """Yield each row and its place; columns of `ids` must not hold numbers, nor the first of them empty cells."""
-    for number, row in enumerate(rows):
-        place = f"row {number}"
-        if not isinstance(row, Mapping):
-            raise DataError(f"expected a dict, like the first row, not {type(row).__name__}", file=place)
-        record = _plain(row)
-        if ids[0] in row and ids[0] not in record:
-            raise DataError(f"the cell {ids[0]!r} is empty; fill it, or drop the row", file=place)
-        for column in ids:
-            if type(record.get(column)) in (int, float):
-                name = record[ids[0]]
-                of = name if isinstance(name, str) else None
-                raise DataError(_number_as_id(column, record[column]), file=place, id=of)
-        yield place, record
+    for place, row in rows:
+        with records.record(place):
+            yield place, _checked(row, ids)
+
+
+def _checked(row: object, ids: tuple[str, ...]) -> dict[str, Any]:
+    if isinstance(row, DataError):
+        raise row
+    if not isinstance(row, Mapping):
+        raise DataError(f"expected a dict, like the first row, not {type(row).__name__}")
+    record: dict[str, Any] = _plain(row)
+    if ids[0] in row and ids[0] not in record:
+        raise DataError(f"the cell {ids[0]!r} is empty; fill it, or drop the row")
+    for column in ids:
+        if type(record.get(column)) in (int, float):
+            name = record[ids[0]]
+            raise DataError(_number_as_id(column, record[column]), id=name if isinstance(name, str) else None)
+    return record
 
 
 def _number_as_id(column: str, value: float) -> str:

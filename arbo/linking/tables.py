@@ -18,10 +18,14 @@ every run. Where the knowledge base has an entity of that id, ``#2`` and so on i
 ``documents``: ``document_id, domain, text``; without ``text`` if the run was saved without texts.
 
 ``entities``: ``entity_id, name, aliases``, of the entities that are links or candidates.
+
+Mentions and documents with further columns or keys have these as a JSON object in the column ``metadata``, which a run
+saved without texts lacks too.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 
@@ -30,6 +34,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from arbo.data.corpus import Corpus
+from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
@@ -56,8 +61,15 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
             "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
             "found_score": pa.array([m.score for m in mentions], pa.float64()),
             "gold_entities": _gold_entities(gold, kb),
+            **_metadata(mentions),
         }
     )
+
+
+def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
+    """Return the column of metadata, if there is any."""
+    stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
+    return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
 
 
 def _gold_entities(gold: Gold, kb: KnowledgeBase | None) -> pa.Array:
@@ -124,6 +136,7 @@ def document_table(corpus: Corpus) -> pa.Table:
             "document_id": pa.array([document.id for document in corpus], pa.string()),
             "domain": pa.array([document.domain for document in corpus], pa.string()),
             "text": pa.array([document.text for document in corpus], pa.large_string()),
+            **_metadata(corpus),
         }
     )
 

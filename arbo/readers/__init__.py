@@ -2,70 +2,103 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from glob import escape, glob
 from importlib import import_module
-from typing import Any, Literal
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from arbo.data.corpus import Corpus
+from arbo.data.documents import Document
+from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.data.records import OnError
+from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
+from arbo.readers.files import data_files, read_head, read_lines
 
-DocumentFormat = Literal[
-    "blink",
-    "brat",
-    "conll",
-    "ecbplus",
-    "ecbplus-events",
-    "gsc",
-    "hipe",
-    "jsonl",
-    "pubtator",
-    "text",
-    "zeshel",
-]
-KnowledgeBaseFormat = Literal["blink", "jsonl", "medic", "obo", "tsv", "umls", "zeshel"]
+_Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
+DocumentFormat = Literal[_Shared, "brat", "conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator", "text"]
+KnowledgeBaseFormat = Literal[_Shared, "medic", "obo", "umls"]
+Inputs = PathLike | Iterable[PathLike]
+"""Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
 
-DOCUMENT_FORMATS: Mapping[DocumentFormat, str] = {
-    "blink": "arbo.readers.blink:read_blink",
-    "brat": "arbo.readers.brat:read_brat",
-    "conll": "arbo.readers.conll:read_conll",
-    "ecbplus": "arbo.readers.ecbplus:read_ecbplus",
-    "ecbplus-events": "arbo.readers.ecbplus:read_ecbplus_events",
-    "gsc": "arbo.readers.gsc:read_gsc",
-    "hipe": "arbo.readers.hipe:read_hipe",
-    "jsonl": "arbo.readers.jsonl:read_jsonl",
-    "pubtator": "arbo.readers.pubtator:read_pubtator",
-    "text": "arbo.readers.text:read_plain",
-    "zeshel": "arbo.readers.zeshel:read_zeshel",
+
+class Format(NamedTuple):
+    """How to read a format, and how to recognise its files."""
+
+    reader: str
+    looks: str
+    """Pattern, searched in the name of a file in lower case, without .gz, a line end, and the first 64 KB."""
+    options: Mapping[str, Any] = {}
+    """Options of the reader."""
+
+
+_CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
+
+DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
+    "parquet": Format("arbo.readers.table:read_documents", r"\A.*\nPAR1", {"kind": "parquet"}),
+    "brat": Format("arbo.readers.brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"),
+    "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*_corpus\.txt\n\s*[^\t\n]+\t[0-9]+\t[0-9]+\t"),
+    "ecbplus-events": Format("arbo.readers.ecbplus:read_ecbplus_events", r"(?!)"),  # never guessed: the same files
+    "conll": Format("arbo.readers.conll:read_conll", r"^#begin document"),
+    "pubtator": Format("arbo.readers.pubtator:read_pubtator", r"\A.*\n\s*[^|\t\n]+\|t\|"),
+    "hipe": Format("arbo.readers.hipe:read_hipe", r"\A.*\n\s*TOKEN\t.*\bNE-COARSE-LIT\b"),
+    "gsc": Format("arbo.readers.gsc:read_gsc", r"^[0-9]+\t[0-9]+\t[^\t\n]+\t\S+\s*$"),
+    "zeshel": Format("arbo.readers.zeshel:read_zeshel", r'\A.*\n\s*\{.*"context_document_id"'),
+    "blink": Format("arbo.readers.blink:read_blink", r'\A.*\n\s*\{.*"context_left"'),
+    "jsonl": Format("arbo.readers.jsonl:read_jsonl", r"\A.*\n\s*\{"),
+    "csv": Format("arbo.readers.table:read_documents", _CSV, {"kind": "csv"}),
+    "tsv": Format(
+        "arbo.readers.table:read_documents", r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)', {"kind": "tsv"}
+    ),
+    "text": Format("arbo.readers.text:read_plain", r"\A(.*\.txt|-)\n"),
 }
-KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, str] = {
-    "blink": "arbo.readers.blink:read_blink_entities",
-    "jsonl": "arbo.readers.jsonl:read_entities",
-    "medic": "arbo.readers.medic:read_medic",
-    "obo": "arbo.readers.obo:read_obo",
-    "tsv": "arbo.readers.tsv:read_tsv",
-    "umls": "arbo.readers.umls:read_umls",
-    "zeshel": "arbo.readers.zeshel:read_zeshel_entities",
+"""Formats of documents; a file that several patterns fit has the first of these formats."""
+KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
+    "parquet": Format("arbo.readers.table:read_entities", r"\A.*\nPAR1", {"kind": "parquet"}),
+    "umls": Format("arbo.readers.umls:read_umls", r"\Amrconso\.rrf\n"),
+    "obo": Format("arbo.readers.obo:read_obo", r"^(format-version:|\[Term\])"),
+    "medic": Format("arbo.readers.medic:read_medic", r"\A.*\n\s*[^|\t\n]+(\|[^|\t\n]+)*\|\|"),
+    "zeshel": Format("arbo.readers.zeshel:read_zeshel_entities", r'\A.*\.json\n\s*\{.*"title"'),
+    "jsonl": Format("arbo.readers.jsonl:read_entities", r'\A.*\n\s*\{.*"name"'),
+    "blink": Format("arbo.readers.blink:read_blink_entities", r'\A.*\n\s*\{.*"title"'),
+    "csv": Format("arbo.readers.table:read_entities", _CSV, {"kind": "csv"}),
+    "tsv": Format("arbo.readers.table:read_entities", r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)", {"kind": "tsv"}),
 }
+"""Formats of knowledge bases, as `DOCUMENT_FORMATS`."""
 
 
 def read_documents(
-    path: PathLike,
-    format: str,  # noqa: A002
+    path: Inputs,
+    format: str | None = None,  # noqa: A002
     *,
     types: str | Iterable[str] | None = None,
     on_error: OnError = "fail",
+    told: Callable[[str], object] = str,
 ) -> Corpus:
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only those of `types`.
 
+    All inputs have the same format; if it is None, their names and contents tell it, and `told` is called with it.
+
     Raises:
         UsageError: the format is unknown, or no mention has one of the types.
-        DataError: malformed data, unless `on_error="skip"`.
+        DataError: malformed data, unless `on_error="skip"`; no documents; or the format cannot be told.
 
     """
-    corpus: Corpus = _reader(DOCUMENT_FORMATS, format)(path, on_error=on_error)
+    name, paths, read = _opened(path, format, DOCUMENT_FORMATS, told)
+    corpus: Corpus
+    if len(paths) == 1:
+        corpus = read(paths[0], on_error=on_error)
+    else:
+        records: Records[Document] = _joined(paths, read, Records("documents", on_error), on_error)
+        corpus = Corpus(records, records.notes)
+    if not corpus:
+        raise DataError(f"no documents, read as {name}; check the file and --format", file=str(paths[0]))
     if types is None:
         return corpus
     wanted = {types} if isinstance(types, str) else set(types)
@@ -78,24 +111,84 @@ def read_documents(
 
 
 def read_knowledge_base(
-    path: PathLike,
-    format: str,  # noqa: A002
+    path: Inputs,
+    format: str | None = None,  # noqa: A002
     *,
     on_error: OnError = "fail",
+    told: Callable[[str], object] = str,
 ) -> KnowledgeBase:
-    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; raise the errors of `read_documents`.
+    """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; see `read_documents`.
 
     A knowledge base without entities is a `DataError`, also with `on_error="skip"`.
     """
-    kb: KnowledgeBase = _reader(KNOWLEDGE_BASE_FORMATS, format)(path, on_error=on_error)
+    name, paths, read = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
+    kb: KnowledgeBase
+    if len(paths) == 1:
+        kb = read(paths[0], on_error=on_error)
+    else:
+        records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
+        kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        raise DataError(f"no entities, read as {format}; check --kb-format", file=str(path))
+        raise DataError(f"no entities, read as {name}; check --kb-format", file=str(paths[0]))
     return kb
 
 
-def _reader(formats: Mapping[Any, str], name: str) -> Callable[..., Any]:
-    if name not in formats:
+def _opened(
+    path: Inputs, name: str | None, formats: Mapping[Any, Format], told: Callable[[str], object]
+) -> tuple[str, list[Path], Callable[..., Any]]:
+    """Return the format, the paths, and the reader."""
+    if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
-    module, function = formats[name].split(":")
-    reader: Callable[..., Any] = getattr(import_module(module), function)
-    return reader
+    paths = [Path(one) for one in _expanded(path)]
+    if name is None:
+        name = _guessed(paths, formats)
+        told(name)
+    format_ = formats[name.lower()]
+    module, function = format_.reader.split(":")
+    return name.lower(), paths, partial(getattr(import_module(module), function), **format_.options)
+
+
+def _expanded(path: Inputs) -> list[PathLike]:
+    """Return paths, and the files that patterns fit, sorted."""
+    found: list[PathLike] = []
+    for one in [path] if isinstance(path, (str, os.PathLike)) else path:
+        pattern = os.fspath(one)
+        plain = escape(pattern) == pattern or os.path.exists(pattern)
+        files = [pattern] if plain else sorted(glob(pattern, recursive=True))
+        if not files:
+            raise DataError("no file fits this pattern; check it", file=pattern)
+        found += files
+    if not found:
+        raise UsageError("no file to read; name one")
+    return found
+
+
+def _guessed(paths: list[Path], formats: Mapping[Any, Format]) -> str:
+    """Return the first format that one of the files looks like; of many files only some are read."""
+    files = (file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else data_files(path)))
+    shown = list(islice((file for file in files if not (file.is_dir() or file.name.startswith("."))), 20))
+    samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
+    for name, format_ in formats.items():
+        if any(re.search(format_.looks, sample, re.M) for sample in samples):
+            return str(name)
+    problem = "the format cannot be told from the name and the content"
+    if paths[0].is_dir():
+        problem = (
+            "no file of a known format in this folder; name files, or a pattern such as 'folder/*/*.txt' in quotes"
+        )
+    elif not any(sample.partition("\n")[2].strip() for sample in samples):
+        problem = "the file is empty"
+    else:
+        list(read_lines(shown[0]))  # raises if it is no text
+    raise DataError(f"{problem}; formats: {', '.join(sorted(formats))}", file=str(paths[0]))
+
+
+def _joined(paths: list[Path], read: Callable[..., Any], records: Records[Item], on_error: OnError) -> Records[Item]:
+    """Add the items of all paths to `records`."""
+    for path in paths:
+        part = read(path, on_error=on_error)
+        records.notes.update(part.notes)
+        for item in part:
+            with records.record(path):
+                records.add(item, path)
+    return records

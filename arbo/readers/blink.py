@@ -4,7 +4,7 @@
     {"title": "Paul Klee", "text": "Paul Klee was a Swiss-born German artist ...",
      "idx": "https://en.wikipedia.org/wiki?curid=34398"}
 
-In the file each object is on one line. Files differ in their further keys, which are ignored.
+In the file each object is on one line. Files differ in their further keys, which are kept as metadata.
 
 Mentions: each line is a document. `context_left`, `mention` and `context_right` (required) are its text, with a blank
 between two of them that would touch. Its id is the first of `id`, `mention_id` and `query_id`, otherwise file and line
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids
@@ -57,7 +56,7 @@ def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> Knowle
 
 
 def _document(line: str, file: Path, number: int) -> Document:
-    values = _values(line, "a mention", _MENTION, _CONTEXT)
+    values = fields(parse(line), "a mention", _MENTION, required=_CONTEXT)
     made = f"{file.name.removesuffix('.gz').removesuffix('.jsonl')}:{number}"
     name = next((values[key] for key in _MENTION_IDS if values.get(key) is not None), made)
     left, mention, right = (values[key] for key in _CONTEXT)
@@ -68,7 +67,7 @@ def _document(line: str, file: Path, number: int) -> Document:
     text = before + mention + _blank(mention, right) + right
     gold = _gold(values.get("label_id"), values.get("world"))
     found = Mention(mention_ids(name, [(span,)])[0], name, (span,), mention, gold=gold)
-    return Document(name, text, (found,), values.get("world"))
+    return Document(name, text, (found,), values.get("world"), values["metadata"])
 
 
 def _blank(left: str, right: str) -> str:
@@ -83,19 +82,13 @@ def _gold(label: str | int | None, world: str | None) -> tuple[str, ...] | None:
 
 
 def _entity(line: str, file: Path, number: int) -> Entity:
-    values = _values(line, "an entity", _ENTITY, ("title",))
+    values = fields(parse(line), "an entity", _ENTITY, required=("title",))
     world = values.get("world")
     names = [str(values[key]).rpartition("curid=")[2].strip() for key in _ENTITY_IDS if values.get(key) is not None]
     first, *others = names or [f"{world}/{number - 1}" if world is not None else str(number - 1)]
     definition = (values.get("text") or "").strip() or None
-    return Entity(first, values["title"], definition=definition, alternative_ids=tuple(others), domain=world)
-
-
-def _values(line: str, what: str, known: Mapping[str, Convert], required: tuple[str, ...]) -> dict[str, Any]:
-    record = parse(line)
-    if isinstance(record, dict):
-        record = {key: value for key, value in record.items() if key in known}
-    return fields(record, what, known, required=required)
+    title, metadata = values["title"], values["metadata"]
+    return Entity(first, title, (), definition, alternative_ids=tuple(others), domain=world, metadata=metadata)
 
 
 def _id_or_null(value: object) -> str | int | None:

@@ -34,7 +34,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple, cast
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, text_of
+from arbo.data.documents import Document, Mention, compare, span_between, text_of
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -46,7 +46,6 @@ ARCHIVES = (".tar.gz", ".tgz")
 LARGEST_MEMBER = 100 * 2**20
 LARGEST_ARCHIVE = 2**30
 
-_OFFSETS = re.compile(r"([0-9]{1,18}) ([0-9]{1,18})")
 _UMLS_ID = re.compile(r"\bC[0-9]{7}\b")
 
 Line = tuple[int, list[str]]
@@ -208,7 +207,7 @@ def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> t
     if not label:
         raise DataError("the mention has no label before its offsets", id=name)
     spans = tuple(_span(fragment, name, text) for fragment in offsets.split(";"))
-    _compare(columns[2], spans, name, text, notes)
+    compare(columns[2], spans, text, notes, of=name)
     if len(spans) > 1:
         notes["mentions with several fragments"] += 1
         ordered = sorted(spans)
@@ -221,35 +220,10 @@ def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> t
 
 
 def _span(fragment: str, name: str, text: str) -> Span:
-    offsets = _OFFSETS.fullmatch(fragment)
-    if offsets is None:
+    start, blank, end = fragment.partition(" ")
+    if not blank:
         raise DataError(f"expected `label start end` or `label start end;start end`, not {fragment!r:.60}", id=name)
-    span = int(offsets[1]), int(offsets[2])
-    if not span[0] < span[1] <= len(text):
-        raise DataError(f"the span {fragment} does not lie in the {len(text)} characters of the text", id=name)
-    return span
-
-
-def _compare(surface: str, spans: tuple[Span, ...], name: str, text: str, notes: Counter[str]) -> None:
-    covered = text_of(spans, text)
-    if covered == surface:
-        return
-    if covered.split() != surface.split():
-        raise DataError(
-            f"the text column differs from the text at the offsets; {_diagnosis(surface, spans, text)}", id=name
-        )
-    notes["mention texts that differ from their offsets in white space"] += 1
-
-
-def _diagnosis(surface: str, spans: tuple[Span, ...], text: str) -> str:
-    for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
-        raw = text.encode(encoding)
-        pieces = (raw[start * width : end * width].decode(encoding, "replace") for start, end in spans)
-        if " ".join(pieces) == surface:
-            return f"they seem to count {unit}, but must count Unicode code points"
-    if text_of(spans, text.replace("\r\n", "\n")) == surface:
-        return "they seem to count a line end as one character; save the text with line feeds only"
-    return "offsets count the Unicode code points of the text"
+    return span_between(start, end, text, of=name)
 
 
 def _concepts(columns: list[str], document_id: str, notes: Counter[str]) -> Iterator[tuple[str, str]]:

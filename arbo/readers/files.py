@@ -1,17 +1,22 @@
 """Read lines of text files: the only module that opens foreign text.
 
-Text is UTF-8, with or without a byte order mark, plain or gzipped (`.gz`). Only a line feed ends a line,
-and a carriage return before it is not part of the line. Unicode has further line separators, at which
-`str.splitlines` would split, but they may occur inside a text.
+Text is UTF-8, with or without a byte order mark, or UTF-16 with one, plain or gzipped: the first bytes tell, whatever
+the name. The path `-` is the standard input. Only a line feed ends a line, and a carriage return before it is not part
+of the line. Unicode has further line separators, at which `str.splitlines` would split, but they may occur inside a
+text.
 """
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -22,15 +27,30 @@ from arbo.files import PathLike
 Block = list[tuple[int, str]]
 """One or more numbered lines that belong together."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+STANDARD_INPUT = Path("-")
+
+_GZIP = b"\x1f\x8b"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_NOT_TEXT = {
+    b"PAR1": "this is a Parquet file; the format is parquet",
+    b"PK\3\4": "this is a zip archive or a spreadsheet; unpack it, or save the sheet as CSV",
+    b"BZh": "this file is compressed by bzip2; unpack it first",
+    b"\xfd7zXZ": "this file is compressed by xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "this file is compressed by zstd; unpack it first",
+    b"%PDF-": "this is a PDF; save its text first",
+}
+"""The first bytes of files that are often taken for text."""
+_SAVE_AS = "save the file as UTF-8 (if it is Latin-1, iconv -f LATIN1 -t UTF-8 does it)"
 
 
-def data_files(path: PathLike, suffixes: tuple[str, ...]) -> tuple[Path, ...]:
+def data_files(path: PathLike, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not.
 
     Files are sorted by name; hidden files and subfolders are ignored.
     """
     path = Path(path)
+    if path == STANDARD_INPUT:
+        return (path,)
     if path.is_dir():
         endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
         found = sorted(
@@ -55,19 +75,11 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines of a text file without line ends, numbered from 1."""
     number = 0
     try:
-        with _open(file) as stream:
+        with _text(file) as stream:
             for number, raw in enumerate(stream, start=1):
                 yield number, _decode(raw, file, number)
-    except EOFError as error:
-        raise DataError("the compressed file breaks off; fetch it again", file=str(file), line=number + 1) from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            "not a sound gzip file; fetch it again, or drop .gz from its name if it is plain text",
-            file=str(file),
-            line=number + 1,
-        ) from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
+    except DataError as error:
+        raise (error.at(str(file), number + 1) if number else error) from error.__cause__
 
 
 def read_records(
@@ -98,9 +110,16 @@ def read_blocks(
 
 def read_text(file: Path) -> str:
     """Return the text of a file with its line ends as they are, without a byte order mark."""
-    with sound(file):
-        raw = gzip.decompress(file.read_bytes()) if file.suffix.lower() == ".gz" else file.read_bytes()
+    with _text(file) as stream:
+        raw = stream.read()
     return decode(raw, file)
+
+
+def read_head(file: Path, size: int = 2**16) -> str:
+    """Return about the first `size` bytes of a file, unpacked, as text; bytes that are no text are replaced."""
+    with unpacked(file) as stream:
+        start = stream.read(size)
+    return start.decode("utf-16" if start.startswith(_UTF16) else "utf-8-sig", "replace")
 
 
 @contextmanager
@@ -120,33 +139,61 @@ def sound(file: Path) -> Iterator[None]:
 
 def decode(raw: bytes, file: Path) -> str:
     """Decode the bytes of a whole file."""
-    raw = raw.removeprefix(_BYTE_ORDER_MARK)
     try:
-        return raw.decode("utf-8")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"not UTF-8: 0x{raw[error.start]:02x}; save the file as UTF-8 (iconv -f LATIN1 -t UTF-8 does it)",
+            f"not UTF-8: 0x{error.object[error.start]:02x}; {_SAVE_AS}",
             file=str(file),
             line=raw.count(b"\n", 0, error.start) + 1,
         ) from None
 
 
-def _open(file: Path) -> BinaryIO:
-    if file.name.lower().endswith(".gz"):
-        return cast(BinaryIO, gzip.open(file, "rb"))
-    return file.open("rb")
+@contextmanager
+def unpacked(file: Path) -> Iterator[BufferedReader]:
+    """Open a file or the standard input for reading, unpacked if it is gzipped; raise the errors of `sound`."""
+    once = file == STANDARD_INPUT or file.is_fifo()
+    with sound(file), BufferedReader(BytesIO(_drained(file))) if once else file.open("rb") as stream:
+        if stream.peek(2).startswith(_GZIP):
+            with gzip.open(stream) as content:
+                yield cast(BufferedReader, content)
+        else:
+            yield cast(BufferedReader, stream)
+
+
+@cache
+def _drained(file: Path) -> bytes:
+    """Return the whole content of the standard input or of a pipe, which can be read once."""
+    return sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+
+
+@contextmanager
+def _text(file: Path) -> Iterator[BinaryIO]:
+    """Open a text file for reading as UTF-8."""
+    with unpacked(file) as stream:
+        start = stream.peek(8)
+        for magic, problem in _NOT_TEXT.items():
+            if start.startswith(magic):
+                raise DataError(problem, file=str(file))
+        if not start.startswith(_UTF16):
+            yield stream
+            return
+        try:
+            content = stream.read().decode("utf-16")
+        except UnicodeDecodeError:
+            raise DataError(f"not sound UTF-16; fetch it again, or {_SAVE_AS}", file=str(file)) from None
+        yield BytesIO(content.encode())
 
 
 def _decode(raw: bytes, file: Path, number: int) -> str:
     if number == 1:
-        raw = raw.removeprefix(_BYTE_ORDER_MARK)
+        raw = raw.removeprefix(codecs.BOM_UTF8)
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
         line = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}; "
-            "save the file as UTF-8 (iconv -f LATIN1 -t UTF-8 does it)",
+            f"not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}; {_SAVE_AS}",
             file=str(file),
             line=number,
         ) from None

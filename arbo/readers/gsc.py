@@ -5,18 +5,18 @@
     7 <tab> 27 <tab> basal cell carcinoma <tab> HP:0002671
 
 A block has the document id, the text on one line, and a line for each mention: start, end, text, and one id of the
-Human Phenotype Ontology. The offsets must cover the text in the third column. Mentions may nest. The format has no
-types and no mention ids: ids are made of document and span (see `mention_ids`).
+Human Phenotype Ontology. The offsets must cover the text in the third column, but for white space. Mentions may nest.
+The format has no types and no mention ids: ids are made of document and span (see `mention_ids`).
 """
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.documents import Document, Mention, compare, mention_ids, span_between
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -24,8 +24,6 @@ from arbo.readers.files import Block, read_blocks, read_lines
 from arbo.text.checks import Span
 
 SUFFIXES = (".tsv",)
-
-_INTEGER = re.compile(r"[0-9]{1,18}")
 
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -55,7 +53,7 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     found: list[tuple[Span, str]] = []
     for number, line in block[2:]:
         with records.record(file, number, kind="lines"):
-            found.append(_mention(line.split("\t"), document_id, text))
+            found.append(_mention(line.split("\t"), document_id, text, records.notes))
     names = mention_ids(document_id, [(span,) for span, _ in found])
     return Document(
         document_id,
@@ -67,7 +65,7 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     )
 
 
-def _mention(columns: list[str], document_id: str, text: str) -> tuple[Span, str]:
+def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> tuple[Span, str]:
     if len(columns) != 4 or not columns[3].strip():
         raise DataError(
             f"a mention has 4 tab-separated columns (start, end, text, concept), this line has {len(columns)} "
@@ -75,16 +73,6 @@ def _mention(columns: list[str], document_id: str, text: str) -> tuple[Span, str
             id=document_id,
         )
     start, end, surface, concept = columns
-    if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
-        raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=document_id)
-    span = int(start), int(end)
-    if not span[0] < span[1] <= len(text):
-        raise DataError(
-            f"the span {start} to {end} does not lie in the {len(text)} characters of the text", id=document_id
-        )
-    if text[slice(*span)] != surface:
-        raise DataError(
-            f"the text column differs from the text at {start} to {end}; offsets count Unicode code points",
-            id=document_id,
-        )
+    span = span_between(start, end, text, of=document_id)
+    compare(surface, (span,), text, notes, of=document_id)
     return span, concept.strip()

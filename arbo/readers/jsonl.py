@@ -7,16 +7,17 @@ A document (`id` and `text` are required):
 
 `spans` (required) holds pairs of start and end, counted in Unicode code points, the end exclusive; several
 pairs make a discontinuous mention. `entities` lists every acceptable gold id; it is `[]` if the mention is annotated
-as NIL, and null or absent if the mention is not annotated. `type` and `domain` may be null or absent; `score` is
-the confidence of a finder, see `arbo.spans.finding`. A mention
-without an `id` gets one made of document and spans (see `mention_ids`).
+as NIL, and null or absent if the mention is not annotated. `type` and `domain` may be null or absent; `score` is the
+confidence of a finder, see `arbo.spans.finding`. A mention without an `id` gets one made of document and spans (see
+`mention_ids`). If a mention has a `text`, it must be the text at its spans, but for white space.
 
 An entity (`id` and `name` are required):
 
     {"id": "D010190", "name": "Pancreatic Neoplasms", "aliases": ["Cancer of Pancreas"], "definition": null,
      "types": ["Disease"], "alternative_ids": ["MESH:D010190"], "xrefs": ["DOID:1793"], "domain": null}
 
-In the file each object is on one line; blank lines are ignored. An unknown or repeated key is an error.
+In the file each object is on one line; blank lines are ignored. Further keys of documents, mentions and entities are
+kept as their metadata; a repeated key is an error.
 Strings are kept exactly as written, including line ends (also `\r\n`). A duplicate id with equal
 content is dropped and counted; with different content it is an error. Files ending in `.gz` are gzipped.
 """

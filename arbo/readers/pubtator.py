@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.documents import Document, Mention, compare, mention_ids, span_between
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -37,7 +37,6 @@ from arbo.text.checks import Span
 SUFFIXES = (".txt", ".pubtator")
 
 _ID_SEPARATOR = re.compile(r"[|+]")
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NIL = "-1"
 
 
@@ -119,43 +118,12 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
     if len(columns) == 4:
         notes["relation lines ignored"] += 1
         return None
-    span = _span(columns[1], columns[2], document_id, text)
-    _compare(columns[3], span, document_id, text, notes)
+    span = span_between(columns[1], columns[2], text, of=document_id)
+    compare(columns[3], (span,), text, notes, of=document_id)
     if len(columns) == 7:
         notes["seventh columns ignored"] += 1
     gold = _gold(columns[5] if len(columns) > 5 else "", notes)
     return _Annotation(span, columns[4] or None, gold)
-
-
-def _span(start: str, end: str, document_id: str, text: str) -> Span:
-    if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
-        raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=document_id)
-    span = int(start), int(end)
-    if not 0 <= span[0] < span[1] <= len(text):
-        raise DataError(
-            f"the span {start} to {end} does not lie in the {len(text)} characters of title, blank, abstract",
-            id=document_id,
-        )
-    return span
-
-
-def _compare(surface: str, span: Span, document_id: str, text: str, notes: Counter[str]) -> None:
-    start, end = span
-    covered = text[start:end]
-    if covered == surface:
-        return
-    if covered.split() != surface.split():
-        reason = _diagnosis(surface, span, text)
-        raise DataError(f"the text column differs from the text at {start} to {end}; {reason}", id=document_id)
-    notes["mention texts that differ from their offsets in white space"] += 1
-
-
-def _diagnosis(surface: str, span: Span, text: str) -> str:
-    start, end = span
-    for unit, encoding, width in (("UTF-8 bytes", "utf-8", 1), ("UTF-16 units", "utf-16-le", 2)):
-        if text.encode(encoding)[start * width : end * width] == surface.encode(encoding):
-            return f"the offsets seem to count {unit}, but must count Unicode code points"
-    return "offsets count Unicode code points over title, one blank, abstract"
 
 
 def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:

@@ -4,8 +4,8 @@
     mentions/test.json     {"mention_id": "7C2D", "context_document_id": "0A1B", "corpus": "lego", "start_index": 6,
                             "end_index": 6, "text": "robot", "label_document_id": "3E4F", "category": "LOW_OVERLAP"}
 
-One object a line; other keys are an error. The domain of documents and entities is their world (see
-`arbo.retrieval.domains`).
+One object a line; other keys are kept as metadata of the mention or entity. The domain of documents and entities is
+their world (see `arbo.retrieval.domains`).
 
 The entities are the pages of a world's file, or of all files of the folder `documents`. The file's name is the domain;
 the text, without the title at its beginning, is the definition. `world/line`, with lines counted from 0, is an
@@ -47,6 +47,7 @@ class _Page(NamedTuple):
     id: str
     title: str
     text: str
+    metadata: Mapping[str, Any]
 
 
 class _Marked(NamedTuple):
@@ -60,6 +61,7 @@ class _Marked(NamedTuple):
     text: str
     label: str | None
     category: str | None
+    metadata: Mapping[str, Any]
 
 
 Places = Mapping[str, tuple[Path, int]]
@@ -153,13 +155,16 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
         marked.notes["mention texts that differ from their tokens in white space"] += 1
     span = tokens[mention.first][0], tokens[mention.last][1]
     gold = None if mention.label is None else (mention.label,)
-    return Mention(mention.id, mention.document_id, (span,), text[slice(*span)], mention.category, gold)
+    inside, kind, own = text[slice(*span)], mention.category, mention.metadata
+    return Mention(mention.id, mention.document_id, (span,), inside, kind, gold, metadata=own)
 
 
 def _entity(page: _Page, world: str, place: int) -> Entity:
     definition = _without_title(page.text, page.title)
     alternative = f"{world}/{place}"
-    return Entity(page.id, page.title, definition=definition, alternative_ids=(alternative,), domain=world)
+    return Entity(
+        page.id, page.title, (), definition, alternative_ids=(alternative,), domain=world, metadata=page.metadata
+    )
 
 
 def _without_title(text: str, title: str) -> str | None:
@@ -175,7 +180,7 @@ def _without_title(text: str, title: str) -> str | None:
 
 def _page(line: str) -> _Page:
     values = _values(line, "a document", _PAGE, "document_id", _PAGE)
-    return _Page(values["document_id"], values["title"], values["text"])
+    return _Page(values["document_id"], values["title"], values["text"], values["metadata"])
 
 
 def _marked(line: str) -> _Marked:
@@ -189,6 +194,7 @@ def _marked(line: str) -> _Marked:
         values["text"],
         values.get("label_document_id"),
         values.get("category"),
+        values["metadata"],
     )
 
 

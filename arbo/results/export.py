@@ -17,7 +17,7 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.results.run import Run
+from arbo.results.run import Run, metadata_of
 from arbo.results.views import mention_view
 from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
@@ -62,8 +62,10 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
     of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
-    columns = (table[name].to_pylist() for name in ("document_id", "text", "domain"))
-    return Corpus(Document(id_, text, of.get(id_, ()), domain) for id_, text, domain in zip(*columns, strict=True))
+    return Corpus(
+        Document(row["document_id"], row["text"], of.get(row["document_id"], ()), row["domain"], metadata_of(row))
+        for row in table.to_pylist()
+    )
 
 
 def flat_table(run: Run) -> pa.Table:

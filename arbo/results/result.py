@@ -64,15 +64,18 @@ class Result(Run):
 
         Args:
             folder: the folder to write.
-            texts: keep the texts of the documents; the surfaces of mentions are always kept.
+            texts: keep the texts of the documents and all metadata; the surfaces of mentions are always kept.
 
         """
         tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
         if self.document_table is not None:
-            dropped = [] if texts else [name for name in self.document_table.column_names if name == "text"]
-            tables["documents"] = self.document_table.drop_columns(dropped)
+            tables["documents"] = self.document_table
         if self.entity_table is not None:
             tables["entities"] = self.entity_table
+        if not texts:
+            private = {("documents", "text"), ("documents", "metadata"), ("mentions", "metadata")}
+            for name, table in tables.items():
+                tables[name] = table.drop_columns([key for key in table.column_names if (name, key) in private])
         save_run(tables, self.manifest, folder)
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:

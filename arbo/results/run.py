@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -232,6 +233,7 @@ class Run:
             values["type"],
             None if values["gold"] is None else tuple(values["gold"]),
             values.get("found_score"),  # runs of an earlier arbo have none
+            metadata_of(values),
         )
 
     def _link(self, row: int) -> Link:
@@ -267,3 +269,8 @@ def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
 
 def _row(table: pa.Table, row: int) -> dict[str, Any]:
     return {name: table[name][row].as_py() for name in table.column_names}
+
+
+def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the further columns or keys that a mention or document of a run came with."""
+    return json.loads(row.get("metadata") or "{}")  # type: ignore[no-any-return]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from arbo.errors import DataError
 
 Span = tuple[int, int]
@@ -43,6 +46,18 @@ def check_texts(values: object, what: str, *, of: str | None = None, blank: bool
     check = check_text if blank else check_name
     for value in values:
         check(value, f"one of {what}", of=of)
+
+
+def check_metadata(value: object, *, of: str | None = None) -> None:
+    """Raise unless `value` is a mapping that can be stored as a JSON object."""
+    if not isinstance(value, Mapping):
+        raise DataError(f"metadata must be a mapping, not {type(value).__name__}", id=of)
+    if value:
+        try:
+            stored = json.dumps(value, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise DataError(f"the metadata cannot be stored as JSON: {error}", id=of) from None
+        check_text(stored, "the metadata", of=of)
 
 
 def check_spans(spans: object, *, of: str | None = None) -> None:

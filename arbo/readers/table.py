@@ -1,0 +1,138 @@
+"""Read tables of documents, mentions or entities: CSV, TSV and Parquet.
+
+    id,name,aliases,definition
+    D010190,Pancreatic Neoplasms,"Cancer, pancreatic|Pancreas Cancer",Tumors of the pancreas.
+
+The rows are those of a frame (see `arbo.data.rows` and `arbo.data.mention_rows`), and so are the columns, in upper or
+lower case; further columns are kept as metadata. The files of a folder count as one table.
+
+CSV (commas or semicolons) and TSV begin with a line of names. An empty cell is a missing value. Lists, such as aliases
+and gold ids, are separated by `|`. White space around a cell is dropped, but for texts. Quotes around a cell are
+dropped, and it may then hold delimiters, line ends and, written twice, quotes. A TSV of entities may lack the line of
+names: its columns are then id, name, aliases and definition. A TSV whose quotes do not match keeps them all, since many
+programs never quote.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from arbo.data.corpus import Corpus
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.data.mention_rows import COLUMNS
+from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
+from arbo.data.records import OnError
+from arbo.data.rows import Placed, documents_of, entities_of
+from arbo.errors import DataError
+from arbo.files import PathLike
+from arbo.readers.files import data_files, read_text, unpacked
+
+Kind = Literal["csv", "tsv", "parquet"]
+
+_DELIMITERS = {"csv": ",;", "tsv": "\t"}
+_KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
+_LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
+_TEXTS = {"text", "mention_text"}
+_NUMBERS = {"start", "end"}
+_WITHOUT_NAMES = ("id", "name", "aliases", "definition")
+
+
+def read_documents(path: PathLike, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
+    """Read documents or mentions from a table, or from all tables of this kind in a folder."""
+    records = documents_of(_rows(path, kind), on_error)
+    return Corpus(records, records.notes)
+
+
+def read_entities(path: PathLike, kind: Kind = "tsv", *, on_error: OnError = "fail") -> KnowledgeBase:
+    """Read entities from a table, or from all tables of this kind in a folder."""
+    records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else ()), on_error)
+    return KnowledgeBase(records, records.notes)
+
+
+def _rows(path: PathLike, kind: Kind, names: tuple[str, ...] = ()) -> list[Placed]:
+    """Return the rows of a table; ``names`` are the columns if the first line does not name them."""
+    files = data_files(path, (f".{kind}",))
+    return [row for file in files for row in (_parquet(file) if kind == "parquet" else _delimited(file, kind, names))]
+
+
+def _parquet(file: Path) -> Iterable[Placed]:
+    with unpacked(file) as stream:
+        try:
+            rows = pq.ParquetFile(stream).read().to_pylist()
+        except (pa.ArrowException, OSError) as error:
+            problem = str(error).split("\n")[0]
+            raise DataError(f"not a sound Parquet file ({problem:.100}); write it again", file=str(file)) from None
+    return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
+
+
+def _delimited(file: Path, kind: Kind, names: tuple[str, ...]) -> Iterable[Placed]:
+    lines = _cells(file, _DELIMITERS[kind])
+    if not lines:
+        return
+    first = [cell.strip() for cell in lines[0][1]]
+    header = [name.lower() if name.lower() in _KNOWN else name for name in first]
+    if {"id", "document_id"} & {*header}:
+        del lines[0]
+    elif names:
+        header = [*names]
+    else:
+        told = f"the first line must name the columns, among them id or document_id; it has {', '.join(first)!r:.100}"
+        raise DataError(told, file=str(file), line=1)
+    if twice := [name for name in header if name and header.count(name) > 1]:
+        raise DataError(f"two columns are named {twice[0]!r:.60}; rename one", file=str(file), line=1)
+    for line, cells in lines:
+        place = f"{file}, line {line}"
+        if len(cells) > len(header):
+            told = f"the line has {len(cells)} cells for {len(header)} columns ({', '.join(header)})"
+            yield place, DataError(f"{told:.200}; put a cell with a delimiter into quotes", id=cells[0].strip()[:60])
+        else:
+            row = {name: _value(name, cell) for name, cell in zip(header, cells, strict=False)}
+            # A document may be empty; in a row of a mention an empty text means that of the rows before.
+            yield place, row | {"text": ""} if row.get("text", "") is None and "id" in header else row
+
+
+def _cells(file: Path, delimiters: str) -> list[tuple[int, list[str]]]:
+    """Return the lines of a table that are not blank, each with the number of its first line."""
+    text = read_text(file)
+    delimiter = max(delimiters, key=text.partition("\n")[0].count)
+    before = csv.field_size_limit(max(len(text), 1))
+    try:
+        return list(_parsed(text, delimiter, csv.QUOTE_MINIMAL))
+    except DataError as error:
+        if delimiter == "\t":
+            return list(_parsed(text, delimiter, csv.QUOTE_NONE))
+        raise error.at(str(file)) from None
+    finally:
+        csv.field_size_limit(before)
+
+
+def _parsed(text: str, delimiter: str, quoting: Literal[0, 3]) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, quoting=quoting, strict=True)
+    begin = 1
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                yield begin, cells
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        problem = f"the quotes of a cell do not match ({error}); write each quote inside a cell twice"
+        raise DataError(problem, line=begin) from None
+
+
+def _value(name: str, cell: str) -> object:
+    if name in _TEXTS:
+        return cell or None
+    cell = cell.strip()
+    if not cell:
+        return None
+    if name in _LISTS:
+        return [item.strip() for item in cell.split("|")]
+    return int(cell) if name in _NUMBERS and re.fullmatch("-?[0-9]{1,18}", cell) else cell
