@@ -35,7 +35,6 @@ def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
     Args:
         entity_edges: the lightest entity edge of each mention.
         edges: the edges between mentions that can matter.
-
     """
     lists = _lists(len(entity_edges.entity), edges)
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)

@@ -42,7 +42,6 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     >>> ranked = bridges(edges, n_nodes=5)
     >>> ranked.edges.source.tolist(), ranked.parts.tolist(), ranked.sides.tolist()
     ([2, 1, 0, 3], [[3, 2], [2, 1], [1, 1], [1, 1]], [[3, 2], [2, 3], [1, 4], [4, 1]])
-
     """
     size = np.ones(n_nodes, id_dtype(n_nodes))
     ordered = edges.take(by_weight(edges))

@@ -28,7 +28,6 @@ def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[S
 
     Raises:
         ValueError: one argument is vectors and the other token matrices, or the search itself fails.
-
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_nearest(queries, corpus, k, n_candidates=max(k, CANDIDATES), **options)
@@ -46,12 +45,7 @@ def is_exact(corpus: Embeddings, search: SearchMethod) -> bool:
 
 
 def measured_recall(
-    found: Neighbors,
-    queries: Embeddings,
-    corpus: Embeddings,
-    *,
-    metric: Metric = "cosine",
-    self_ids: Ids | None = None,
+    found: Neighbors, queries: Embeddings, corpus: Embeddings, *, metric: Metric = "cosine", self_ids: Ids | None = None
 ) -> float:
     """Return the share of exact neighbours that `nearest` found; see `knn.measured_recall` and `late_recall`."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):

@@ -36,7 +36,6 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
     Raises:
         ValueError: shapes differ, or a number is NaN or infinite.
-
     """
     rows = _checked(vectors, metric)
     weight = np.asarray(root, np.float32)

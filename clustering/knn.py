@@ -85,7 +85,6 @@ def nearest(
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
-
     """
     _check(queries, corpus, metric, search)
     check_wanted(k, self_ids, queries.n)
@@ -132,11 +131,7 @@ def measured_recall(
 
 
 def sampled_recall(
-    found: Neighbors,
-    self_ids: Ids | None,
-    sample: int,
-    seed: int,
-    exact: Callable[[Ids, Ids | None], Neighbors],
+    found: Neighbors, self_ids: Ids | None, sample: int, seed: int, exact: Callable[[Ids, Ids | None], Neighbors]
 ) -> float:
     """Measure the recall of a search; ``exact(drawn, own)`` searches a sample of queries, with their ids, exactly."""
     n = len(found.ids)

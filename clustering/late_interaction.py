@@ -71,7 +71,6 @@ class TokenMatrices:
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
         [1.0, 0.5, 0.5]
-
         """
         tokens, starts = float_rows(matrix), np.asarray(indptr)
         if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
@@ -122,7 +121,6 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
     Raises:
         ValueError: dimensions differ, a query has no or several texts, pairs are out of range, or scores exceed
             float32.
-
     """
     _check(queries, corpus, "dot")
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
@@ -143,7 +141,6 @@ def late_dissimilarity(
     >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
     [[0.0], [-25.0]]
-
     """
     _check(queries, corpus, metric)
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
@@ -188,7 +185,6 @@ def late_nearest(
     >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 2, 1]
-
     """
     _check(queries, corpus, metric, search)
     check_wanted(k, self_ids, queries.n)

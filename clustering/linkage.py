@@ -31,7 +31,6 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
 
     Returns:
         the parents of the linked mentions, and the joining edges of the components without an entity.
-
     """
     joining, is_linked, hangs = _joining_edges(entity_edges, edges)
     forest = unreached(len(is_linked), edges.source, edges.weight)

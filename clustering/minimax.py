@@ -23,7 +23,6 @@ def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
     Args:
         n_mentions: number of mentions.
         edges: the edges between mentions that can matter, and the entity edges (`with_entity_edges`).
-
     """
     ordered = by_weight(edges)
     tail, head = edges.source[ordered], edges.target[ordered]

@@ -52,7 +52,6 @@ class Partition:
 
         Args:
             mention: a node id, ``n_entities + i`` for mention ``i``.
-
         """
         if not 0 <= mention < len(self.parent):
             raise IndexError(f"node {mention} is outside 0 .. {len(self.parent) - 1}")
@@ -123,7 +122,6 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
     ([2, 2], [2, 0])
     >>> partition(graph).path(4)
     [2, 3, 4]
-
     """
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")

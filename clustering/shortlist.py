@@ -42,14 +42,7 @@ def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.flo
 
 @kernel
 def offer_all(
-    ids: Ids,
-    dissimilarity: Floats,
-    count: int,
-    things: Ids,
-    begin: int,
-    end: int,
-    value: np.float32,
-    several: bool,
+    ids: Ids, dissimilarity: Floats, count: int, things: Ids, begin: int, end: int, value: np.float32, several: bool
 ) -> int:
     """Offer ``things[begin:end]`` in order, at the same dissimilarity, until no more can be taken."""
     for i in range(begin, end):

@@ -41,7 +41,6 @@ class Vectors:
         Raises:
             ValueError: the array is not two-dimensional or not numeric, owners are out of range, or rows (which are
                 named) have NaN, infinity or a number beyond float32.
-
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)

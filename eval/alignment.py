@@ -61,7 +61,6 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
 
     >>> best_alignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([3.0, 2.0, 2.0]))
     array([1, 2])
-
     """
     edges = _Edges(np.arange(len(weight)), row, column, weight.astype(np.float64))
     alignment = _Alignment(int(row.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)

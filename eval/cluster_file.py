@@ -31,7 +31,6 @@ def read_clusters(path: PathLike) -> ClusteredDocuments:
         FileFormatError: a line is not such an object, or the file is not text. The message names line and column; for
             JSON of another form, the column where the object begins.
         OSError: the file cannot be read.
-
     """
     documents: dict[str, list[Mentions]] = {}
     for number, line in enumerate(read_lines(path), start=1):

@@ -58,7 +58,6 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     {'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
     >>> round(scores["ari"], 4), scores["homogeneity"]
     (0.5714, 1.0)
-
     """
     table = Contingency.from_labels(labels_true, labels_pred)
     pairs, info = pair_counts_from_contingency(table), _information(table)

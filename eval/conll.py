@@ -86,7 +86,6 @@ class Chains:
 
         Raises:
             BracketError: the column holds something else, or ends a mention that has not begun.
-
         """
         if column in _NO_CHAIN:
             return
@@ -145,7 +144,6 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
         FileFormatError: brackets do not fit, words stand outside of documents, documents do not end, begin in one
             another or share a name, or the file is not text. The message names line and column.
         OSError: the file cannot be read.
-
     """
     lines = read_lines(path)
     documents: dict[str, list[list[Span]]] = {}

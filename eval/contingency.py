@@ -42,7 +42,6 @@ class Contingency:
         >>> table = Contingency.from_labels([0, 0, 1], ["x", "y", "y"])
         >>> table.row, table.column, table.count
         (array([0, 0, 1]), array([0, 1, 1]), array([1, 1, 1]))
-
         """
         true = encode_labels(labels_true, name="labels_true")
         pred = encode_labels(labels_pred, name="labels_pred")
@@ -65,7 +64,6 @@ class Contingency:
         >>> table = Contingency.from_clusters([["a", "b", "c"]], [["b", "c"], ["d"]])
         >>> table.count, table.row_size, table.column_size
         (array([2]), array([3]), array([2, 1]))
-
         """
         shared = match_mentions(key, response)
         return cls(

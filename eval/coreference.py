@@ -85,7 +85,6 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     [2.9166666666666665, 7, 4.0, 8]
     >>> round(scores["lea"]["recall"], 4), round(scores["conll"], 4)
     (0.2381, 0.4582)
-
     """
     return scores_from_counts(coreference_counts(key, response))
 
@@ -104,7 +103,6 @@ def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> 
     >>> scores = coreference_scores_from_labels([0, 0, 1], ["x", "y", "y"])
     >>> scores["b3"]["recall"], scores["b3"]["counts"]
     (0.6666666666666666, [2.0, 3, 2.0, 3])
-
     """
     return scores_from_counts(counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
 

@@ -44,7 +44,6 @@ def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray,
         right: (merges,) the other node.
         step: (merges,) when each merge happens, ascending from 0 without gaps. Equal steps happen together.
         class_size: (classes,) leaves of each class.
-
     """
     n_steps = int(step[-1]) + 1 if len(step) else 0
     leaves, joined = _line(label, left, right, step, n_steps, int(class_size.sum()))

@@ -105,7 +105,6 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     >>> left, right, height = Z[:, 0], Z[:, 1], Z[:, 2]
     >>> all_cuts([0, 0, 1, 1], left, right, height).best("ari")
     BestCut(threshold=2.0, value=1.0, place=2)
-
     """
     tree = _checked(labels_true, left, right, height)
     counts = _count(tree)

@@ -111,7 +111,6 @@ def coreference_by_document(
     ([2, 2, 2, 3], [2.0, 3, 1.3333333333333333, 3])
     >>> counts.missing, counts.ignored
     (('d2',), ('d3',))
-
     """
     for side, documents in (("key", key), ("response", response)):
         if not isinstance(documents, Mapping):

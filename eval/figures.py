@@ -96,7 +96,6 @@ class Summed(Figure):
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
     (0.8182, Interval(low=0.5, high=1.0))
-
     """
 
     counts: FloatArray
@@ -209,7 +208,6 @@ class OfClusters(Figure):
     Raises:
         ValueError: the lengths differ, or a label is missing (NaN or None).
         TypeError: a label cannot be hashed.
-
     """
 
     labels_true: IntArray
@@ -248,7 +246,6 @@ class OfClusters(Figure):
 
         Raises:
             ValueError: the mentions, their documents or their true clusters differ between the systems.
-
         """
         for name in ("labels_true", "document"):
             if not _is_same_partition(getattr(self, name), getattr(other, name)):

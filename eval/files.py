@@ -24,7 +24,6 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
 
     Raises:
         OSError: the file cannot be written; the error names it.
-
     """
     target = Path(path).resolve()
     partial = target.with_name(f".{uuid4().hex}.partial")

@@ -45,7 +45,6 @@ class Gold:
         Raises:
             ValueError: the rows do not fit the indices, or a mention has ids but is not annotated.
             TypeError: indices are not integers, or flags are not booleans.
-
         """
         if _has_rows(indices):
             row = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"

@@ -33,7 +33,6 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
 
     >>> encode_labels(["b", "a", "b"])
     Encoded(codes=array([0, 1, 0]), n_classes=2)
-
     """
     if labels is None or isinstance(labels, str | bytes | Set | Mapping):
         raise TypeError(f"{name} is a {type(labels).__name__}, not an array or a list of labels")

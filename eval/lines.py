@@ -45,7 +45,6 @@ class Line:
         >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
         >>> line.recall.value, line.precision.value, line.score.value
         (0.5, 0.5, 0.5)
-
         """
         table = np.asarray(counts, np.float64)
         if table.ndim != 2 or table.shape[1] != 4:
@@ -74,7 +73,6 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     >>> lines = coreference_lines([coreference_counts(same, same), coreference_counts(same, apart)])
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("MUC", "LEA", "CoNLL")}
     {'MUC': 0.6667, 'LEA': 0.5, 'CoNLL': 0.7302}
-
     """
     if isinstance(documents, Mapping):
         kind = type(documents).__name__
@@ -136,7 +134,6 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) ->
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines}
     {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}
-
     """
     true, pred, where = (
         encode_labels(labels, name=name).codes

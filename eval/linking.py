@@ -60,7 +60,6 @@ class LinkingOutcomes:
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
         {'a': 0.5}
-
         """
         given = _mark_none(labels, name)
         group, n_groups = encode_labels(given, name=name)
@@ -242,7 +241,6 @@ def linking_scores(
     all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), normalised 0.5000 (1/2), recall@2 0.6667
     mean by type: accuracy 0.2500, normalised 0.5000, recall@2 0.5000 (2 groups)
     left out: 0 NIL without an id, 1 not annotated
-
     """
     outcomes = linking_outcomes(gold_indptr, gold_indices, predicted, annotated=annotated, candidates=candidates)
     return LinkingScores.of(outcomes, k=k, seen=seen, groups=groups)
@@ -273,7 +271,6 @@ def linking_outcomes(
     >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])
     >>> outcomes.correct, outcomes.rank
     (array([ True, False]), array([1, 2]))
-
     """
     gold = Gold.from_arrays(gold_indptr, gold_indices, annotated=annotated)
     entity = integer_array(predicted, name="predicted", low=-1)

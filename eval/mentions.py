@@ -45,7 +45,6 @@ def match_mentions(key: Clusters, response: Clusters) -> Matched:
     >>> match_mentions([["a", "b"], ["c", "a"]], [])
     Traceback (most recent call last):
     ValueError: mention 'a' is twice in the key: in clusters 0 and 1
-
     """
     rows = _members(key, "key")
     position = _positions(rows, "key")

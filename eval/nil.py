@@ -77,7 +77,6 @@ def nil_scores(
 
     >>> print(nil_scores([True, True, False], [True, False, False]))
     NIL: precision 1.0000 (1/1), recall 0.5000 (1/2), F1 0.6667; left out: 0 not annotated
-
     """
     gold = boolean_array(gold_nil, name="gold_nil")
     predicted = boolean_array(predicted_nil, name="predicted_nil", length=len(gold))
@@ -119,7 +118,6 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     BestThreshold(threshold=0.7, precision=0.6666666666666666, recall=1.0, f1=0.8)
     >>> round(curve.average_precision, 4)
     0.8333
-
     """
     gold = boolean_array(gold_nil, name="gold_nil")
     values = score_array(score, len(gold))
@@ -180,7 +178,6 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
     >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, -1], [1, -1, -1], candidates=[[1, 7], [4, 2], [2, 4]])
     >>> nil_as_class(outcomes, [False, True, True]).count(k=[1, 2]).recall
     {1: 0.3333333333333333, 2: 0.6666666666666666}
-
     """
     called = boolean_array(predicted_nil, name="predicted_nil", length=len(outcomes))
     right = outcomes.annotated & ~outcomes.in_kb & called

@@ -69,7 +69,6 @@ def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.
         TypeError: the curves have no names.
         ImportError: matplotlib is not installed.
         OSError: the file cannot be written.
-
     """
     _check_named(curves)
     points = {name: _paired(curve.recall, curve.precision, f"curves[{name!r}]") for name, curve in curves.items()}
@@ -123,7 +122,6 @@ def plot_thresholds(
         TypeError: the curves have no names.
         ImportError: matplotlib is not installed.
         OSError: the file cannot be written.
-
     """
     _check_named(curves)
     given = {name: _paired(threshold, values, f"curves[{name!r}]") for name, values in curves.items()}

@@ -100,7 +100,6 @@ class Report:
         NIL  0.6667     0.6667  0.6667  [0.4000, 1.0000]  4 of 6
         <BLANKLINE>
         95% interval: 1,000 bootstrap samples of 3 documents, seed 0
-
         """
         if not isinstance(systems, Mapping):
             raise TypeError(f'systems is a {type(systems).__name__}, not lines by system; write {{"name": lines}}')

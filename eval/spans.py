@@ -140,7 +140,6 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     tokens by item: precision 0.6667, recall 0.7500, F1 0.7000
     exact: precision 0.5000, recall 0.5000, F1 0.5000
     overlap: precision 1.0000, recall 1.0000, F1 1.0000
-
     """
     true, pred = _flatten(gold, "gold"), _flatten(predicted, "predicted")
     if true.n_items != pred.n_items:

@@ -41,7 +41,6 @@ def read_lines(path: PathLike) -> list[str]:
         FileFormatError: the file is empty, is not UTF-8, has a NUL, ends its lines with only ``\r``, or is damaged
             gzip.
         OSError: the file cannot be read.
-
     """
     data = _read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
     for signature, kind in _SIGNATURES.items():

@@ -100,7 +100,6 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
     >>> curve = threshold_curve([False, True, True], [0.1, 0.5, 0.9])
     >>> curve.threshold, curve.recall, curve.best.threshold
     (array([ inf,  0.7,  0.3, -inf]), array([0. , 0.5, 1. , 1. ]), 0.3)
-
     """
     positive = boolean_array(is_positive, name="is_positive")
     values = score_array(score, len(positive))

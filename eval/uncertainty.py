@@ -27,7 +27,6 @@ class Resampling:
     Raises:
         ValueError: a number of samples is below 1, the seed is negative, or the level is not between 0 and 1.
         TypeError: a number of samples or the seed is not an integer.
-
     """
 
     n_resamples: int = 1000
@@ -88,7 +87,6 @@ def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
     >>> counts = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> sorted(set(bootstrap(counts, lambda sums: sums[..., 0] / sums[..., 1], Resampling()).tolist()))
     [0.0, 0.5, 1.0]
-
     """
     n, rng = len(counts), np.random.default_rng(how.seed)
 
@@ -123,7 +121,6 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
     >>> one, other = np.array([[1.0, 1.0]] * 4), np.array([[0.0, 1.0]] * 4)
     >>> approximate_randomisation(one, other, lambda sums: sums[..., 0] / sums[..., 1], Resampling())
     Comparison(difference=1.0, p_value=0.125)
-
     """
     n, rng = len(counts), np.random.default_rng(how.seed)
     ours, theirs, gain = counts.sum(axis=0), other.sum(axis=0), other - counts

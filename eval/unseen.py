@@ -60,7 +60,6 @@ def unseen_scores(
     >>> unseen_scores(["a", "a", "b", "c"], [0, 0, 0, 0], [False, False, False, True],
     ...               score=adjusted_rand_index, labels_pred_unseen_only=[0, 0, 1])
     {'all': 0.0, 'all_unseen': 0.0, 'unseen_only': 1.0}
-
     """
     if not callable(score):
         raise TypeError(f"score is {score!r}, not a function of true and predicted labels such as adjusted_rand_index")

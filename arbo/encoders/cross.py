@@ -75,7 +75,6 @@ class CrossEncoder:
 
         Raises:
             DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-
         """
         options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
         tower, saved = load_single(model, CrossEncoderConfig, **options)
@@ -86,7 +85,6 @@ class CrossEncoder:
 
         Raises:
             UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
         """
         save_model(self.tower, self.tower, self.config, folder)
 
@@ -137,7 +135,6 @@ class CrossEncoder:
         Raises:
             ArboError: memory is too small for one pair.
             DataError: the model returns NaN or infinity.
-
         """
         used, place = np.unique(entity, return_inverse=True)
         pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))

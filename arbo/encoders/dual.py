@@ -95,7 +95,6 @@ class DualEncoder:
 
         Raises:
             DataError: also for a missing or changed file, or a model that a newer arbo saved.
-
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
         saved = load_model(place, revision=revision, device=device, precision=precision)
@@ -110,7 +109,6 @@ class DualEncoder:
 
         Raises:
             UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
         """
         save_model(self.mention_tower, self.entity_tower, self.config, folder)
 
@@ -172,7 +170,6 @@ class DualEncoder:
         Raises:
             ArboError: memory is too small for one text.
             DataError: the model returns NaN or infinity.
-
         """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 

@@ -32,7 +32,6 @@ def sum_of_max(
 
     Returns:
         (...), the leading shapes broadcast.
-
     """
     import torch
 

@@ -20,7 +20,6 @@ def minilm_folder() -> Path:
     Raises:
         ArboError: the package is not installed.
         DataError: the weights differ from the published ones.
-
     """
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:

@@ -81,7 +81,6 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
 
     Raises:
         UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
     """
     target = Path(folder).resolve()
     check_model_replaceable(target)
@@ -108,7 +107,6 @@ def load_model(name: PathLike, *, revision: str | None, device: str | None, prec
 
     Raises:
         DataError: also for a missing or changed file of a model that arbo saved, or a model that a newer arbo saved.
-
     """
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, EncoderConfig)
@@ -127,7 +125,6 @@ def load_single(
 
     Raises:
         DataError: also for a model that arbo did not save, which is not trained for this.
-
     """
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)

@@ -18,7 +18,6 @@ def load_linear(file: Path) -> torch.nn.Linear:
 
     Raises:
         DataError: the file is not a linear layer.
-
     """
     from safetensors.torch import load_file
 

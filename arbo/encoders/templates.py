@@ -67,7 +67,6 @@ class Template:
 
         Raises:
             UsageError: a field is unknown, repeated or formatted, or the focus is missing.
-
         """
         parts: list[Part] = []
         literals = ""
@@ -122,7 +121,6 @@ class Speller:
 
         Raises:
             UsageError: the literals fill the window.
-
         """
         from copy import deepcopy
 

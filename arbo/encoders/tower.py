@@ -81,7 +81,6 @@ class Tower:
             DataError: the model is missing or has no safetensors weights, its weights or vocabulary are incomplete, or
                 its tokenizer or architecture needs remote code.
             UsageError: the device is unknown.
-
         """
         check_choice("precision", precision, get_args(Precision))
         folder = find_folder(name, revision)
@@ -242,7 +241,6 @@ class Tower:
         Raises:
             ArboError: memory is too small for one row.
             DataError: the model returns NaN or infinity.
-
         """
         import torch
 

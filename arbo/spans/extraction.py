@@ -67,7 +67,6 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
         >>> weight = np.array([[0.3, 0.1, 0.01, 0.02, 0.2, 0.37], [0.0, 0.0, 0.4, 0.2, 0.2, 0.2]])
         >>> spans_of("pain and swelling in knee", begin, end, weight)
         [((0, 4), (21, 25)), ((9, 17), (21, 25))]
-
     """
     found = np.array(content_words(text), np.int64).reshape(-1, 2)
     gaps = zip(found[:-1, 1].tolist(), found[1:, 0].tolist(), strict=True)
@@ -87,7 +86,6 @@ def word_weights(words: npt.NDArray[np.int64], begin: Ids, end: Ids, weight: Flo
 
     Returns:
         (entities, words)
-
     """
     first, last = np.searchsorted(words[:, 1], begin, "right"), np.searchsorted(words[:, 0], end, "left")
     count = np.maximum(last - first, 0) * (end > begin)

@@ -28,7 +28,6 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
 
     Returns:
         (..., names, tokens)
-
     """
     import torch
 
@@ -50,7 +49,6 @@ def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
 
     Returns:
         (..., names, dim)
-
     """
     import torch
 
@@ -72,7 +70,6 @@ def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Te
 
     Returns:
         (..., names)
-
     """
     import torch
 

@@ -89,7 +89,6 @@ class LabelAttention:
 
         Raises:
             UsageError: the tower has a projection; label attention compares unprojected vectors.
-
         """
         if tower.projection is not None:
             raise UsageError(
@@ -113,7 +112,6 @@ class LabelAttention:
 
         Raises:
             DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-
         """
         options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
         tower, saved = load_single(model, LabelAttentionConfig, **options)
@@ -124,7 +122,6 @@ class LabelAttention:
 
         Raises:
             UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
         """
         save_model(self.tower, self.tower, self.config, folder)
 
@@ -177,7 +174,6 @@ class LabelAttention:
         Raises:
             ArboError: memory is too small for one window.
             DataError: the model returns NaN or infinity, or a text is invalid.
-
         """
         weights: list[Floats] = [np.empty(0, np.float32)] * len(text)
         offsets: list[npt.NDArray[np.int64]] = [np.empty((0, 2), np.int64)] * len(text)

@@ -70,7 +70,6 @@ def preselect(
             in its context.
         split: splits documents into pieces.
         announce: shows progress.
-
     """
     cut = pieces(documents, split)
     maker = (NgramEncoder() if encoder is None else encoder).fit(kb.names().names)

@@ -40,7 +40,6 @@ class TextTokens(NamedTuple):
         Args:
             length: number of tokens of each row, with special tokens and padding.
             first: the row of the text's first window.
-
         """
         begin = np.cumsum([0, *length])
         return begin[first + self.window] + self.place
@@ -58,7 +57,6 @@ class TextReader:
 
         Raises:
             UsageError: the special tokens fill the window.
-
         """
         return cls(Speller.of(tokenizer, _TEMPLATE, max_length))
 

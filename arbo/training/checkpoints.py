@@ -68,7 +68,6 @@ def save_checkpoint(
         model: the current model.
         optimizer: the current optimiser.
         plan: the choices for the epoch, as arrays by name.
-
     """
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
@@ -113,7 +112,6 @@ def locked(folder: Path) -> Iterator[None]:
 
     Raises:
         UsageError: another process has the lock, or the folder cannot be written.
-
     """
     if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield

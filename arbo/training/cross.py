@@ -70,7 +70,6 @@ class RerankingSet:
 
         Raises:
             DataError: no mention has a gold id that the knowledge base holds in its domain.
-
         """
         corpus, kb = retrieved.documents, retrieved.kb
         data = TrainingSet.of(corpus, kb, expand_abbreviations=retrieved.expand_abbreviations)
@@ -232,7 +231,6 @@ def train_reranker(
             for too few candidates.
         UsageError: also for a linker without a knowledge base or with a reranker, for fewer than 2 candidates, and for
             two sets of candidates for the same documents.
-
     """
     check_out(out)
     config = config or RerankingConfig()

@@ -39,7 +39,6 @@ class TrainingSet:
 
         Raises:
             DataError: no mention has a gold id that the knowledge base holds in its domain.
-
         """
         every = Gold.of(corpus, kb)
         gold = every.taken(np.flatnonzero(every.has_id))

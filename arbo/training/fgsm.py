@@ -39,7 +39,6 @@ def in_worst_direction(
         similarity: of the output of ``encode``; (texts,), each depending on its own text.
         step: (texts,) size of the change; below 0, less similar.
         seed: seed of dropout, the same for the direction and for the copies.
-
     """
 
     def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:

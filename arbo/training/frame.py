@@ -64,7 +64,6 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
 
     Raises:
         UsageError: see `arbo.train`.
-
     """
     target, options = Path(out).resolve(), options or RunOptions()
     check_out(target)

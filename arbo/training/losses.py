@@ -94,7 +94,6 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
         scores: (anchors, positives + negatives) similarities, divided by the temperature.
         exists: (anchors, positives + negatives) which there are.
         n_positives: how many columns are positives.
-
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -118,7 +117,6 @@ def multi_similarity(
         alpha: a; larger values put more weight on the hardest positive.
         beta: b; larger values put more weight on the hardest negative.
         base: l, the cosine that separates positives from negatives.
-
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -139,7 +137,6 @@ def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: flo
         positive: of the same shape, True for positives.
         alpha: the weight of positives.
         gamma: the focusing exponent; larger values reduce the weight of easy examples.
-
     """
     right = torch.where(positive, scores.float(), -scores.float())
     share = torch.where(positive, alpha, 1 - alpha)

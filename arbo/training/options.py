@@ -21,7 +21,6 @@ class RunOptions:
 
     Raises:
         UsageError: ``checkpoint_every`` is below 1.
-
     """
 
     checkpoint_every: int = 500

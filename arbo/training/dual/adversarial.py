@@ -30,7 +30,6 @@ def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float
         pairs: the mentions and their unperturbed nodes.
         epsilon: size of the perturbation of each component of an input.
         seed: seed of dropout.
-
     """
     encoder = reader.encoder
     mention, place = np.nonzero(pairs.exists.cpu().numpy())
@@ -80,7 +79,6 @@ def perturbed(
         pooling: pooling of token vectors.
         metric: the similarity.
         seed: seed of dropout.
-
     """
     anchor = anchor.detach()
     return in_worst_direction(

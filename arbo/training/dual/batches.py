@@ -127,7 +127,6 @@ class Reader:
             batch: the batch.
             vectors: (texts, tokens, dim) of its texts.
             rows: the mentions.
-
         """
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (

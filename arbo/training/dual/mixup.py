@@ -18,7 +18,6 @@ def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
     Args:
         scores: (mentions, 1 + negatives) similarities, the positive's first.
         exists: (mentions, 1 + negatives) which of them exist.
-
     """
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
@@ -34,7 +33,6 @@ def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True
         mask: (mentions, 1 + negatives, tokens) which of them exist.
         share: (mentions,) alpha W.
         gradient: whether gradients flow through the added share.
-
     """
     node = node * mask.unsqueeze(-1)
     positive, negatives = node[:, :1], node[:, 1:]

@@ -97,7 +97,6 @@ def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
         rivals: tells which entities and mentions are wrong.
         mentions: (batch,) the mentions.
         positive: (batch,) the node of each mention's positive.
-
     """
     nodes = np.unique(positive)
     mention = np.repeat(mentions, len(nodes))

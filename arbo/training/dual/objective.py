@@ -80,7 +80,6 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
         >>> exists = torch.tensor([[True, True, True, False]])
         >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
         (tensor([[0, 2, 1, 1]]), tensor([[ True,  True,  True, False]]))
-
     """
     there = exists[:, 1:]
     hard = scores[:, 1:].masked_fill(~there, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, :n]

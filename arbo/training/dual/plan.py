@@ -69,7 +69,6 @@ class Plan(NamedTuple):
             batch: the mentions.
             config: as in `of`.
             step: seeds the order of partly random negatives.
-
         """
         positive, negative = self.positive[batch], self.negative[batch]
         if not self.negative.shape[1]:

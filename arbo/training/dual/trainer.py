@@ -204,7 +204,6 @@ def train(
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the device does not support the precision; TensorBoard is not
             installed; positives other than ``entity`` for an encoder with the pooling ``tokens``.
-
     """
     check_out(out)
     config = config or TrainingConfig()

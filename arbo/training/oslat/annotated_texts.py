@@ -45,7 +45,6 @@ class AnnotatedTexts:
 
         Raises:
             DataError: no document has an entity of the knowledge base in its domain.
-
         """
         right = iter(Gold.of(corpus, kb).lists)
         found = [sorted({row for _ in document.mentions for row in next(right)}) for document in corpus]
@@ -100,7 +99,6 @@ def annotated_texts(
     Raises:
         DataError: a corpus has no entity of the knowledge base; with ``contrastable``, also if no entity has synonyms
             or no names of others as negatives.
-
     """
     found = {}
     for name, corpus in corpora.items():

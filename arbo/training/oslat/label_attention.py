@@ -143,7 +143,6 @@ def train_label_attention(
 
     Raises:
         DataError: also if no entity in the documents has synonyms, or if they contain only one entity.
-
     """
     check_out(out)
     config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)

@@ -230,7 +230,6 @@ def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
 
     Returns:
         The scores, and 1 divided by the number of such names; (texts, names) both.
-
     """
     same = owners[:, :, None] == owners[:, None, :]
     return torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2), 1 / same.sum(dim=2)

@@ -154,7 +154,6 @@ def train_self_alignment(
     Raises:
         DataError: also if no entity has two names, or if there is only one entity.
         UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
-
     """
     check_out(out)
     config = config or SelfAlignmentConfig()
