@@ -30,12 +30,7 @@ _NONE = _FROM_ENTITY = -1
 
 
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
-    """Find the parents in the lexicographically smallest forest.
-
-    Args:
-        entity_edges: the lightest entity edge of each mention.
-        edges: the edges between mentions that can matter.
-    """
+    """Find the parents in the lexicographically smallest forest, given the edges between mentions that can matter."""
     lists = _lists(len(entity_edges.entity), edges)
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
     _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)

@@ -26,14 +26,7 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     A single wrong edge joins two complete clusters: both its parts are large. Ranking by the smaller *side* would not
     find it: every edge between such an edge and the middle of a part has large sides too, even the lightest. Parts are
     what remains of the tree without this edge and the heavier ones, as at a lower threshold; sides are what remains
-    without this edge only.
-
-    Args:
-        edges: edges of trees, such as the joining edges of a merge tree.
-        n_nodes: number of nodes, including those without an edge.
-
-    Returns:
-        All edges; O(edges log edges) time, without recursion.
+    without this edge only. O(edges log edges) time, without recursion.
 
     Raises:
         ValueError: the edges have a cycle.

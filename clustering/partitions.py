@@ -48,11 +48,7 @@ class Partition:
         return len(self.labels) - len(self.entity)
 
     def path(self, mention: int) -> list[int]:
-        """Return the nodes from the entity to the mention; for a NIL mention, only the mention.
-
-        Args:
-            mention: a node id, ``n_entities + i`` for mention ``i``.
-        """
+        """Return the nodes from the entity to mention ``i``, given as ``n_entities + i``; for NIL, only the mention."""
         if not 0 <= mention < len(self.parent):
             raise IndexError(f"node {mention} is outside 0 .. {len(self.parent) - 1}")
         nodes = [int(mention)]

@@ -22,9 +22,8 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
     try:
         array = np.asarray(values)
     except ValueError:
-        raise ValueError(
-            f"{name} has rows of different lengths, not {n_axes} axes; fill short rows up with {low}"
-        ) from None
+        mend = f"fill short rows up with {low}"
+        raise ValueError(f"{name} has rows of different lengths, not {n_axes} axes; {mend}") from None
     if array.ndim != n_axes:
         raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not {n_axes}")
     if array.dtype.kind not in "iu" and array.size:

@@ -45,9 +45,8 @@ def _cluster(line: str, malformed: Callable[..., FileFormatError]) -> tuple[str,
     try:
         record = json.loads(line, object_pairs_hook=_object)
         if not isinstance(record, dict):
-            raise TypeError(
-                f'expected an object such as {{"document": "d1", "mentions": ["m1", "m2"]}}, not {line:.60}'
-            )
+            example = '{"document": "d1", "mentions": ["m1", "m2"]}'
+            raise TypeError(f"expected an object such as {example}, not {line:.60}")
         return _document(record), _mentions(record)
     except json.JSONDecodeError as error:
         guess = "; is this CoNLL?" if line.startswith("#") else ""

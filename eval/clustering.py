@@ -142,7 +142,7 @@ def rand_index(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def _rand(pairs: PairCounts) -> float:
-    return ratio(pairs.tp + pairs.tn, sum(pairs)) if sum(pairs) else 1.0
+    return (pairs.tp + pairs.tn) / sum(pairs) if sum(pairs) else 1.0
 
 
 def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
@@ -256,17 +256,11 @@ def normalized_mutual_information(
 
 def _normalized_mutual_information(info: _Information, average: Average) -> float:
     h, c = info.homogeneity, info.completeness  # I/H(K) and I/H(R): dividing by a mean H is a mean of them
-    match average:
-        case "arithmetic":
-            return f1(c, h)
-        case "geometric":
-            return math.sqrt(h * c)
-        case "min":
-            return max(h, c) if h and c else 0.0  # a single cluster has h or c at 1, and shares nothing
-        case "max":
-            return min(h, c)
-        case _:
-            raise ValueError(f"average={average!r} is not 'arithmetic', 'geometric', 'min' or 'max'")
+    shared = max(h, c) if h and c else 0.0  # a single cluster has h or c at 1, and shares nothing
+    values = {"arithmetic": f1(c, h), "geometric": math.sqrt(h * c), "min": shared, "max": min(h, c)}
+    if average not in values:
+        raise ValueError(f"average={average!r} is not 'arithmetic', 'geometric', 'min' or 'max'")
+    return values[average]
 
 
 def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:

@@ -92,13 +92,7 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
 def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> CoreferenceScores:
     """Return the scores of `coreference_scores` from the cluster of each mention, of the same mentions on both sides.
 
-    Args:
-        labels_true: (mentions,) the true cluster of each mention, as integers or anything that can be hashed.
-        labels_pred: (mentions,) the predicted one.
-
-    Raises:
-        ValueError: the lengths differ, or a label is missing (NaN or None).
-        TypeError: a label cannot be hashed.
+    For the arguments and errors see `clustering_scores`.
 
     >>> scores = coreference_scores_from_labels([0, 0, 1], ["x", "y", "y"])
     >>> scores["b3"]["recall"], scores["b3"]["counts"]
@@ -129,16 +123,10 @@ def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
 
 def scores_from_counts(counts: Mapping[str, Counts]) -> CoreferenceScores:
     """Return the ratios of counts, of one document or summed over many."""
-    muc, b3, ceafe = (recall_precision_f1(counts[name]) for name in ("muc", "b3", "ceafe"))
-    return {
-        "muc": muc,
-        "b3": b3,
-        "ceafm": recall_precision_f1(counts["ceafm"]),
-        "ceafe": ceafe,
-        "lea": recall_precision_f1(counts["lea"]),
-        "blanc": _blanc_score(counts["blanc"]),
-        "conll": (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3,
-    }
+    names = ("muc", "b3", "ceafm", "ceafe", "lea")
+    muc, b3, ceafm, ceafe, lea = (recall_precision_f1(counts[name]) for name in names)
+    blanc, conll = _blanc_score(counts["blanc"]), (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3
+    return {"muc": muc, "b3": b3, "ceafm": ceafm, "ceafe": ceafe, "lea": lea, "blanc": blanc, "conll": conll}
 
 
 def recall_precision_f1(counts: Counts) -> Score:

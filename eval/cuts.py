@@ -180,10 +180,8 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     if not ordered.all():
         i = int(np.argmin(ordered))
         raise ValueError(f"height[{i}]={heights[i]} is not finite, or below the one before")
-    if 0 < len(heights) >= len(given):
-        raise ValueError(
-            f"labels_true has {len(given)} leaves, but {len(heights)} merges need {len(heights) + 1} or more"
-        )
+    if 0 < (n := len(heights)) >= len(given):
+        raise ValueError(f"labels_true has {len(given)} leaves, but {n} merges need {n + 1} or more")
     late = np.maximum(*nodes) >= len(given) + np.arange(len(heights))
     if late.any():
         i = int(np.argmax(late))

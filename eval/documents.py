@@ -112,9 +112,9 @@ def coreference_by_document(
     >>> counts.missing, counts.ignored
     (('d2',), ('d3',))
     """
+    problem = "is not a mapping from each document to its clusters; for one document see `coreference_counts`"
     for side, documents in (("key", key), ("response", response)):
         if not isinstance(documents, Mapping):
-            problem = "is not a mapping from each document to its clusters; for one document see `coreference_counts`"
             raise TypeError(f"{side} {problem}")
     return PairedCounts(
         documents={name: _count(key[name], response.get(name, ())) for name in progress(key, len(key))},

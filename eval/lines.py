@@ -34,10 +34,7 @@ class Line:
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
         """Make a line with recall, precision and F1.
 
-        Args:
-            name: name of the line.
-            counts: (documents, 4) numerator and denominator of recall, then of precision.
-            over: description of the counted items.
+        The counts are (documents, 4): numerator and denominator of recall, then of precision.
 
         Raises:
             ValueError: the counts have another shape, one is not finite, or a numerator exceeds its denominator.
@@ -58,15 +55,9 @@ _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "
 
 
 def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
-    """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1.
+    """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1 from the counts of each document.
 
-    The values are those of `scores_from_counts` for the sum of the documents.
-
-    Args:
-        documents: the `coreference_counts` of each document.
-
-    Raises:
-        TypeError: the counts are not in a list.
+    The values are those of `scores_from_counts` for the sum of the documents. Raise TypeError without a list of counts.
 
     >>> from eval.coreference import coreference_counts
     >>> same, apart = [["a", "b"]], [["a"], ["b"]]
@@ -125,11 +116,7 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) ->
     """Make the lines of ARI, B-cubed and CoNLL F1 of clusters across documents.
 
     Each interval needs a pass over half the mentions for every half-sample: leave intervals out for a million mentions.
-
-    Args:
-        labels_true: (mentions,) the true cluster of each mention.
-        labels_pred: (mentions,) the predicted one.
-        document: (mentions,) the document of each mention.
+    The arguments are those of `OfClusters`.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines}

@@ -216,17 +216,11 @@ def linking_scores(
 
     O(gold ids x candidates a mention + mentions x (k + groupings)) time.
 
-    Args:
-        gold_indptr: as for `linking_outcomes`.
-        gold_indices: as for `linking_outcomes`.
-        predicted: as for `linking_outcomes`.
-        annotated: as for `linking_outcomes`.
-        candidates: as for `linking_outcomes`.
-        k: the k of recall@k in any order, each from 1 to the width of the candidates.
-        seen: (mentions,) booleans: whether the gold concept occurs in the training data. Figures are then given for
-            both groups too.
-        groups: labels of the mentions by the name of a grouping, such as ``{"type": types, "domain": domains}``, whose
-            means over groups are added under this name. A mention with the label None belongs to no group.
+    The other arguments are those of `linking_outcomes`. The ``k`` of recall@k come in any order, each from 1 to the
+    width of the candidates. With ``seen``, (mentions,) booleans, whether the gold concept occurs in the training data,
+    figures are given for both groups too. ``groups`` are labels of the mentions by the name of a grouping, such as
+    ``{"type": types, "domain": domains}``, whose means over groups are added under this name; a mention with the label
+    None belongs to no group.
 
     Raises:
         ValueError: lengths differ, rows do not fit, k exceeds the number of candidates, or a label is NaN.

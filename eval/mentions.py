@@ -32,10 +32,6 @@ def match_mentions(key: Clusters, response: Clusters) -> Matched:
 
     An empty cluster holds no mention and is left out.
 
-    Args:
-        key: any iterable of iterables of hashable mention ids.
-        response: another one.
-
     Raises:
         ValueError: a mention occurs twice on a side, in one cluster or in two, or its id is NaN.
         TypeError: a cluster is a string or not iterable, or a mention id cannot be hashed.

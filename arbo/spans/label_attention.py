@@ -43,12 +43,7 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
 def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
     """Sum the vectors of a text's tokens by their weights, equation 3: the vector of a name in the text; float32.
 
-    Args:
-        weights: (..., names, tokens) of `label_attention`.
-        tokens: (..., tokens, dim).
-
-    Returns:
-        (..., names, dim)
+    Weights of `label_attention`, (..., names, tokens), and tokens, (..., tokens, dim), give (..., names, dim).
     """
     import torch
 
@@ -61,15 +56,7 @@ def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Te
 
     A head with one output scores only the vector from the text, as in section 3.3. Any other head maps the vector from
     the text and the vector of the name, and the score is their cosine; without a head, the cosine of the unmapped
-    vectors.
-
-    Args:
-        head: maps ``dim`` numbers to one or more.
-        said: (..., names, dim) from `entity_in_text`.
-        names: (..., names, dim), the vectors of the names.
-
-    Returns:
-        (..., names)
+    vectors. ``said`` from `entity_in_text` and ``names`` are (..., names, dim), the result is (..., names).
     """
     import torch
 

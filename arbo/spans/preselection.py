@@ -62,14 +62,8 @@ def preselect(
     A run begins and ends with a content word; abbreviations that the document defines are replaced by their long forms.
     The eight nearest entities of each run are searched exactly, which takes as long as linking all runs as mentions.
 
-    Args:
-        documents: the documents; their mentions are kept for `preselection_recall`.
-        kb: the entities; only those of the document's domain are compared.
-        n: number of entities for each piece.
-        encoder: compares runs with names; by default character n-grams. A transformer that reads context reads each run
-            in its context.
-        split: splits documents into pieces.
-        announce: shows progress.
+    Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`. The
+    ``encoder`` compares runs with names, by default by character n-grams; one that reads context reads that of the run.
     """
     cut = pieces(documents, split)
     maker = (NgramEncoder() if encoder is None else encoder).fit(kb.names().names)

@@ -35,11 +35,9 @@ class TextTokens(NamedTuple):
     """(tokens, 2) offsets of each token: start and end, equal for a token of white space."""
 
     def flat(self, length: Sequence[int], first: int = 0) -> Ids:
-        """Return the indices of the tokens in concatenated rows; (tokens,).
+        """Return the indices of the tokens in concatenated rows of some ``length``; (tokens,).
 
-        Args:
-            length: number of tokens of each row, with special tokens and padding.
-            first: the row of the text's first window.
+        The lengths are with special tokens and padding; ``first`` is the row of the text's first window.
         """
         begin = np.cumsum([0, *length])
         return begin[first + self.window] + self.place

@@ -60,15 +60,7 @@ class State:
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint; remove earlier ones, and all models and embeddings but those of the best and last step.
-
-    Args:
-        folder: the training folder.
-        state: the progress of the training.
-        model: the current model.
-        optimizer: the current optimiser.
-        plan: the choices for the epoch, as arrays by name.
-    """
+    """Write a checkpoint; remove earlier ones, and all models and embeddings but those of the best and last step."""
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:

@@ -54,16 +54,9 @@ class Workplace:
 
 @contextmanager
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
-    """Prepare a training, and remove its folder after the block.
+    """Prepare a training for a block that writes the model folder ``out``, and remove its own folder after it.
 
-    Args:
-        out: the model folder, which the block writes.
-        job: the values that identify the training; the folder of another training is an error.
-        config: the training settings.
-        options: options of the run; None for the defaults.
-
-    Raises:
-        UsageError: see `arbo.train`.
+    ``job`` identifies the training: the folder of another one is an error. Raise UsageError as `arbo.train` does.
     """
     target, options = Path(out).resolve(), options or RunOptions()
     check_out(target)

@@ -121,13 +121,7 @@ class Reader:
                 yield tower, own[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
-        """Look up the vectors of some mentions of a batch and of their nodes.
-
-        Args:
-            batch: the batch.
-            vectors: (texts, tokens, dim) of its texts.
-            rows: the mentions.
-        """
+        """Look up the vectors of some mentions of a batch and of their nodes, among those of its texts."""
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device)

@@ -92,11 +92,7 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
     """Give every mention of a batch the positives of the others, each once; (mentions, distinct positives).
 
-    Args:
-        owner: (entity texts,) the entity of each text.
-        rivals: tells which entities and mentions are wrong.
-        mentions: (batch,) the mentions.
-        positive: (batch,) the node of each mention's positive.
+    ``owner`` is (entity texts,), the entity of each text; ``positive`` is (mentions,), the node of each positive.
     """
     nodes = np.unique(positive)
     mention = np.repeat(mentions, len(nodes))

@@ -66,20 +66,13 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
     Equation 8 of the adaptive-mixup paper. `arbo.training.dual.negatives.in_batch` has removed the mention's gold
     entities before; otherwise they would be the hardest negatives.
 
-    Args:
-        scores: (mentions, 1 + negatives) similarities, the positive's first.
-        exists: (mentions, 1 + negatives) which of them exist.
-        n: number of hardest negatives.
-        n_others: number of other negatives to choose after them, in column order.
+    Scores are (mentions, 1 + negatives), the positive's first, and ``exists`` says which of them exist. ``n_others``
+    other negatives follow in column order. Return the chosen columns, and which of them exist, (mentions, 1 + n +
+    n_others) each, or fewer if there are fewer columns.
 
-    Returns:
-        The chosen columns, and which of them exist; (mentions, 1 + n + n_others) each, or fewer if there are fewer
-        columns.
-
-    Examples:
-        >>> exists = torch.tensor([[True, True, True, False]])
-        >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
-        (tensor([[0, 2, 1, 1]]), tensor([[ True,  True,  True, False]]))
+    >>> exists = torch.tensor([[True, True, True, False]])
+    >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
+    (tensor([[0, 2, 1, 1]]), tensor([[ True,  True,  True, False]]))
     """
     there = exists[:, 1:]
     hard = scores[:, 1:].masked_fill(~there, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, :n]

@@ -63,12 +63,7 @@ class Plan(NamedTuple):
     def nodes(self, data: TrainingSet, owner: Ids, batch: Ids, config: TrainingConfig, step: int) -> Ids:
         """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
 
-        Args:
-            data: the training data.
-            owner: (entity texts,) the entity of each text.
-            batch: the mentions.
-            config: as in `of`.
-            step: seeds the order of partly random negatives.
+        ``owner`` is (entity texts,), the entity of each text; ``step`` seeds the order of partly random negatives.
         """
         positive, negative = self.positive[batch], self.negative[batch]
         if not self.negative.shape[1]:

@@ -222,14 +222,9 @@ def fit_head(
 
 
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """Give each name the score of the best name of its entity in the same text.
+    """Give each name the score of the best name of its owner, an entity, in the same text.
 
-    Args:
-        scores: (texts, names).
-        owners: (texts, names) the entity of each name.
-
-    Returns:
-        The scores, and 1 divided by the number of such names; (texts, names) both.
+    Return the scores, and 1 divided by the number of such names; all are (texts, names).
     """
     same = owners[:, :, None] == owners[:, None, :]
     return torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2), 1 / same.sum(dim=2)
