@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from clustering.comparison import CANDIDATES, Embeddings, is_exact, measured_recall, nearest, pair_dissimilarity
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
-    from clustering.dissimilarity import offset_of
     from clustering.knn import Neighbors
     from clustering.late_interaction import SAMPLE, TokenMatrices
     from clustering.methods import Method, Metric, SearchMethod
     from clustering.progress import Progress, T, silent
-    from clustering.vectors import Vectors
+    from clustering.vectors import Vectors, offset_of
 
 # The names above by their module, which is imported when the first of them is used; others are the package's.
 _NAMES = {
@@ -27,12 +26,11 @@ _NAMES = {
     "comparison": "CANDIDATES Embeddings is_exact measured_recall nearest pair_dissimilarity",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
-    "dissimilarity": "offset_of",
     "knn": "Neighbors",
     "late_interaction": "SAMPLE TokenMatrices",
     "methods": "Method Metric SearchMethod",
     "progress": "Progress T silent",
-    "vectors": "Vectors",
+    "vectors": "Vectors offset_of",
 }
 
 

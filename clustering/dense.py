@@ -9,10 +9,9 @@ nearest to the tree.
 import numpy as np
 
 from .arrays import Floats, Ids, Weights
-from .dissimilarity import dissimilarity, offset_of
 from .forest import Forest
 from .kernels import kernel
-from .vectors import Metric, unit
+from .vectors import Metric, dissimilarity, offset_of, unit
 
 _WHOLE = 4096
 """Up to this many nodes all products are computed at once, in 8 * n^2 bytes; for more, those of one node at a time."""

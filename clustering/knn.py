@@ -14,11 +14,21 @@ import scipy.sparse as sp
 from .approximate_search import approximate_search
 from .arrays import Floats, Ids, Weights, pairs_of
 from .dense_search import Scanner, dense_search, faiss_scanner
-from .dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
 from .progress import Progress, silent
-from .search import Rows, Search, SearchMethod, check_choices, empty_lists
-from .sparse_search import csr, sparse_search
-from .vectors import Matrix, Metric, Vectors, lengths, unit
+from .search import Lists, Rows, Search, SearchMethod, check_choices, empty_lists
+from .sparse_search import sparse_search
+from .vectors import (
+    Matrix,
+    Metric,
+    Vectors,
+    csr,
+    dense_products,
+    dissimilarities,
+    lengths,
+    offset_of,
+    sparse_products,
+    unit,
+)
 
 
 class SearchOptions(TypedDict, total=False):
@@ -89,15 +99,15 @@ def nearest(
     _check(queries, corpus, metric, search)
     check_wanted(k, self_ids, queries.n)
 
-    def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
+    def fill(rows: Ids, lists: Lists) -> None:
         if len(corpus.row) == 0:
             return
-        found = _prepared(corpus, metric, search, ids.shape[1], scanner)
+        found = _prepared(corpus, metric, search, lists.ids.shape[1], scanner)
 
         def fill_chunk(begin: int) -> None:
             chunk = slice(begin, begin + found.chunk)
             vectors = queries.matrix[rows[chunk]]
-            found.fill(unit(vectors) if metric == "cosine" else vectors, ids[chunk], dissimilarity[chunk])
+            found.fill(unit(vectors) if metric == "cosine" else vectors, lists.at(chunk))
 
         in_threads(fill_chunk, range(0, len(rows), found.chunk), found.workers, progress)
 
@@ -165,7 +175,7 @@ def pair_dissimilarity(
     if metric == "cosine":
         a, b = unit(a), unit(b)
     if sp.issparse(a):
-        product = sparse_products(*csr(a), *csr(b), row_a, row_b)
+        product = sparse_products(csr(a), csr(b), row_a, row_b)
     else:
         product = dense_products(a, b, row_a, row_b)
     best = np.full(len(query), np.inf, np.float32)
@@ -186,19 +196,17 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
     return query, thing
 
 
-def lists_of(
-    row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Ids, Floats], None]
-) -> Neighbors:
+def lists_of(row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Lists], None]) -> Neighbors:
     """Return the list of each query; queries with the same row are searched once.
 
-    ``fill(rows, ids, dissimilarity)`` fills the lists of distinct rows, which are empty, and not as long as ``k`` where
-    there are fewer things. With ``self_ids`` they have one place more, for the query itself, which is taken out.
+    ``fill(rows, lists)`` fills the lists of distinct rows, which are empty, and not as long as ``k`` where there are
+    fewer things. With ``self_ids`` they have one place more, for the query itself, which is taken out.
     """
     rows, place = np.unique(row, return_inverse=True)
-    ids, dissimilarity = empty_lists(len(rows), min(k, n_things) + (self_ids is not None))
+    lists = empty_lists(len(rows), min(k, n_things) + (self_ids is not None))
     if k > 0 and len(rows) > 0:
-        fill(rows, ids, dissimilarity)
-    ids, dissimilarity = ids[place], dissimilarity[place]
+        fill(rows, lists)
+    ids, dissimilarity = lists.at(place)
     if self_ids is not None:
         ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids))
     if ids.shape[1] < k:

@@ -15,19 +15,18 @@ things, or candidates that pooled vectors propose; `late_recall` measures what t
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
-from .dissimilarity import dissimilarities, offset_of
 from .kernels import kernel
 from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest, sampled_recall
 from .progress import Progress, silent
-from .search import SearchMethod, check_choices
-from .vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
+from .search import Lists, SearchMethod, check_choices
+from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
 _PAIRS = 1 << 16
 """Number of pairs of a query and a thing in memory at once."""
@@ -192,7 +191,7 @@ def late_nearest(
         raise ValueError(f"n_candidates={n_candidates} must be at least k={k}")
     queries, corpus = _comparable(queries, corpus, metric)
 
-    def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
+    def fill(rows: Ids, lists: Lists) -> None:
         distinct = replace(queries, row=rows, owner=np.arange(len(rows), dtype=np.int32), n=len(rows))
         candidates: Ids = np.broadcast_to(np.arange(corpus.n, dtype=np.int32), (len(rows), corpus.n))
         if n_candidates is not None and n_candidates < corpus.n:
@@ -203,8 +202,9 @@ def late_nearest(
         begins = range(0, len(rows), step)
         for begin in progress(begins, len(begins)):
             chunk = slice(begin, begin + step)
-            best = _best(distinct, corpus, begin, candidates[chunk], ids.shape[1], metric)
-            ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
+            best = _best(distinct, corpus, begin, candidates[chunk], lists.ids.shape[1], metric)
+            taken = chunk, slice(best.ids.shape[1])
+            lists.ids[taken], lists.dissimilarity[taken] = best
 
     return lists_of(queries.row, k, corpus.n, self_ids, fill)
 
@@ -271,47 +271,37 @@ def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Id
     """Score pairs, see `sum_of_max`."""
     score = np.empty(len(query), np.float32)
     text = queries.row[query]
+    own, others = (_Tokens(things.matrix, things.indptr) for things in (queries, corpus))
     first, end = (np.searchsorted(corpus.owner, thing, side) for side in ("left", "right"))
 
     def fill(begin: int) -> None:
         some = slice(begin, begin + _SHARE)
-        _score_pairs(
-            queries.matrix,
-            queries.indptr,
-            text[some],
-            corpus.matrix,
-            corpus.indptr,
-            corpus.row,
-            first[some],
-            end[some],
-            score[some],
-        )
+        _score_pairs(own, text[some], others, corpus.row, first[some], end[some], score[some])
 
     in_threads(fill, range(0, len(query), _SHARE), os.cpu_count() or 1)
     return score
 
 
+class _Tokens(NamedTuple):
+    """The texts of `TokenMatrices`, for kernels."""
+
+    matrix: Floats
+    indptr: Ids
+
+
 @kernel
 def _score_pairs(
-    query_matrix: Floats,
-    query_indptr: Ids,
-    query_text: Ids,
-    matrix: Floats,
-    indptr: Ids,
-    row: Ids,
-    first: Ids,
-    end: Ids,
-    score: Floats,
+    queries: _Tokens, query_text: Ids, corpus: _Tokens, row: Ids, first: Ids, end: Ids, score: Floats
 ) -> None:
     """Score the text of a query with the texts of a thing, ``row[first[p] : end[p]]``, for each pair ``p``."""
-    last, columns = -1, _columns(query_matrix[:0])
+    last, columns = -1, _columns(queries.matrix[:0])
     for p in range(len(score)):
         if query_text[p] != last:
             last = query_text[p]
-            columns = _columns(query_matrix[query_indptr[last] : query_indptr[last + 1]])
+            columns = _columns(queries.matrix[queries.indptr[last] : queries.indptr[last + 1]])
         score[p] = -np.inf
         for text in row[first[p] : end[p]]:
-            tokens = matrix[indptr[text] : indptr[text + 1]]
+            tokens = corpus.matrix[corpus.indptr[text] : corpus.indptr[text + 1]]
             score[p] = max(score[p], np.float32(_sum_of_max(columns, tokens)))
 
 

@@ -54,8 +54,7 @@ from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
 from .documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
 from .figures import Figure, OfClusters, Summed
 from .lines import Line, cluster_lines, coreference_lines
-from .linking import LinkingOutcomes, LinkingScores, linking_outcomes, linking_scores
-from .linking_counts import LinkingCounts, MacroScores
+from .linking import LinkingCounts, LinkingOutcomes, LinkingScores, MacroScores, linking_outcomes, linking_scores
 from .nil import NilCurve, NilScores, gold_is_nil, nil_as_class, nil_curve, nil_scores
 from .plots import plot_precision_recall, plot_thresholds
 from .ratio import f_measure, proportion

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import FloatArray
-from .labels import IntArray
+from .arrays import FloatArray, IntArray
 
 
 class _Edges(NamedTuple):

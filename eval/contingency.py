@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from .labels import IntArray, Labels, encode_labels
+from .arrays import IntArray, Labels, encode_labels
 from .mentions import Clusters, match_mentions
 
 

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from .labels import IntArray
+from .arrays import IntArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

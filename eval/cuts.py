@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, integer_array
-from .labels import IntArray, encode_labels
+from .arrays import FloatArray, IntArray, encode_labels, integer_array
 from .ratio import divide, nan_to_zero
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from .arrays import BoolArray, FloatArray
+from .arrays import BoolArray, FloatArray, IntArray, encode_labels
 from .contingency import Contingency
-from .labels import IntArray, encode_labels
 from .ratio import nan_to_zero, proportion
 from .uncertainty import (
     Comparison,

@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, boolean_array, integer_array
-from .labels import IntArray
+from .arrays import BoolArray, IntArray, boolean_array, integer_array
 
 OUTSIDE = -1
 """A gold id that the knowledge base does not have."""

@@ -7,12 +7,11 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray
+from .arrays import FloatArray, Labels, encode_labels
 from .clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
 from .contingency import Contingency
 from .coreference import METRICS, Counts, Metric
 from .figures import Figure, OfClusters, Summed
-from .labels import Labels, encode_labels
 from .ratio import divide, f_measure, nan_to_zero, proportion
 from .uncertainty import Ratio
 

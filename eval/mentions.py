@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .labels import IntArray
+from .arrays import IntArray
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 

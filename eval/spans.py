@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .arrays import BoolArray
-from .labels import IntArray
+from .arrays import BoolArray, IntArray
 from .ratio import f1, ratio
 
 # Items of mentions of fragments (start, end).

@@ -6,8 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, FloatArray, boolean_array
-from .labels import IntArray
+from .arrays import BoolArray, FloatArray, IntArray, boolean_array
 from .ratio import ratio
 
 

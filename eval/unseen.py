@@ -5,8 +5,7 @@ from typing import Generic, TypedDict, TypeVar
 
 import numpy.typing as npt
 
-from .arrays import boolean_array
-from .labels import IntArray, Labels, encode_labels
+from .arrays import IntArray, Labels, boolean_array, encode_labels
 
 T = TypeVar("T")
 

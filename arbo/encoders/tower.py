@@ -18,10 +18,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from arbo.encoders.batching import batch_end, packs
 from arbo.encoders.pooling import Pooling, TokenVectors, n_vectors, pool
-from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_pretrained, save_pretrained
-from arbo.encoders.projection import linear_of, load_projection
+from arbo.encoders.pretrained import (
+    PROJECTION,
+    find_folder,
+    first_line,
+    linear_of,
+    load_pretrained,
+    load_projection,
+    save_pretrained,
+)
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Floats, Ids, ranges
 from arbo.errors import ArboError, DataError, UsageError
@@ -29,6 +35,7 @@ from arbo.settings import check_choice
 
 if TYPE_CHECKING:
     import torch
+
 
 T = TypeVar("T")
 
@@ -358,3 +365,28 @@ def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
+    """Return the end of a batch of ascending lengths from ``begin`` within a budget of tokens; at least one row.
+
+    >>> batch_end([2, 3, 3, 9], 0, 9), batch_end([2, 3, 3, 9], 3, 1)
+    (3, 4)
+    """
+    end = begin + 1
+    while end < len(lengths) and (end + 1 - begin) * lengths[end] <= budget:
+        end += 1
+    return end
+
+
+def packs(lengths: Sequence[int], budget: int) -> Iterator[slice]:
+    """Yield batches of ascending lengths as slices, see `batch_end`.
+
+    >>> list(packs([2, 3, 3, 9], 9))
+    [slice(0, 3, None), slice(3, 4, None)]
+    """
+    begin = 0
+    while begin < len(lengths):
+        end = batch_end(lengths, begin, budget)
+        yield slice(begin, end)
+        begin = end

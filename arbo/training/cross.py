@@ -24,10 +24,10 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.batching import packs
 from arbo.encoders.cross import CrossEncoder, Pairs
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import packs
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker

@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from arbo.encoders.batching import packs
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower
+from arbo.encoders.tower import Tower, packs
 from arbo.engine import Bools, Ids
 from arbo.training.data import TrainingSet
 from arbo.training.dual.objective import Pairs

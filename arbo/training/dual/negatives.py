@@ -19,7 +19,7 @@ adaptive mixup (AMH).
                     ``random``
 ==================  ==================================================================  =======================
 
-Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.dual.mixup`.
+Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.dual.objective`.
 
 Nodes are numbered as in `Snapshot`; if there are fewer negatives than requested, the remaining places are -1.
 """
@@ -32,9 +32,9 @@ import numpy as np
 
 from arbo.engine import Bools, Embeddings, Ids, nearest
 from arbo.retrieval.gpu import best_scanner
+from arbo.training.data import Rivals
 from arbo.training.dual.positives import nearest_text
 from arbo.training.dual.snapshot import Snapshot
-from arbo.training.rivals import Rivals
 
 
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:

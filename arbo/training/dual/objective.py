@@ -10,7 +10,6 @@ from torch import Tensor
 from arbo.encoders.late import sum_of_max
 from arbo.engine import Metric
 from arbo.training.config import TrainingConfig
-from arbo.training.dual.mixup import mixed_up, positive_share
 from arbo.training.losses import comparable, loss_of
 
 
@@ -80,3 +79,27 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
     other = left.byte().argsort(dim=1, descending=True, stable=True)[:, :n_others]
     columns = torch.cat([hard.new_zeros(len(hard), 1), 1 + hard, 1 + other], dim=1)
     return columns, torch.cat([exists[:, :1], there.gather(1, hard), left.gather(1, other)], dim=1)
+
+
+def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
+    """Return W of equation 9: the positive's share in the softmax of scores, (mentions, 1 + negatives); (mentions,)."""
+    return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
+
+
+def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
+    """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; return vectors and mask.
+
+    Adaptive mixup moves negatives towards the positive, further if the model is more certain of the positive. This is a
+    sum, not an average, and the positive does not change. Nodes are (mentions, 1 + negatives, tokens, dim), the
+    positive's first, and ``share`` is alpha W, (mentions,).
+
+    Where the paper is silent: gradients flow through W and the positive's vector too, as in its formulas, unless
+    ``gradient`` is False. The scores in W have the same scale as those in the loss. For cosines, unit vectors are mixed
+    and the mixture is normalised again. Texts with several token vectors are mixed token by token, the first with the
+    first; beyond the shorter text, the longer negative is unchanged, or the longer positive's share stands alone.
+    """
+    node = node * mask.unsqueeze(-1)
+    positive, negatives = node[:, :1], node[:, 1:]
+    added = share[:, None, None, None] * positive
+    mixed = (added if gradient else added.detach()) + negatives
+    return torch.cat([positive, mixed], dim=1), torch.cat([mask[:, :1], mask[:, :1] | mask[:, 1:]], dim=1)
