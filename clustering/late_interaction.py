@@ -132,10 +132,7 @@ def late_dissimilarity(
 
     It is 1 (for cosine, with all tokens `normalized`) or 0 (for the inner product) minus the mean over the query's
     tokens of the maxima in `sum_of_max`; the mean is 0 for a query without tokens. It is infinity for a thing without
-    texts.
-
-    Raises:
-        ValueError: the errors of `sum_of_max`, or an unknown metric.
+    texts. The errors are those of `sum_of_max`.
 
     >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]

@@ -40,8 +40,9 @@ class _Alignment:
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
     """Choose edges with the largest total weight, no two of which share a row or a column; return indices, ascending.
 
-    Of several best alignments it is any one. Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges)
-    each, settle nearly all of a natural clustering:
+    The arguments are (edges,): row, column and weight, above 0, of each overlapping pair of clusters. Of several best
+    alignments it is any one. Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly
+    all of a natural clustering:
 
     - An edge that weighs at least as much as the best rivals at both its ends together is chosen.
     - A cluster that overlaps a single other waits, and gets it if nothing better does. So the other edges
@@ -49,11 +50,6 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
 
     What is left goes to an assignment, in rounds of O(edges log edges) each. Where those get on badly, as between
     clusterings that have nothing to do with each other, it is done one row after the other, O(rows x edges) at worst.
-
-    Args:
-        row: (edges,) the row of each overlapping pair of clusters.
-        column: (edges,) its column.
-        weight: (edges,) how much it is worth, above 0.
 
     >>> best_alignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([3.0, 2.0, 2.0]))
     array([1, 2])

@@ -22,12 +22,10 @@ class Encoded(NamedTuple):
 
 
 def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
-    """Assign numbers without gaps to labels; equal labels get equal numbers.
+    """Assign numbers without gaps to labels, one label per item; equal labels get equal numbers.
 
-    Args:
-        labels: one label per item: a one-dimensional array, or an ordered iterable of hashable values. Integers are the
-            fast case, O(n) where their range is of the order of n.
-        name: what to call the labels in an error.
+    Labels are a one-dimensional array, or an ordered iterable of hashable values; errors call them ``name``. Integers
+    are the fast case, O(n) where their range is of the order of n.
 
     Raises:
         ValueError: the array is not one-dimensional, or a label is missing (NaN, NaT, None or masked).

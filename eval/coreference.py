@@ -65,11 +65,8 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
 
     The function of each one's name defines it and names its source. CoNLL F1 is the mean of the F1 of MUC, B-cubed and
-    CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501.
-
-    Args:
-        key: clusters, iterables of hashable mention ids.
-        response: clusters, whose mentions may differ from those of the key.
+    CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. Clusters are iterables of
+    hashable mention ids; the mentions of key and response may differ.
 
     Raises:
         ValueError: a mention is twice on one side.

@@ -38,12 +38,8 @@ class CutCounts(NamedTuple):
 def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:
     """Count at every cut of a merge tree; O(n log n) time, O(n) memory.
 
-    Args:
-        label: (leaves,) class of each leaf, -1 for a leaf that is not counted.
-        left: (merges,) a node that merge ``i`` joins into node ``leaves + i``.
-        right: (merges,) the other node.
-        step: (merges,) when each merge happens, ascending from 0 without gaps. Equal steps happen together.
-        class_size: (classes,) leaves of each class.
+    For the tree see `all_cuts`; ``step`` counts its heights from 0, and ``class_size`` is (classes,), the leaves of
+    each.
     """
     n_steps = int(step[-1]) + 1 if len(step) else 0
     leaves, joined = _line(label, left, right, step, n_steps, int(class_size.sum()))

@@ -93,10 +93,6 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
             yet or was joined before, or the heights are not finite and ascending.
         TypeError: labels or nodes are not integers.
 
-    >>> cuts = all_cuts([0, 0, 1, -1], [0, 4, 5], [1, 3, 2], [0.1, 0.3, 0.3])
-    >>> cuts.threshold, cuts.ari
-    (array([-inf,  0.1,  0.3]), array([0., 1., 0.]))
-
     The tree of SciPy, of four points on a line:
 
     >>> from scipy.cluster.hierarchy import linkage

@@ -95,12 +95,9 @@ def coreference_by_document(
     """Return the counts of every document of the key; mentions are compared only within a document.
 
     As in the CoNLL reference scorer, the documents of the key are scored: a document that the response lacks counts as
-    an empty response, a document that only the response has is ignored.
-
-    Args:
-        key: the clusters of each document, e.g. the `documents` of `read_conll` or `read_clusters`.
-        response: the same of the response.
-        progress: gets the names of the documents and their number, and yields them one by one.
+    an empty response, a document that only the response has is ignored. Each side maps documents to their clusters, as
+    the `documents` of `read_conll` and `read_clusters` do. ``progress`` gets the names of the documents and their
+    number, and yields the names one by one.
 
     Raises:
         ValueError: a mention is twice on one side of a document.

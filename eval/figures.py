@@ -83,10 +83,7 @@ class Summed(Figure):
 
     The interval is a percentile bootstrap over documents, the comparison is approximate randomisation; see
     `eval.uncertainty`. Both assume that documents are independent draws. With few documents the interval is too narrow.
-
-    Args:
-        counts: (documents, columns) the counts of each document.
-        ratio: the score of summed counts, from shape (..., columns) to (...); NaN if it is not defined.
+    The counts are (documents, columns); ``ratio`` maps (..., columns) to (...), NaN if it is not defined.
 
     Raises:
         ValueError: the counts have another number of axes, a count is not finite, or a numerator of `proportion`
@@ -189,20 +186,16 @@ class OfClusters(Figure):
     small clusters that raises every score. Therefore halves of the documents are drawn without replacement. The
     interval is the value plus the quantiles of the deviations of the half-samples' scores from their mean, at most 1.
     The comparison uses the same halves for both systems; its p-value is the share of deviations of their difference,
-    ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance of 1e-12.
+    ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance of 1e-12. A half-sample costs as
+    much as scoring half the mentions.
 
     This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
     half has a quarter of the pairs of mentions across documents, so that its scores may differ: therefore deviations
     are taken from their own mean. Simulated intervals at 95 % held the expected score in 88 % to 95 % of the
     collections of 20 to 100 documents; with few documents, or if one entity fills most of them, they are less reliable.
 
-    A half-sample costs as much as scoring half the mentions.
-
-    Args:
-        labels_true: (mentions,) the true cluster of each mention.
-        labels_pred: (mentions,) the predicted one.
-        document: (mentions,) the document of each mention.
-        score: the score of two clusterings, at most 1; NaN if it is not defined.
+    The true cluster, the predicted one and the document of each mention are (mentions,). ``score`` is at most 1, and
+    NaN if it is not defined.
 
     Raises:
         ValueError: the lengths differ, or a label is missing (NaN or None).

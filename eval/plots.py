@@ -58,17 +58,9 @@ class RecallPrecision(Protocol):
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
     """Plot precision against recall, with lines of equal F1, and mark the best F1 of each curve.
 
-    Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye.
-
-    Args:
-        curves: recall and precision by name, at each threshold, in the order of the thresholds.
-        path: the file to write; `.png` or `.svg`.
-
-    Raises:
-        ValueError: there is no curve, its recall and precision do not fit, or the path has another suffix.
-        TypeError: the curves have no names.
-        ImportError: matplotlib is not installed.
-        OSError: the file cannot be written.
+    Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye. The points
+    of each curve are in the order of the thresholds. The file is `.png` or `.svg`; the errors are those of
+    `plot_thresholds`.
     """
     _check_named(curves)
     points = {name: _paired(curve.recall, curve.precision, f"curves[{name!r}]") for name, curve in curves.items()}
@@ -108,13 +100,8 @@ def plot_thresholds(
 ) -> None:
     """Plot scores against a threshold as steps: each score is valid from its threshold up to the next.
 
-    Args:
-        threshold: (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
-        curves: the score at each threshold, by name.
-        path: the file to write; `.png` or `.svg`.
-        chosen: a threshold to mark.
-        xlabel: label of the thresholds.
-        ylabel: label of the scores.
+    Thresholds are (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones. The
+    curves are the score at each threshold, by name; ``chosen`` is a threshold to mark. The file is `.png` or `.svg`.
 
     Raises:
         ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path

@@ -80,13 +80,10 @@ class Report:
 
     @classmethod
     def of(cls, systems: Mapping[str, Sequence[Line]], *, title: str = "", how: Resampling | None = _USUAL) -> Self:
-        """Compute the lines of one or more systems.
+        """Compute the lines of one or more systems, with intervals and tests unless ``how`` is None.
 
-        Args:
-            systems: the lines of each system by its name. Each later system is compared with the first, line by line of
-                the same name, over the same documents in the same order.
-            title: title of the report.
-            how: settings of intervals and tests; None for neither.
+        Each later system is compared with the first, line by line of the same name, over the same documents in the same
+        order.
 
         Raises:
             ValueError: there is no system, a system has two lines of the same name, or two figures cannot be compared.

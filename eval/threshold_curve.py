@@ -86,11 +86,7 @@ class ThresholdCurve:
 def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
     """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
 
-    O(n log n) time, O(n) memory. Items with equal scores are called positive together.
-
-    Args:
-        is_positive: (items,) booleans.
-        score: (items,) the higher, the more likely positive.
+    Both arguments are (items,). O(n log n) time, O(n) memory. Items with equal scores are called positive together.
 
     Raises:
         ValueError: lengths that differ, a score that is not finite.

@@ -41,13 +41,10 @@ def unseen_scores(
     Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
     https://aclanthology.org/2022.naacl-main.343, section 3.5 and table 5 (adjusted Rand index).
 
-    Args:
-        labels_true: (mentions,) the true entity of each mention.
-        labels_pred: (mentions,) the cluster of each mention, if all mentions are clustered.
-        seen: (mentions,) booleans: whether the true entity occurs in training.
-        score: function of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
-        labels_pred_unseen_only: (unseen mentions,) the clusters of the unseen mentions, in their order, if only these
-            are clustered. Without it, `unseen_only` is None.
+    The true entity of each mention and its cluster are (mentions,); ``seen``, (mentions,), tells whether the entity
+    occurs in training. ``score`` is a function of true and predicted labels, such as `adjusted_rand_index` or
+    `clustering_scores`. `unseen_only` needs the clusters of the unseen mentions alone, in their order, and is None
+    without them.
 
     Raises:
         ValueError: lengths differ, or a label is missing (NaN or None).

@@ -84,7 +84,7 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """List the checkpoints in a folder, the newest last."""
+    """List the checkpoints in a training folder, the newest last."""
     return sorted(folder.glob(f"{_PREFIX}*"))
 
 

@@ -36,12 +36,9 @@ class Rivals(NamedTuple):
         """Make rivals from the gold ids of each mention, and the domains of mentions and entities."""
         distinct = [list(dict.fromkeys(row)) for row in rows]
         number = {name: place for place, name in enumerate(dict.fromkeys([*domains, *entity_domains]))}
-        return cls(
-            np.cumsum([0, *map(len, distinct)]),
-            np.array([id_ for row in distinct for id_ in row], np.int64),
-            np.array([number[name] for name in domains], np.int64),
-            np.array([number[name] for name in entity_domains], np.int64),
-        )
+        own, others = (np.array([number[name] for name in names], np.int64) for names in (domains, entity_domains))
+        ids = np.array([id_ for row in distinct for id_ in row], np.int64)
+        return cls(np.cumsum([0, *map(len, distinct)]), ids, own, others)
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
         """Whether an entity is in the mention's domain and not among its gold ids; (pairs,)."""

@@ -31,14 +31,10 @@ def check_perturbable(*towers: Tower) -> None:
 def in_worst_direction(
     tower: Tower, encode: Callable[[], Tensor], similarity: Callable[[Tensor], Tensor], step: Tensor, seed: int
 ) -> Tensor:
-    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
+    """Encode texts whose inputs are changed by a step, (texts,), times the sign of their similarity's gradient.
 
-    Args:
-        tower: the transformer that ``encode`` uses.
-        encode: encodes the texts once; (texts, ...).
-        similarity: of the output of ``encode``; (texts,), each depending on its own text.
-        step: (texts,) size of the change; below 0, less similar.
-        seed: seed of dropout, the same for the direction and for the copies.
+    ``encode`` uses the tower to encode the texts once, (texts, ...); each ``similarity`` of its output, (texts,),
+    depends on its own text. Direction and copies have the same dropout, by ``seed``.
     """
 
     def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:

@@ -40,11 +40,7 @@ class Plan(NamedTuple):
     @classmethod
     def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
         """Choose positives and negatives; ``step`` seeds random choices."""
-
-        def rng(what: int) -> np.random.Generator:
-            return _rng(config, what, step)
-
-        positive = pick_positives(snapshot, config.positives, rng(_POSITIVES))
+        positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step))
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
         if config.negatives == "knn":
@@ -54,8 +50,8 @@ class Plan(NamedTuple):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
             hard = near(snapshot, data.rivals, queries, n_entities=n_hard, n_mentions=0)
             near_ones = np.where(hard >= 0, snapshot.entities.owner[hard], -1)
-            others = random(snapshot, data.rivals, queries, n - n_hard, rng(_NEGATIVES), but=near_ones)
-            chosen = np.hstack([hard, others])
+            rng = _rng(config, _NEGATIVES, step)
+            chosen = np.hstack([hard, random(snapshot, data.rivals, queries, n - n_hard, rng, but=near_ones)])
         negative = np.full((len(positive), chosen.shape[1]), -1)
         negative[queries] = chosen
         return cls(positive, negative)

@@ -30,12 +30,8 @@ class Snapshot:
     @classmethod
     def of(cls, data: TrainingSet, encoder: DualEncoder, announce: Announce = quiet) -> Self:
         """Embed all entities and mentions with the current encoder, in evaluation mode."""
-        return cls(
-            encoder.encode_entities(data.kb, announce),
-            encoder.encode_mentions(data.inputs, announce),
-            data.entity,
-            encoder.metric,
-        )
+        entities, mentions = encoder.encode_entities(data.kb, announce), encoder.encode_mentions(data.inputs, announce)
+        return cls(entities, mentions, data.entity, encoder.metric)
 
     @classmethod
     def unread(cls, data: TrainingSet, owner: Ids, metric: Metric) -> Self:

@@ -50,7 +50,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         super().__post_init__()
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect the texts of the training data."""
+        """Read texts of entities and mentions."""
         self.reader = Reader.of(self.model, self.data)
         return self.reader.encode
 
@@ -141,7 +141,6 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return chosen(self.reader.pairs(batch, vectors, rows), self.config)
 
     def _compared(self, pairs: Pairs) -> Tensor:
-        """Sum the losses of mentions."""
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
@@ -244,11 +243,8 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     return replace(encoder, config=replace(encoder.config, entity_threshold=entity, mention_threshold=mention))
 
 
-_NEIGHBOURS = 8
-
-
-def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float]:
-    """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (paper, section 3.5).
+def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
+    """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (ArboEL, section 3.5).
 
     The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes them.
     """
@@ -258,7 +254,7 @@ def development_scores(data: TrainingSet, snapshot: Snapshot) -> dict[str, float
     parts = entity_parts(domains, [entity.domain for entity in data.kb])
     found = nearest_within(parts, mentions, entities, RECALL_AT[-1], **search).ids
     scores = linking_scores(*data.gold.accepted, found[:, 0], candidates=found, k=RECALL_AT)
-    near = nearest_within(mention_parts(domains), mentions, mentions, _NEIGHBOURS, **search)
+    near = nearest_within(mention_parts(domains), mentions, mentions, n_neighbours, **search)
     tree = merge_tree(Graph.from_neighbors(near))
     cuts = all_cuts(data.gold.classes, tree.left, tree.right, tree.height)
     return {f"recall@{k}": value for k, value in scores.recall.items()} | {"ari": cuts.best("ari").value}
