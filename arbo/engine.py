@@ -10,11 +10,19 @@ if TYPE_CHECKING:
     from clustering import Edges, Graph, MergeTree, Partition, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, pairs_of, ranges
     from clustering.bridges import bridges
-    from clustering.comparison import CANDIDATES, Embeddings, is_exact, measured_recall, nearest, pair_dissimilarity
+    from clustering.comparison import (
+        CANDIDATES,
+        SAMPLE,
+        Embeddings,
+        is_exact,
+        measured_recall,
+        nearest,
+        pair_dissimilarity,
+    )
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.knn import Neighbors
-    from clustering.late_interaction import SAMPLE, TokenMatrices
+    from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, SearchMethod
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Vectors, offset_of
@@ -23,11 +31,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "arrays": "Bools Floats Ids Weights pairs_of ranges",
     "bridges": "bridges",
-    "comparison": "CANDIDATES Embeddings is_exact measured_recall nearest pair_dissimilarity",
+    "comparison": "CANDIDATES SAMPLE Embeddings is_exact measured_recall nearest pair_dissimilarity",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
     "knn": "Neighbors",
-    "late_interaction": "SAMPLE TokenMatrices",
+    "late_interaction": "TokenMatrices",
     "methods": "Method Metric SearchMethod",
     "progress": "Progress T silent",
     "vectors": "Vectors offset_of",

@@ -114,50 +114,6 @@ def nearest(
     return lists_of(queries.row, k, corpus.n, self_ids, fill)
 
 
-def measured_recall(
-    found: Neighbors,
-    queries: Vectors,
-    corpus: Vectors,
-    *,
-    metric: Metric = "cosine",
-    self_ids: Ids | None = None,
-    sample: int = 1000,
-    seed: int = 0,
-) -> float:
-    """Return the share of exact neighbours that a search found for a sample of queries; 1 without neighbours.
-
-    This is recall@k, where k is the length of the lists. A thing as near as the farthest exact neighbour counts as
-    found, since ties are interchangeable. The cost is an exact search for the sample.
-
-    The arguments are those of `nearest`, and its result; ``sample`` queries are drawn without replacement, at most all.
-    """
-    if len(found.ids) != queries.n:
-        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
-
-    def exact(drawn: Ids, own: Ids | None) -> Neighbors:
-        return nearest(queries.taken(drawn), corpus, found.ids.shape[1], metric=metric, self_ids=own)
-
-    return sampled_recall(found, self_ids, sample, seed, exact)
-
-
-def sampled_recall(
-    found: Neighbors, self_ids: Ids | None, sample: int, seed: int, exact: Callable[[Ids, Ids | None], Neighbors]
-) -> float:
-    """Measure the recall of a search; ``exact(drawn, own)`` searches a sample of queries, with their ids, exactly."""
-    n = len(found.ids)
-    drawn = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
-    own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    return share_found(found.dissimilarity[drawn], exact(drawn, own).dissimilarity)
-
-
-def share_found(found: Floats, exact: Floats) -> float:
-    """Return the share of exact neighbours that are found, both given as dissimilarities; see `measured_recall`."""
-    there = np.isfinite(exact)
-    farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
-    n_there = int(there.sum())
-    return int((found <= farthest).sum()) / n_there if n_there else 1.0
-
-
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:

@@ -10,7 +10,8 @@ their number, so that it only ranks the things of one query. To compare queries 
 use the mean ``f / n``, where ``n`` is the number of the query's tokens.
 
 Scores use one order of summation: they are the same on every machine, for any batches and threads. A search scores all
-things, or candidates that pooled vectors propose; `late_recall` measures what the latter misses.
+things, or candidates that pooled vectors propose; `clustering.comparison.measured_recall` measures what the latter
+misses.
 """
 
 import os
@@ -23,15 +24,13 @@ import numpy.typing as npt
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
 from .kernels import kernel
-from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest, sampled_recall
+from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices
 from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
 _PAIRS = 1 << 16
 """Number of pairs of a query and a thing in memory at once."""
-SAMPLE = 100
-"""Number of queries on which `late_recall` is measured."""
 _SHARE = 256
 """Number of pairs that a thread takes at a time."""
 
@@ -204,31 +203,6 @@ def late_nearest(
             lists.ids[taken], lists.dissimilarity[taken] = best
 
     return lists_of(queries.row, k, corpus.n, self_ids, fill)
-
-
-def late_recall(
-    found: Neighbors,
-    queries: TokenMatrices,
-    corpus: TokenMatrices,
-    *,
-    metric: Metric = "cosine",
-    self_ids: Ids | None = None,
-    sample: int = SAMPLE,
-) -> float:
-    """Return the share of exact neighbours that two stages found for a sample of queries; 1 without neighbours.
-
-    See `clustering.knn.measured_recall`. The cost is scoring the sample with all things. The arguments are those of
-    `late_nearest`, and its result.
-    """
-    if len(found.ids) != queries.n:
-        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
-    _check(queries, corpus, metric)
-
-    def exact(drawn: Ids, own: Ids | None) -> Neighbors:
-        k = found.ids.shape[1]
-        return late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
-
-    return sampled_recall(found, self_ids, sample, 0, exact)
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:

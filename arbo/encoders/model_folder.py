@@ -11,7 +11,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
@@ -30,6 +30,9 @@ from arbo.files import (
     whole_folder,
 )
 from arbo.settings import read_json
+
+if TYPE_CHECKING:
+    import torch
 
 
 class ModelConfig(Protocol):
@@ -100,6 +103,38 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     except Exception as error:  # transformers and safetensors raise whatever their parts raise
         raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
+
+
+class OneTower:
+    """A model of one tower, which is saved to a folder and identified in manifests."""
+
+    kind: ClassVar[str]
+    """What manifests call it."""
+    tower: Tower
+    config: Any
+    name: str
+
+    def save_pretrained(self, folder: PathLike) -> None:
+        """Write the tower and the configuration to a folder; see `save_model`."""
+        save_model(self.tower, self.tower, self.config, folder)
+
+    @property
+    def module(self) -> torch.nn.ModuleList:
+        """The modules with weights, see `DualEncoder.module`."""
+        import torch
+
+        return torch.nn.ModuleList(self.tower.modules)
+
+    @property
+    def threshold(self) -> float:
+        """Default threshold of the configuration, its ``entity_threshold``."""
+        return float(self.config.entity_threshold)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Identification of the model in a manifest."""
+        own = {"encoder": self.kind, "model": self.name, "weights": [self.tower.fingerprint]}
+        return {**own, "config": asdict(self.config)}
 
 
 def load_model(name: PathLike, *, revision: str | None, device: str | None, precision: Precision) -> SavedModel:
