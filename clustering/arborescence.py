@@ -40,8 +40,7 @@ def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
 class _Lists(NamedTuple):
     """The edges between mentions, listed by their target, lightest first."""
 
-    start: Ids
-    """(mentions + 1,) the edges into ``v`` stand at ``start[v] .. start[v + 1] - 1``."""
+    start: Ids  # (mentions + 1,) the edges into ``v`` stand at ``start[v] .. start[v + 1] - 1``.
     source: Ids
     weight: Weights
 
@@ -75,12 +74,9 @@ def _list_by_target(edges: Edges, start: Ids, places: Ids) -> None:
 class _Heaps(NamedTuple):
     """Skew heaps of mentions, the one with the lightest current edge on top; a heap is its top, or -1."""
 
-    source: Ids
-    """(edges,) as in the lists."""
-    current: Ids
-    """(mentions,) place of the mention's current edge: the lightest that may still come from outside."""
-    weight: Weights
-    """(mentions,) weight of that edge."""
+    source: Ids  # (edges,) as in the lists
+    current: Ids  # (mentions,) place of the mention's current edge: the lightest that may still come from outside
+    weight: Weights  # (mentions,) weight of that edge
     left: Ids
     right: Ids
 

@@ -14,10 +14,8 @@ class Bridges(NamedTuple):
     """The edges of trees, sorted by the size of the parts that they join, largest first."""
 
     edges: Edges
-    parts: Ids
-    """(edges, 2) number of nodes that lighter edges connect with the source, and with the target."""
-    sides: Ids
-    """(edges, 2) number of nodes of the tree on the side of the source, and on the side of the target."""
+    parts: Ids  # (edges, 2) number of nodes that lighter edges connect with the source, and with the target
+    sides: Ids  # (edges, 2) number of nodes of the tree on the side of the source, and on the side of the target
 
 
 def bridges(edges: Edges, *, n_nodes: int) -> Bridges:

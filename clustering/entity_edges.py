@@ -15,10 +15,8 @@ from .kernels import kernel
 class EntityEdges(NamedTuple):
     """The lightest entity edge of each mention."""
 
-    entity: Ids
-    """(mentions,) entity, a negative number; 0 without an entity edge."""
-    weight: Weights
-    """(mentions,) dissimilarity; infinity without an entity edge."""
+    entity: Ids  # (mentions,) entity, a negative number; 0 without an entity edge
+    weight: Weights  # (mentions,) dissimilarity; infinity without an entity edge
 
 
 def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> EntityEdges:

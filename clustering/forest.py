@@ -11,10 +11,8 @@ from .entity_edges import EntityEdges
 class Forest(NamedTuple):
     """Parents of mentions; mentions count from 0, entities are negative."""
 
-    parent: Ids
-    """(mentions,) the parent of the mention; the mention itself if no entity reaches it."""
-    weight: Weights
-    """(mentions,) weight of the edge from the parent; NaN if no entity reaches the mention."""
+    parent: Ids  # (mentions,) the parent of the mention; the mention itself if no entity reaches it
+    weight: Weights  # (mentions,) weight of the edge from the parent; NaN if no entity reaches the mention
 
     @property
     def is_reached(self) -> Bools:

@@ -44,10 +44,8 @@ class SearchOptions(TypedDict, total=False):
 class Neighbors(NamedTuple):
     """The nearest things of each query, nearest first."""
 
-    ids: Ids
-    """(queries, k), filled up with -1."""
-    dissimilarity: Weights
-    """(queries, k) float32, filled up with infinity."""
+    ids: Ids  # (queries, k), filled up with -1
+    dissimilarity: Weights  # (queries, k) float32, filled up with infinity
 
     def first(self, k: int) -> "Neighbors":
         """Return only the ``k`` nearest."""

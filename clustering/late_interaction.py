@@ -43,10 +43,8 @@ class TokenMatrices:
     belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from valid arrays.
     """
 
-    matrix: Floats
-    """(tokens, dim) float32, finite."""
-    indptr: Ids
-    """(texts + 1,) int64."""
+    matrix: Floats  # (tokens, dim) float32, finite
+    indptr: Ids  # (texts + 1,) int64
     row: Ids
     owner: Ids
     n: int

@@ -36,11 +36,11 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
     reached_by = np.full(n_mentions, -1, ordered.dtype)
     reached = np.zeros(n_mentions, np.bool_)  # the same in a quarter of the cache
-    waiting = [0 for _ in range(0)]
+    waiting = [np.int64(0) for _ in range(0)]  # typed for numba
     for next_rank in range(len(ordered)):
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):
             continue
-        waiting.append(next_rank)
+        waiting.append(np.int64(next_rank))
         while len(waiting) > 0:
             rank = heappop(waiting)
             v = head[rank]

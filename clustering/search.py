@@ -27,10 +27,8 @@ def check_choices(metric: str, search: str) -> None:
 class Lists(NamedTuple):
     """The shortlists of queries."""
 
-    ids: Ids
-    """(queries, k)"""
-    dissimilarity: Floats
-    """(queries, k)"""
+    ids: Ids  # (queries, k)
+    dissimilarity: Floats  # (queries, k)
 
     def at(self, queries: Ids | slice) -> "Lists":
         """Return the lists of some queries."""
@@ -45,32 +43,25 @@ def empty_lists(n: int, k: int) -> Lists:
 class Search(NamedTuple):
     """A function that fills the shortlists of a chunk of queries, and the sizes of chunks."""
 
-    fill: Callable[[Any, Lists], None]
-    """``fill(vectors, lists)``; the lists are empty."""
-    chunk: int
-    """Number of queries in a chunk."""
-    workers: int
-    """Number of chunks at the same time."""
+    fill: Callable[[Any, Lists], None]  # ``fill(vectors, lists)``; the lists are empty
+    chunk: int  # number of queries in a chunk
+    workers: int  # number of chunks at the same time
 
 
 class Owners(NamedTuple):
     """The things to which the rows of a matrix belong."""
 
-    row: Ids
-    """Pair ``i`` means that ``row[i]`` belongs to ``owner[i]``; in the order of owners."""
+    row: Ids  # pair ``i`` means that ``row[i]`` belongs to ``owner[i]``; in the order of owners
     owner: Ids
-    start: Ids
-    """``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order."""
+    start: Ids  # ``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order
     by_row: Ids
-    several: bool
-    """Whether any thing has several vectors."""
+    several: bool  # whether any thing has several vectors
 
 
 class Rows(NamedTuple):
     """The vectors of a corpus, prepared for comparison, and their owners."""
 
-    matrix: Any
-    """(rows, dim) distinct vectors; of length 1 for cosine."""
+    matrix: Any  # (rows, dim) distinct vectors; of length 1 for cosine
     owners: Owners
 
     @classmethod

@@ -22,8 +22,7 @@ class Vectors:
     in the order of their owners. Make one with `of`, or from a matrix of distinct vectors.
     """
 
-    matrix: Matrix
-    """(rows, dim) float32, dense or sparse."""
+    matrix: Matrix  # (rows, dim) float32, dense or sparse
     row: Ids
     owner: Ids
     n: int

@@ -45,8 +45,7 @@ class Bracket(NamedTuple):
     chain: str
     opens: bool
     closes: bool
-    at: int
-    """position in the column, from 0"""
+    at: int  # position in the column, from 0
 
 
 def brackets(column: str) -> list[Bracket]:

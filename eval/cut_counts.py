@@ -20,19 +20,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class CutCounts(NamedTuple):
     """The counts of all scores at every cut: before the first step, and after each step."""
 
-    shared: IntArray
-    """Pairs together in the truth and in the cut."""
-    found: IntArray
-    """Pairs together in the cut."""
-    cells: IntArray
-    """Pairs of a class and a cluster that share a leaf."""
+    shared: IntArray  # pairs together in the truth and in the cut
+    found: IntArray  # pairs together in the cut
+    cells: IntArray  # pairs of a class and a cluster that share a leaf
     clusters: IntArray
-    b3_recall: npt.NDArray[np.float64]
-    """Sum over the cells of ``count^2 / size of the class``."""
-    b3_precision: npt.NDArray[np.float64]
-    """Sum over the cells of ``count^2 / size of the cluster``."""
-    purity: float
-    """Sum over the pairs of a class of the purity of the first cluster that holds both."""
+    b3_recall: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the class``
+    b3_precision: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the cluster``
+    purity: float  # sum over the pairs of a class of the purity of the first cluster that holds both
 
 
 def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:

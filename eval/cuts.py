@@ -139,13 +139,11 @@ def dendrogram_purity(
 class _Tree(NamedTuple):
     """A checked merge tree."""
 
-    label: IntArray
-    """(leaves,) class 0 .. n_classes - 1, or -1."""
+    label: IntArray  # (leaves,) class 0 .. n_classes - 1, or -1.
     left: IntArray
     right: IntArray
     height: FloatArray
-    ends: IntArray
-    """(steps,) the last merge of each distinct height."""
+    ends: IntArray  # (steps,) the last merge of each distinct height
     class_size: IntArray
 
     @property

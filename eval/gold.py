@@ -28,12 +28,9 @@ class Gold:
     ============================  ==============================================
     """
 
-    indptr: IntArray
-    """(mentions + 1,) from 0 to ``len(indices)``, never falling"""
-    indices: IntArray
-    """(gold ids,) entity, or `OUTSIDE`"""
-    annotated: BoolArray
-    """(mentions,)"""
+    indptr: IntArray  # (mentions + 1,) from 0 to ``len(indices)``, never falling
+    indices: IntArray  # (gold ids,) entity, or `OUTSIDE`
+    annotated: BoolArray  # (mentions,)
 
     @classmethod
     def from_arrays(

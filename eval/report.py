@@ -41,10 +41,8 @@ class Entry:
     over: str
     n_documents: int
     interval: Interval | None
-    comparison: Comparison | None
-    """comparison with the first system"""
-    method: Method | None
-    """description of how interval and comparison are computed"""
+    comparison: Comparison | None  # comparison with the first system
+    method: Method | None  # description of how interval and comparison are computed
 
     @property
     def stars(self) -> str:

@@ -183,10 +183,8 @@ class _Side(NamedTuple):
     """The fragments of one side, on the line of all items."""
 
     n_items: int
-    item: IntArray
-    """(mentions,)"""
-    mention: IntArray
-    """(fragments,)"""
+    item: IntArray  # (mentions,)
+    mention: IntArray  # (fragments,)
     fragments: _Intervals
 
 

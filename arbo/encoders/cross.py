@@ -129,8 +129,7 @@ class Pairs:
 
     mentions: Texts
     entities: Texts
-    max_length: int
-    """Maximum tokens of a sequence."""
+    max_length: int  # maximum tokens of a sequence
 
     @property
     def halves(self) -> tuple[int, int]:

@@ -64,17 +64,14 @@ class SavedModel(NamedTuple):
     """The content of a model folder."""
 
     mention_tower: Tower
-    entity_tower: Tower
-    """The same object as the other tower, if they are shared."""
-    config: EncoderConfig | None
-    """Settings of the model; None for a model that arbo did not save."""
+    entity_tower: Tower  # the same object as the other tower, if they are shared
+    config: EncoderConfig | None  # settings of the model; None for a model that arbo did not save
 
 
 class _Manifest(NamedTuple, Generic[Config]):
     config: Config
     shared: bool
-    files: dict[str, str]
-    """SHA-256 of each file by its relative path."""
+    files: dict[str, str]  # SHA-256 of each file by its relative path
 
 
 def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
@@ -108,8 +105,7 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
 class OneTower:
     """A model of one tower, which is saved to a folder and identified in manifests."""
 
-    kind: ClassVar[str]
-    """What manifests call it."""
+    kind: ClassVar[str]  # what manifests call it
     tower: Tower
     config: Any
     name: str

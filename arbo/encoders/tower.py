@@ -55,14 +55,10 @@ class Tower:
     the result.
     """
 
-    model: Any
-    """A `transformers.PreTrainedModel`."""
-    tokenizer: Any
-    """A fast tokenizer of transformers."""
-    fingerprint: str
-    """SHA-256 of weights, configuration and tokenizer, computed when the tower was made."""
-    projection: torch.nn.Linear | None = None
-    """A linear layer after pooling, in float32; None without a projection."""
+    model: Any  # a `transformers.PreTrainedModel`
+    tokenizer: Any  # a fast tokenizer of transformers
+    fingerprint: str  # SHA-256 of weights, configuration and tokenizer, computed when the tower was made
+    projection: torch.nn.Linear | None = None  # a linear layer after pooling, in float32; None without a projection
 
     @classmethod
     def load(

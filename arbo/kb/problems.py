@@ -66,8 +66,7 @@ class _Held(NamedTuple):
 
     names: Spellings
     indistinguishable: list[Holders]
-    homonyms: list[Homonym]
-    """Homonyms whose entities differ in other names."""
+    homonyms: list[Homonym]  # homonyms whose entities differ in other names
 
 
 def _held(kb: KnowledgeBase) -> _Held:

@@ -31,8 +31,7 @@ class Fuzzy:
     joined by one blank. A run has at most one word more than the name. Needs the package rapidfuzz.
     """
 
-    threshold: float = 0.8
-    """Minimum similarity of a span."""
+    threshold: float = 0.8  # minimum similarity of a span
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet

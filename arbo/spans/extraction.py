@@ -21,14 +21,10 @@ _TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
 class Attention:
     """The attention of entities to texts: tokens and weights of each pair."""
 
-    start: Ids
-    """(pairs + 1,) the tokens of pair ``i`` are at ``start[i]`` to ``start[i + 1]``."""
-    begin: Ids
-    """(tokens,) start of each token in the text."""
-    end: Ids
-    """(tokens,) end of each token, exclusive."""
-    weight: Floats
-    """(tokens,) weights, which sum to 1 over a pair, unless its text has no tokens."""
+    start: Ids  # (pairs + 1,) the tokens of pair ``i`` are at ``start[i]`` to ``start[i + 1]``
+    begin: Ids  # (tokens,) start of each token in the text
+    end: Ids  # (tokens,) end of each token, exclusive
+    weight: Floats  # (tokens,) weights, which sum to 1 over a pair, unless its text has no tokens
 
     def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
         """Find the spans of each pair, see `spans_of`; ``text`` is (pairs,)."""

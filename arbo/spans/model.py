@@ -47,18 +47,12 @@ _PAIRS = 1024
 class Look(NamedTuple):
     """The attention of the names of some entities to one text."""
 
-    pairs: Ids
-    """(pairs,) indices of the pairs of text and entity."""
-    first: Ids
-    """(pairs,) the first name of each pair; the names of a pair are adjacent."""
-    names: Tensor
-    """(names, dim)"""
-    weights: Tensor
-    """(names, tokens)"""
-    tokens: Tensor
-    """(tokens, dim)"""
-    offsets: npt.NDArray[np.int64]
-    """(tokens, 2)"""
+    pairs: Ids  # (pairs,) indices of the pairs of text and entity
+    first: Ids  # (pairs,) the first name of each pair; the names of a pair are adjacent
+    names: Tensor  # (names, dim)
+    weights: Tensor  # (names, tokens)
+    tokens: Tensor  # (tokens, dim)
+    offsets: npt.NDArray[np.int64]  # (tokens, 2)
 
 
 # Without slots: `cached_property` keeps the readers in the instance's dictionary.

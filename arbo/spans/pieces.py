@@ -23,10 +23,8 @@ class Pieces:
     """Pieces of documents as separate documents, and their places in the original ones."""
 
     corpus: Corpus
-    document: Ids
-    """(pieces,) the index of the original document."""
-    begin: Ids
-    """(pieces,) start of the piece in the original document."""
+    document: Ids  # (pieces,) the index of the original document
+    begin: Ids  # (pieces,) start of the piece in the original document
 
 
 def pieces(documents: Corpus, split: Splitter = lines) -> Pieces:

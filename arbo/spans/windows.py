@@ -25,14 +25,10 @@ _SPACE = re.compile(r"\s")
 class TextTokens(NamedTuple):
     """The tokens of a text, without the model's special ones."""
 
-    rows: list[TokenRow]
-    """The windows of the text; none for a text without tokens."""
-    window: Ids
-    """(tokens,) the window that gives the vector of each token."""
-    place: Ids
-    """(tokens,) the position of each token in that window."""
-    offsets: npt.NDArray[np.int64]
-    """(tokens, 2) offsets of each token: start and end, equal for a token of white space."""
+    rows: list[TokenRow]  # the windows of the text; none for a text without tokens
+    window: Ids  # (tokens,) the window that gives the vector of each token
+    place: Ids  # (tokens,) the position of each token in that window
+    offsets: npt.NDArray[np.int64]  # (tokens, 2) offsets of each token: start and end, equal for a token of white space
 
     def flat(self, length: Sequence[int], first: int = 0) -> Ids:
         """Return the indices of the tokens in concatenated rows of some ``length``; (tokens,).

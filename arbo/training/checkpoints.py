@@ -47,14 +47,10 @@ class Saveable(Protocol):
 class State:
     """Progress of a training."""
 
-    step: int = 0
-    """Steps done."""
-    best: float | None = None
-    """The best score on the development documents so far."""
-    best_step: int | None = None
-    """Step of the best score; see `best_model`."""
-    scaler: dict[str, float] | None = None
-    """For float16: state of the gradient scaler."""
+    step: int = 0  # steps done
+    best: float | None = None  # the best score on the development documents so far
+    best_step: int | None = None  # step of the best score; see `best_model`
+    scaler: dict[str, float] | None = None  # for float16: state of the gradient scaler
 
 
 def save_checkpoint(

@@ -92,16 +92,11 @@ class RerankingSet:
 class PairBatch:
     """Pairs of mentions and the entities to compare them with."""
 
-    rows: list[TokenRow]
-    """(pairs,) the shortest first."""
-    mention: Ids
-    """(pairs,) the mention of each pair."""
-    place: Ids
-    """(pairs,) the place of the entity in the mention's row of ``exists``; 0 is the gold entity."""
-    exists: Bools
-    """(mentions, 1 + k) which entities to compare with."""
-    retrieval: Floats
-    """(mentions, 1 + k) the first stage's share of the scores."""
+    rows: list[TokenRow]  # (pairs,) the shortest first
+    mention: Ids  # (pairs,) the mention of each pair
+    place: Ids  # (pairs,) the place of the entity in the mention's row of ``exists``; 0 is the gold entity
+    exists: Bools  # (mentions, 1 + k) which entities to compare with
+    retrieval: Floats  # (mentions, 1 + k) the first stage's share of the scores
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -111,8 +106,7 @@ class PairReader:
     encoder: CrossEncoder
     data: RerankingSet
     pairs: Pairs
-    used: Ids
-    """(entities,) ascending rows of the knowledge base: the entities that occur in ``data``."""
+    used: Ids  # (entities,) ascending rows of the knowledge base: the entities that occur in ``data``
 
     @classmethod
     def of(cls, encoder: CrossEncoder, data: RerankingSet) -> Self:

@@ -20,14 +20,10 @@ from arbo.training.config import LoopConfig
 class Rivals(NamedTuple):
     """The gold ids of each mention, numbered as in `arbo.data.gold.Gold`, and the domains of mentions and entities."""
 
-    indptr: Ids
-    """(mentions + 1,)"""
-    id: Ids
-    """(gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``."""
-    domain: Ids
-    """(mentions,) the number of each mention's domain."""
-    entity_domain: Ids
-    """(entities,)"""
+    indptr: Ids  # (mentions + 1,)
+    id: Ids  # (gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``
+    domain: Ids  # (mentions,) the number of each mention's domain
+    entity_domain: Ids  # (entities,)
 
     @classmethod
     def of(
@@ -69,8 +65,7 @@ PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 class TrainingSet:
     """Mentions with gold ids, and a knowledge base."""
 
-    inputs: list[MentionInput]
-    """The mentions that have gold ids."""
+    inputs: list[MentionInput]  # the mentions that have gold ids
     kb: KnowledgeBase
     gold: Gold
     rivals: Rivals

@@ -38,13 +38,10 @@ _MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 class Workplace:
     """The folders, processes and options of a training."""
 
-    target: Path
-    """The model folder to write."""
-    folder: Path
-    """The training folder, which exists while the training runs."""
+    target: Path  # the model folder to write
+    folder: Path  # the training folder, which exists while the training runs
     accelerator: Accelerator
-    options: RunOptions
-    """If several processes train together, only the first one shows progress."""
+    options: RunOptions  # if several processes train together, only the first one shows progress
 
     @property
     def is_first(self) -> bool:

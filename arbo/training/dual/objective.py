@@ -19,18 +19,12 @@ class Pairs(NamedTuple):
     Token vectors are padded; the masks say which of them exist.
     """
 
-    mention: Tensor
-    """(mentions, 1, tokens, dim)"""
-    mention_mask: Tensor
-    """(mentions, 1, tokens)"""
-    node: Tensor
-    """(mentions, 1 + negatives, tokens, dim), the positive's first."""
-    node_mask: Tensor
-    """(mentions, 1 + negatives, tokens)"""
-    text: Tensor
-    """(mentions, 1 + negatives) the text of each node, as a place in the batch."""
-    exists: Tensor
-    """(mentions, 1 + negatives) which nodes to compare with."""
+    mention: Tensor  # (mentions, 1, tokens, dim)
+    mention_mask: Tensor  # (mentions, 1, tokens)
+    node: Tensor  # (mentions, 1 + negatives, tokens, dim), the positive's first
+    node_mask: Tensor  # (mentions, 1 + negatives, tokens)
+    text: Tensor  # (mentions, 1 + negatives) the text of each node, as a place in the batch
+    exists: Tensor  # (mentions, 1 + negatives) which nodes to compare with
 
     @property
     def scores(self) -> Tensor:

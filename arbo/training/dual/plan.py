@@ -32,10 +32,8 @@ def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
 class Plan(NamedTuple):
     """The positive and negatives of each mention, chosen with one snapshot of the model; nodes as in `Snapshot`."""
 
-    positive: Ids
-    """(mentions,) -1 for a mention that is not trained on."""
-    negative: Ids
-    """(mentions, negatives) -1 for none; no columns for in-batch negatives."""
+    positive: Ids  # (mentions,) -1 for a mention that is not trained on
+    negative: Ids  # (mentions, negatives) -1 for none; no columns for in-batch negatives
 
     @classmethod
     def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:

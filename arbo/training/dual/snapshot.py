@@ -20,11 +20,9 @@ class Snapshot:
     Nodes are numbered: first entity texts, one or several per entity (its names), then mentions.
     """
 
-    entities: Embeddings
-    """Pair ``i`` is entity text ``i``."""
+    entities: Embeddings  # pair ``i`` is entity text ``i``
     mentions: Embeddings
-    gold: Ids
-    """(mentions,) the gold entity of each mention, -1 if the knowledge base has none."""
+    gold: Ids  # (mentions,) the gold entity of each mention, -1 if the knowledge base has none
     metric: Metric
 
     @classmethod

@@ -29,12 +29,9 @@ class AnnotatedTexts:
     texts: tuple[str, ...]
     kb: KnowledgeBase
     synonyms: Synonyms
-    text: Ids
-    """(pairs,) the text of each pair of a text and an entity in it, ascending."""
-    entity: Ids
-    """(pairs,) the entity of each pair, a row of the knowledge base."""
-    start: Ids
-    """(texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``."""
+    text: Ids  # (pairs,) the text of each pair of a text and an entity in it, ascending
+    entity: Ids  # (pairs,) the entity of each pair, a row of the knowledge base
+    start: Ids  # (texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:

@@ -42,8 +42,7 @@ class AttentiveReader:
     model: LabelAttention
     data: AnnotatedTexts
     names: Texts
-    tokens: list[TextTokens]
-    """(texts,)"""
+    tokens: list[TextTokens]  # (texts,)
 
     @classmethod
     def of(cls, model: LabelAttention, data: AnnotatedTexts) -> AttentiveReader:

@@ -44,14 +44,10 @@ from arbo.training.oslat.synonyms import Others
 class Asked:
     """Texts, and the names to look for in each text."""
 
-    text: Ids
-    """(texts,)"""
-    name: Ids
-    """(texts, names) -1 for none."""
-    owner: Ids
-    """(texts, names) the entity of each name, -1 for none."""
-    is_there: Bools
-    """(texts, names) whether the name is of an entity in the text."""
+    text: Ids  # (texts,)
+    name: Ids  # (texts, names) -1 for none
+    owner: Ids  # (texts, names) the entity of each name, -1 for none
+    is_there: Bools  # (texts, names) whether the name is of an entity in the text
 
     def __len__(self) -> int:
         return len(self.text)
@@ -67,10 +63,8 @@ class Encoded:
 
     data: AnnotatedTexts
     scaled: bool
-    tokens: list[Tensor]
-    """(tokens, dim) for each text."""
-    names: Tensor
-    """(names, dim) in the order of `Synonyms`."""
+    tokens: list[Tensor]  # (tokens, dim) for each text
+    names: Tensor  # (names, dim) in the order of `Synonyms`
     others: Others
 
     @classmethod
@@ -156,10 +150,8 @@ class LinkingHead:
 class Decisions(NamedTuple):
     """Scores of entities in texts, and whether the entities are there."""
 
-    score: Floats
-    """(asked,)"""
-    is_there: Bools
-    """(asked,)"""
+    score: Floats  # (asked,)
+    is_there: Bools  # (asked,)
 
     @property
     def f1(self) -> float:

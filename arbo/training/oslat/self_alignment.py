@@ -38,8 +38,7 @@ class NamesAlone:
     """The names of a knowledge base, or of some of its entities."""
 
     synonyms: Synonyms
-    entities: Ids
-    """The entities whose names are used; an entity with only one name is used only for negatives."""
+    entities: Ids  # the entities whose names are used; an entity with only one name is used only for negatives
 
     @property
     def queries(self) -> Ids:

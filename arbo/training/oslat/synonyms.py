@@ -62,12 +62,9 @@ class Synonyms:
 class Others:
     """Negatives, sampled in two steps, an entity and then one of its names, so that all entities count equally."""
 
-    name: Ids
-    """(spellings,) one name for each spelling, so that equal names are sampled once."""
-    spelling: Ids
-    """(spellings,)"""
-    weight: Floats
-    """(spellings,) the probability of each spelling, up to a factor."""
+    name: Ids  # (spellings,) one name for each spelling, so that equal names are sampled once
+    spelling: Ids  # (spellings,)
+    weight: Floats  # (spellings,) the probability of each spelling, up to a factor
 
     @classmethod
     def of(cls, synonyms: Synonyms, entities: Ids) -> Self:
