@@ -23,27 +23,20 @@ from .vectors import Vectors, dissimilarity, dot, unit
 Find: TypeAlias = Callable[[Floats, int], Ids]
 """``find(vectors, n)``: up to ``n`` different rows for each vector, then -1."""
 
-_LEAST = 10_000
-"""Number of distinct vectors below which exact search is as fast as building an index."""
-_SHARE = 64
-"""An index is used for lists up to this share of the corpus."""
+_LEAST = 10_000  # number of distinct vectors below which exact search is as fast as building an index
+_SHARE = 64  # an index is used for lists up to this share of the corpus
 _SPARE = 8
 _CHUNK = 4096
 _SEED = 0
 
-_LINKS = 32
-"""HNSW: neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters."""
-_BUILD_WIDTH = 100
-"""HNSW: candidates while building. With fewer, links between small clusters are missing."""
-_SEARCH_WIDTH = 64
-"""HNSW: minimum candidates while searching."""
+_LINKS = 32  # HNSW: neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters.
+_BUILD_WIDTH = 100  # HNSW: candidates while building. With fewer, links between small clusters are missing.
+_SEARCH_WIDTH = 64  # HNSW: minimum candidates while searching
 
 _LISTS = 4
 """IVF: number of lists, as factor of the root of the number of vectors. With half as many, queries cost twice."""
-_PROBES = 64
-"""IVF: lists to search for a query: a twentieth of 100,000 vectors, a sixtieth of a million."""
-_TRAINING = 40
-"""IVF: vectors to sample for each list to train the centroids, about the minimum that faiss recommends."""
+_PROBES = 64  # IVF: lists to search for a query: a twentieth of 100,000 vectors, a sixtieth of a million
+_TRAINING = 40  # IVF: vectors to sample for each list to train the centroids, about the minimum that faiss recommends
 
 
 def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hnsw", "ivf"]) -> Search:

@@ -105,7 +105,6 @@ def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Float
 
 @kernel
 def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
-    """Return the index of the node to attach next."""
     place = 0
     for i in range(1, len(waiting)):
         a, b = waiting[i], waiting[place]

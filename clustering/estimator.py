@@ -145,7 +145,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:
-    """Count the labels from 0 without gaps."""
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
     rank: npt.NDArray[np.int64] = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -190,7 +190,6 @@ def in_threads(fill: Callable[[int], None], begins: range, workers: int, progres
 
 
 def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, scanner: Scanner) -> Search:
-    """Prepare the search of a corpus for lists of ``k`` places."""
     rows, offset = Rows.of(corpus, metric), offset_of(metric)
     if sp.issparse(corpus.matrix):
         return sparse_search(rows, offset)

@@ -29,10 +29,8 @@ from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices
 from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
-_PAIRS = 1 << 16
-"""Number of pairs of a query and a thing in memory at once."""
-_SHARE = 256
-"""Number of pairs that a thread takes at a time."""
+_PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
+_SHARE = 256  # number of pairs that a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -237,7 +235,6 @@ def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, th
 
 
 def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
-    """Score pairs, see `sum_of_max`."""
     score = np.empty(len(query), np.float32)
     text = queries.row[query]
     own, others = (_Tokens(things.matrix, things.indptr) for things in (queries, corpus))

@@ -173,7 +173,6 @@ def _refuse(rows: Ids) -> None:
 
 @kernel
 def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
-    """Return which rows have NaN or infinity."""
     bad = np.zeros(len(matrix), np.bool_)
     for i in range(len(matrix)):
         for value in matrix[i]:

@@ -195,7 +195,6 @@ def _is_word(line: str) -> bool:
 
 
 def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Chains, int]:
-    """Read and count the words of a document."""
     chains = Chains()
     word = 0
     for at in range(begin, end):
@@ -220,7 +219,6 @@ def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Cha
 
 
 def _misplaced(problem: str, path: PathLike, lines: list[str], at: int, in_column: int) -> FileFormatError:
-    """Make the error for a position in the last column of a line."""
     line = lines[at].rstrip(" \t")
     column = len(line) - len(columns_of(line)[-1]) + in_column + 1
     return FileFormatError(problem, path=path, line=at + 1, column=column)

@@ -258,7 +258,6 @@ class OfClusters(Figure):
 
 
 def _is_same_partition(one: IntArray, other: IntArray) -> bool:
-    """Return whether two labellings define the same clusters."""
     if len(one) != len(other):
         return False
     table = Contingency.from_labels(one, other)

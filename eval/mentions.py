@@ -116,7 +116,6 @@ def _sizes(members: list[Collection[Hashable]]) -> IntArray:
 
 
 def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
-    """Return the error of clusters that are not a partition."""
     for i, cluster in enumerate(members):
         for mention in cluster:
             try:

@@ -158,12 +158,10 @@ def _paired(x: npt.ArrayLike, y: npt.ArrayLike, name: str) -> tuple[FloatArray, 
 
 
 def _look(i: int) -> dict[str, Any]:
-    """Return colour and dashes of the i-th line."""
     return {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _DASHES[i % len(_DASHES)]}
 
 
 def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
-    """Draw, add the legend beside the plot, and write the file."""
     suffix = suffix_of(path, FORMATS)
     try:
         from matplotlib import style

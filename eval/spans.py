@@ -14,8 +14,7 @@ from .ratio import f1, ratio
 # Items of mentions of fragments (start, end).
 Spans: TypeAlias = Iterable[Collection[Collection[Collection[int]]]]
 
-_BITS = 32
-"""Tokens have numbers below 2^32, so that item and token together are one integer."""
+_BITS = 32  # tokens have numbers below 2^32, so that item and token together are one integer
 
 
 class SpanCounts(NamedTuple):
@@ -276,7 +275,6 @@ def _mean_ratio(numerator: IntArray, denominator: IntArray) -> float:
 
 
 def _refusal(items: list[Any], side: str) -> Exception:
-    """Return the error of the first invalid mention or fragment."""
     for i, item in enumerate(items):
         if not isinstance(item, Collection):
             return TypeError(f"{side}[{i}] is {item!r}, not an item (a list of mentions)")

@@ -16,8 +16,7 @@ from .arrays import BoolArray, FloatArray
 # From the counts (..., columns) of one or more systems or samples to their scores (...).
 Ratio: TypeAlias = Callable[[FloatArray], FloatArray]
 
-_BLOCK = 1 << 20
-"""Number of weights in memory at once: 8 MB as float64."""
+_BLOCK = 1 << 20  # number of weights in memory at once: 8 MB as float64
 
 
 @dataclass(frozen=True, slots=True)

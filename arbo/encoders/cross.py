@@ -154,7 +154,6 @@ class Pairs:
 
 
 def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:
-    """Tokenise some texts, each once."""
     places = np.unique(chosen)
     spelt = texts.speller.spell([texts.read(int(i)) for i in texts.first[places]])
     return dict(zip(places.tolist(), spelt, strict=True))

@@ -230,7 +230,6 @@ class DualEncoder:
         )
 
     def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Embeddings:
-        """Embed texts of ``n`` things."""
         embed = self._token_matrices if self.config.pooling == "tokens" else self._vectors
         return embed(texts, n, announce, what)
 

@@ -179,7 +179,6 @@ def check_model_replaceable(target: Path) -> None:
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
-    """Return the folders of the towers."""
     return (folder,) if shared else tuple(folder / tower for tower in TOWERS)
 
 
@@ -196,7 +195,6 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Read what arbo wrote beside a model of any kind."""
     path = folder / MANIFEST
     values = read_json(path, "what arbo knows of the model")
     found = values.get("format") if isinstance(values, dict) else None

@@ -19,8 +19,7 @@ from arbo.progress import Announce, quiet
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.text.words import Offsets, fold, windows, words
 
-_AT_ONCE = 256
-"""Number of entities to compare with a text at once, which bounds the memory."""
+_AT_ONCE = 256  # number of entities to compare with a text at once, which bounds the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,6 @@ class Fuzzy:
 
 
 def _by_text(text: Ids, announce: Announce) -> Iterable[tuple[int, list[int]]]:
-    """Group the pairs by text."""
     pairs: dict[int, list[int]] = {}
     for pair, row in enumerate(text.tolist()):
         pairs.setdefault(row, []).append(pair)

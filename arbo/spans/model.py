@@ -242,5 +242,4 @@ class LabelAttention(OneTower):
 
     @cached_property
     def _names(self) -> DualEncoder:
-        """Reads names."""
         return DualEncoder(self.transformer, self.transformer, self.config.reading, self.cache)

@@ -66,7 +66,6 @@ def _names(document: Document, spans: list[Span]) -> list[str]:
 
 
 def _mentions(document: Document, spans: list[Span], names: list[str], notes: Counter[str]) -> list[list[Mention]]:
-    """Return the mentions in each piece."""
     begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
     inside: list[list[Mention]] = [[] for _ in spans]
     for mention in document.mentions:

@@ -25,10 +25,8 @@ from arbo.text.words import windows
 
 MOST_WORDS = 6
 """Maximum words of a run that is compared with names."""
-_NEAREST = 8
-"""Number of nearest entities of each run of words."""
-_AT_ONCE = 1 << 15
-"""Number of runs to encode at once, which bounds the memory."""
+_NEAREST = 8  # number of nearest entities of each run of words
+_AT_ONCE = 1 << 15  # number of runs to encode at once, which bounds the memory
 
 
 @dataclass(frozen=True, eq=False, slots=True)

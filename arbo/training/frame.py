@@ -116,7 +116,6 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
 
 
 def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """Name the settings that differ between two trainings."""
     names: list[str] = []
     own = json_ready(here)
     for name in dict.fromkeys([*own, *there]):
@@ -145,10 +144,8 @@ def _finish(folder: Path, target: Path) -> None:
 
 
 def _old_of(target: Path) -> Path:
-    """Return the path of a finished training's folder during its removal."""
     return target.with_name(f".{target.name}.training.old")
 
 
 def _log_of(target: Path) -> Path:
-    """Return the path of a finished training's log."""
     return target.with_name(f"{target.name}.{LOG}")

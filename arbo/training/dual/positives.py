@@ -74,7 +74,6 @@ def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Fl
 
 
 def _clusters(gold: Ids) -> list[Ids]:
-    """List the mentions of each entity that has mentions."""
     order = np.argsort(gold, kind="stable")
     order = order[np.searchsorted(gold[order], 0) :]
     return np.split(order, np.flatnonzero(np.diff(gold[order])) + 1) if len(order) else []

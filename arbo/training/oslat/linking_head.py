@@ -102,8 +102,7 @@ class Encoded:
         return entity_in_text(label_attention(names, tokens, mask, scaled=self.scaled), tokens), names
 
 
-_EVEN, _SCALE = 0.5, 10.0
-"""In training the logit of a cosine is ``_SCALE * (cosine - _EVEN)``."""
+_EVEN, _SCALE = 0.5, 10.0  # in training the logit of a cosine is ``_SCALE * (cosine - _EVEN)``
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -292,6 +291,5 @@ def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scores(head: torch.nn.Linear, data: Encoded, text: Ids, name: Ids) -> Tensor:
-    """Score names in texts; (texts, names)."""
     said, names = (vectors.to(head.weight.device) for vectors in data.read(text, name))
     return name_scores(head, said, names)
