@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Edges, Ids, Weights, id_dtype
-from .entity_edges import EntityEdges, lighter_entity_edge
-from .forest import Forest, unreached
+from .forest import EntityEdges, Forest, lighter_entity_edge, unreached
 from .kernels import kernel
 from .ordering import sort_places
 from .union_find import find, join, singletons

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights
-from .entity_edges import EntityEdges, lighter_entity_edge, no_entity_edges
-from .forest import Forest, unreached
+from .forest import EntityEdges, Forest, lighter_entity_edge, no_entity_edges, unreached
 from .graph import Graph
 from .kernels import kernel
 from .ordering import before, by_weight

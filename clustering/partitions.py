@@ -7,8 +7,7 @@ import numpy as np
 
 from .arborescence import arborescence_forest
 from .arrays import Edges, Ids, Threshold, Weights
-from .entity_edges import lightest_entity_edges, with_entity_edges
-from .forest import Forest, hang_on_entities
+from .forest import Forest, hang_on_entities, lightest_entity_edges, with_entity_edges
 from .graph import Graph, limits
 from .kernels import kernel
 from .linkage import merge_tree, undirected_forest

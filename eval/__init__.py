@@ -20,6 +20,7 @@ from .clustering import (
     ClusteringScores,
     PairCounts,
     PairwiseScores,
+    UnseenScores,
     adjusted_mutual_information,
     adjusted_rand_index,
     clustering_scores,
@@ -30,6 +31,7 @@ from .clustering import (
     pair_counts,
     pairwise,
     rand_index,
+    unseen_scores,
     v_measure,
 )
 from .conll import read_conll
@@ -63,7 +65,6 @@ from .spans import SpanCounts, SpanRatios, SpanScores, span_scores
 from .text_file import FileFormatError
 from .threshold_curve import BestThreshold, ThresholdCurve, threshold_curve
 from .uncertainty import Comparison, Interval, Resampling
-from .unseen import UnseenScores, unseen_scores
 
 # fmt: off
 __all__ = [

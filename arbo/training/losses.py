@@ -154,3 +154,24 @@ LOSSES: Mapping[LossName, Callable[..., Tensor]] = {
     "proxy": proxy_loss,
     "bce": binary_cross_entropy,
 }
+
+
+def sum_of_max(query_tokens: Tensor, query_mask: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Score queries with things: the sum over query tokens of the largest inner product with a token of the thing.
+
+    This is `clustering.late_interaction.sum_of_max` with gradients, in float32, whatever the precision of the tokens.
+    Equation 6 of Cai et al. (2023) sums over all tokens of the input: special tokens count, as in ColBERT, and padding
+    does not. For texts of one vector the sum is the inner product. Tokens outside the masks get no gradient; equally
+    near tokens share the gradient of a maximum. A text without tokens has the score 0. Memory: the inner products of
+    all tokens of a pair.
+
+    Tokens are (..., tokens, dim), masks (..., tokens); the leading shapes are broadcast to those of the result:
+    (mentions, 1, tokens, dim) and (mentions, nodes, tokens, dim) compare each mention with its nodes.
+    """
+    # Autocast would round the products too coarsely for a loss; so would TF32, which torch disables by default.
+    with torch.autocast(query_tokens.device.type, enabled=False):
+        products = torch.einsum("...qd,...td->...qt", query_tokens.float(), tokens.float())
+    counts = mask.bool()
+    best = products.masked_fill(~counts.unsqueeze(-2), -torch.inf).amax(dim=-1)
+    is_summed = query_mask.bool() & counts.any(dim=-1, keepdim=True)
+    return torch.where(is_summed, best, 0.0).sum(dim=-1)

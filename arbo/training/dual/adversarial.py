@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.encoders.late import sum_of_max
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
@@ -16,7 +15,7 @@ from arbo.engine import Metric
 from arbo.training.dual.batches import Batch, Reader
 from arbo.training.dual.objective import Pairs
 from arbo.training.fgsm import in_worst_direction
-from arbo.training.losses import comparable
+from arbo.training.losses import comparable, sum_of_max
 
 
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arbo.encoders.late import sum_of_max
 from arbo.engine import Metric
 from arbo.training.config import TrainingConfig
-from arbo.training.losses import comparable, loss_of
+from arbo.training.losses import comparable, loss_of, sum_of_max
 
 
 class Pairs(NamedTuple):
