@@ -56,11 +56,8 @@ class TokenMatrices:
     ) -> Self:
         """Copy a (tokens, dim) array; text ``r`` belongs to ``owner[r]`` (default: ``r``).
 
-        ``n`` is the number of things (default: up to the last owner); some may have no text.
-
-        Raises:
-            ValueError: the array is not two-dimensional or not numeric, ``indptr`` does not lead from 0 to the number
-                of tokens, owners are out of range, or tokens have NaN, infinity or a number beyond float32.
+        ``n`` is the number of things (default: up to the last owner); some may have no text. The errors are those of
+        `Vectors.of`, and ValueError for an ``indptr`` that does not lead from 0 to the number of tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
@@ -152,23 +149,12 @@ def late_nearest(
     self_ids: Ids | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
-    """Return the ``k`` things of the corpus that are nearest to each query by `late_dissimilarity`.
+    """Return the ``k`` nearest things of the corpus for each query, in two stages; see `clustering.knn.nearest`.
 
-    Queries with the same text are searched once. Ties are broken by the smaller id.
-    Memory: (queries, n_candidates) neighbours and the pooled vectors; without a first stage some 100,000 pairs, or one
-    query with the whole corpus; for cosine also a copy of all tokens.
-
-    Args:
-        queries: things with one text each.
-        corpus: things with one or several texts each; a thing without a text is never a neighbour.
-        k: number of neighbours; may exceed the size of the corpus.
-        n_candidates: number of things that the first stage proposes, the nearest by `TokenMatrices.pooled`; one more
-            with ``self_ids``. None, or at least the size of the corpus, scores all things, which is exact.
-        metric: see `late_dissimilarity`; also of the first stage.
-        search: of the first stage.
-        scanner: of the first stage.
-        self_ids: as for `clustering.knn.nearest`.
-        progress: see `Progress`; the items are chunks of queries, in the second stage.
+    The first stage proposes ``n_candidates`` things, the nearest by `TokenMatrices.pooled` (one more with
+    ``self_ids``); ``search`` and ``scanner`` are its own. None, or at least the size of the corpus, scores all things,
+    which is exact. The second compares them token by token, see `late_dissimilarity`; ``progress`` counts its chunks of
+    queries.
 
     Raises:
         ValueError: the errors of `sum_of_max` and of the first stage, or fewer candidates than neighbours.

@@ -35,9 +35,7 @@ class Contingency:
     def from_labels(cls, labels_true: Labels, labels_pred: Labels) -> Self:
         """Count two labellings of the same items; O(n log n).
 
-        Raises:
-            ValueError: the lengths differ, or a label is missing (NaN or None).
-            TypeError: a label cannot be hashed.
+        Raise ValueError where the lengths differ, and the errors of `encode_labels`.
 
         >>> table = Contingency.from_labels([0, 0, 1], ["x", "y", "y"])
         >>> table.row, table.column, table.count
@@ -55,11 +53,7 @@ class Contingency:
 
     @classmethod
     def from_clusters(cls, key: Clusters, response: Clusters) -> Self:
-        """Count two lists of clusters, whose mentions may differ.
-
-        Raises:
-            ValueError: a mention is twice on one side.
-            TypeError: a cluster is not an iterable of hashable mention ids.
+        """Count two lists of clusters, whose mentions may differ; see `match_mentions` for the errors.
 
         >>> table = Contingency.from_clusters([["a", "b", "c"]], [["b", "c"], ["d"]])
         >>> table.count, table.row_size, table.column_size

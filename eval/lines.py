@@ -31,9 +31,7 @@ class Line:
 
     @classmethod
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
-        """Make a line with recall, precision and F1.
-
-        The counts are (documents, 4): numerator and denominator of recall, then of precision.
+        """Make a line with recall, precision and F1 from numerator and denominator of both, (documents, 4).
 
         Raises:
             ValueError: the counts have another shape, one is not finite, or a numerator exceeds its denominator.

@@ -148,14 +148,10 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
     ones among them and ``P`` those called NIL, recall@k is ``|{m in A : m in G & P, or m not in P and one of its first
     k candidates is a gold id}| / |A|``: a linkable mention called NIL misses at every k, as does a NIL mention that is
     not. The accuracy is that of links and NIL decisions together. Mentions annotated as NIL without an id have to be
-    `annotated` in the outcomes.
+    `annotated` in the outcomes. The errors are those of `nil_scores`.
 
     Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all
     classes incl. NIL".
-
-    Raises:
-        ValueError: lengths that differ.
-        TypeError: flags that are not booleans.
 
     Gold 7, found second; gold 4, called NIL; gold outside the KB, called NIL:
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -74,8 +74,7 @@ class CrossEncoder(OneTower):
         Raises:
             DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
-        options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
-        tower, saved = load_single(model, CrossEncoderConfig, **options)
+        tower, saved = load_single(model, CrossEncoderConfig, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, fspath(model))
 
     def copy(self) -> Self:
@@ -100,11 +99,8 @@ class CrossEncoder(OneTower):
     ) -> Floats:
         """Score mention ``mention[i]`` with the entity in row ``entity[i]``, in evaluation mode; (pairs,).
 
-        Scores are unbounded. Each distinct pair of texts is read once, pairs of similar length together.
-
-        Raises:
-            ArboError: memory is too small for one pair.
-            DataError: the model returns NaN or infinity.
+        Scores are unbounded. Each distinct pair of texts is read once, pairs of similar length together. See
+        `Tower.embed` for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
         pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))

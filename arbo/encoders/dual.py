@@ -103,12 +103,9 @@ class DualEncoder:
         return cls(saved.mention_tower, saved.entity_tower, config, folder, fspath(model))
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write towers, projections and configuration in the layout of transformers, completely or not at all.
+        """Write towers, projections and configuration in the layout of transformers; see `save_model` for the errors.
 
         ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection.
-
-        Raises:
-            UsageError: the folder cannot be written, or has other content than a model that arbo saved.
         """
         save_model(self.mention_tower, self.entity_tower, self.config, folder)
 
@@ -167,9 +164,7 @@ class DualEncoder:
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
         """Encode each name of every entity, or every entity as a whole; token matrices with the pooling ``tokens``.
 
-        Raises:
-            ArboError: memory is too small for one text.
-            DataError: the model returns NaN or infinity.
+        See `Tower.embed` for the errors.
         """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 

@@ -171,11 +171,7 @@ def _quiet() -> Iterator[None]:
 
 
 def load_linear(file: Path) -> torch.nn.Linear:
-    """Read a linear layer, such as a projection.
-
-    Raises:
-        DataError: the file is not a linear layer.
-    """
+    """Read a linear layer, such as a projection; raise DataError if the file is none."""
     from safetensors.torch import load_file
 
     try:

@@ -46,14 +46,8 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
 
     The weight of a word is the sum over its tokens; words at or above the threshold are kept. Adjacent kept words are
     joined into one span if only white space, hyphens or an apostrophe (perhaps with an s) separate them. A stop word
-    between two words separates their spans.
-
-    Args:
-        text: the text.
-        begin: (tokens,) start of each token in the text.
-        end: (tokens,) end of each token, exclusive.
-        weight: (entities, tokens) attention.
-        threshold: minimum weight of a word.
+    between two words separates their spans. Begin and end of each token in the text are (tokens,), the attention of
+    entities is (entities, tokens).
 
     >>> begin, end = np.array([[0, 4], [5, 8], [9, 13], [13, 17], [18, 20], [21, 25]]).T
     >>> weight = np.array([[0.3, 0.1, 0.01, 0.02, 0.2, 0.37], [0.0, 0.0, 0.4, 0.2, 0.2, 0.2]])

@@ -17,17 +17,12 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
     """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
 
     The result is float32, whatever the precision of the vectors. The weights of a name sum to 1 over the tokens in
-    ``mask``; other tokens have weight 0, and so have all tokens of a text with an empty mask.
+    ``mask``; other tokens have weight 0, and so have all tokens of a text with an empty mask. The mask has the text's
+    own tokens, without [CLS] (it represents the whole text, and would draw all attention), [SEP] and padding.
+    ``scaled`` divides inner products by the square root of ``dim``, as the authors' code does.
 
-    Args:
-        names: (..., names, dim); leading shapes are broadcast: (names, dim) uses the same names for each text.
-        tokens: (..., tokens, dim).
-        mask: (..., tokens), True or 1 for the text's own tokens, without [CLS] (it represents the whole text, and would
-            draw all attention), [SEP] and padding.
-        scaled: divide inner products by the square root of ``dim``, as the authors' code does.
-
-    Returns:
-        (..., names, tokens)
+    Names, (..., names, dim), tokens, (..., tokens, dim), and mask, (..., tokens), give (..., names, tokens). Leading
+    shapes are broadcast: (names, dim) uses the same names for each text.
     """
     import torch
 

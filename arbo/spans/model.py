@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -108,8 +108,7 @@ class LabelAttention(OneTower):
         Raises:
             DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
-        options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
-        tower, saved = load_single(model, LabelAttentionConfig, **options)
+        tower, saved = load_single(model, LabelAttentionConfig, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))
 
     def copy(self) -> Self:
@@ -134,11 +133,8 @@ class LabelAttention(OneTower):
     ) -> Attention:
         """Compute the attention of the entity in row ``entity[i]`` to the tokens of ``text[i]``: the mean of its names.
 
-        Each text and each name is read once; a long text is read in windows, and names of similar length together.
-
-        Raises:
-            ArboError: memory is too small for one window.
-            DataError: the model returns NaN or infinity, or a text is invalid.
+        Each text and each name is read once; a long text is read in windows, and names of similar length together. The
+        errors are those of `Tower.embed`, and DataError for an invalid text.
         """
         weights: list[Floats] = [np.empty(0, np.float32)] * len(text)
         offsets: list[npt.NDArray[np.int64]] = [np.empty((0, 2), np.int64)] * len(text)

@@ -47,11 +47,7 @@ class TextReader:
 
     @classmethod
     def of(cls, tokenizer: Any, max_length: int) -> Self:
-        """Make a reader from a tokenizer of transformers, for windows of ``max_length`` tokens.
-
-        Raises:
-            UsageError: the special tokens fill the window.
-        """
+        """Make a reader for windows of ``max_length`` tokens; see `Speller.of`."""
         return cls(Speller.of(tokenizer, _TEMPLATE, max_length))
 
     def __call__(self, texts: Sequence[str]) -> list[TextTokens]:

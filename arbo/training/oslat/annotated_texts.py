@@ -91,12 +91,7 @@ class AnnotatedTexts:
 def annotated_texts(
     corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
 ) -> dict[str, AnnotatedTexts]:
-    """Take the texts of each of `arbo.training.data.corpora_of`.
-
-    Raises:
-        DataError: a corpus has no entity of the knowledge base; with ``contrastable``, also if no entity has synonyms
-            or no names of others as negatives.
-    """
+    """Take the texts of each of `arbo.training.data.corpora_of`; `check_contrasts` with ``contrastable``."""
     found = {}
     for name, corpus in corpora.items():
         found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])
