@@ -30,10 +30,8 @@ SAMPLE = 100
 def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
 
-    With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`.
-
-    Raises:
-        ValueError: one argument is vectors and the other token matrices, or the search itself fails.
+    With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`. Raise ValueError if
+    one argument is vectors and the other token matrices.
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_nearest(queries, corpus, k, n_candidates=max(k, CANDIDATES), **options)

@@ -83,8 +83,7 @@ class Chains:
     def read(self, word: int, column: str) -> None:
         """Read the brackets of one word; ``-``, ``_`` and ``*`` stand for none.
 
-        Raises:
-            BracketError: the column holds something else, or ends a mention that has not begun.
+        Raise BracketError if the column holds something else, or ends a mention that has not begun.
         """
         if column in _NO_CHAIN:
             return

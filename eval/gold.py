@@ -38,9 +38,7 @@ class Gold:
     ) -> Self:
         """Check and convert the arrays; without `annotated`, a mention is annotated if it has an id.
 
-        Raises:
-            ValueError: the rows do not fit the indices, or a mention has ids but is not annotated.
-            TypeError: indices are not integers, or flags are not booleans.
+        Raise ValueError where the rows do not fit the indices, or a mention has ids but is not annotated.
         """
         if _has_rows(indices):
             row = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"

@@ -28,9 +28,7 @@ class Matched(NamedTuple):
 
 
 def match_mentions(key: Clusters, response: Clusters) -> Matched:
-    """Find each mention on the other side; refuse repeated mentions.
-
-    An empty cluster holds no mention and is left out.
+    """Find each mention on the other side; refuse repeated mentions, and leave out empty clusters.
 
     Raises:
         ValueError: a mention occurs twice on a side, in one cluster or in two, or its id is NaN.

@@ -136,8 +136,7 @@ class OneTower:
 def load_model(name: PathLike, *, revision: str | None, device: str | None, precision: Precision) -> SavedModel:
     """Load a model that arbo saved, or one tower of any other model; see `Tower.load` for arguments and errors.
 
-    Raises:
-        DataError: also for a missing or changed file of a model that arbo saved, or a model that a newer arbo saved.
+    Raise DataError also for a missing or changed file of a model that arbo saved, or a model that a newer arbo saved.
     """
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, EncoderConfig)
@@ -152,11 +151,7 @@ def load_model(name: PathLike, *, revision: str | None, device: str | None, prec
 def load_single(
     name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
-    """Load a model with one tower that arbo saved, such as a cross-encoder; see `load_model`.
-
-    Raises:
-        DataError: also for a model that arbo did not save, which is not trained for this.
-    """
+    """Load a model with one tower that arbo saved, such as a cross-encoder, and no other; see `load_model`."""
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)
     if manifest is None:

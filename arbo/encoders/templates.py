@@ -63,11 +63,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, fields: Sequence[str], *, focus: str) -> Self:
-        """Parse a template with these fields.
-
-        Raises:
-            UsageError: a field is unknown, repeated or formatted, or the focus is missing.
-        """
+        """Parse a template; raise UsageError if a field is unknown, repeated or formatted, or the focus is missing."""
         parts: list[Part] = []
         literals = ""
         try:
@@ -117,11 +113,7 @@ class Speller:
 
     @classmethod
     def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:
-        """Make a speller from a tokenizer of transformers.
-
-        Raises:
-            UsageError: the literals fill the window.
-        """
+        """Make a speller from a tokenizer of transformers; raise UsageError if the literals fill the window."""
         from copy import deepcopy
 
         backend: Tokenizer = deepcopy(tokenizer.backend_tokenizer)

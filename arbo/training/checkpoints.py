@@ -98,8 +98,7 @@ def embeddings(folder: Path, step: int | None) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Make a folder if needed, and lock it against other processes until the block or this process ends.
 
-    Raises:
-        UsageError: another process has the lock, or the folder cannot be written.
+    Raise UsageError if another process has the lock, or the folder cannot be written.
     """
     if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield

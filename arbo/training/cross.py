@@ -66,11 +66,7 @@ class RerankingSet:
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:
-        """Put the gold entity of each mention before its other candidates.
-
-        Raises:
-            DataError: no mention has a gold id that the knowledge base holds in its domain.
-        """
+        """Put the gold entity of each mention before its other candidates; see `TrainingSet.of` for the errors."""
         corpus, kb = retrieved.documents, retrieved.kb
         data = TrainingSet.of(corpus, kb, expand_abbreviations=retrieved.expand_abbreviations)
         gold = Gold.of(corpus, kb)

@@ -76,8 +76,7 @@ class TrainingSet:
     ) -> Self:
         """Take the annotated mentions of documents; errors name their ``purpose``.
 
-        Raises:
-            DataError: no mention has a gold id that the knowledge base holds in its domain.
+        Raise DataError if no mention has a gold id that the knowledge base holds in its domain.
         """
         every = Gold.of(corpus, kb)
         gold = every.taken(np.flatnonzero(every.has_id))

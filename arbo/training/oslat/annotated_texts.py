@@ -38,10 +38,7 @@ class AnnotatedTexts:
         """Take annotated documents; errors name their ``purpose``.
 
         All gold ids of a mention count as entities of the text. Ids that are missing from the knowledge base in the
-        document's domain are left out.
-
-        Raises:
-            DataError: no document has an entity of the knowledge base in its domain.
+        document's domain are left out. Raise DataError if no document has an entity.
         """
         right = iter(Gold.of(corpus, kb).lists)
         found = [sorted({row for _ in document.mentions for row in next(right)}) for document in corpus]
