@@ -54,8 +54,7 @@ def _line(
 ) -> tuple[IntArray, IntArray]:
     """Order the leaves with a class so that each cluster is a range.
 
-    Returns the leaves in that order, and at place ``p`` the step that joins ``p - 1`` and ``p``; ``n_steps`` for never,
-    as at place 0.
+    Also return the step that joins each place with the one before, ``n_steps`` for never, as at place 0.
     """
     n_leaves = len(label)
     size = np.empty(n_leaves + len(left), np.int64)
@@ -87,9 +86,8 @@ def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntA
     """Order the leaves by class, and find the step at which each member of a class meets the one before.
 
     It is the latest step between their places. A place is hidden by a later one with a later step; who follows that
-    from place to place comes to the latest step so far, and leaves a shorter way behind.
-
-    Returns the places by class, and the steps: ``n_steps`` for never, as for the first member of a class.
+    from place to place comes to the latest step so far, and leaves a shorter way behind. Returns the places by class,
+    and the steps: ``n_steps`` for never, as for the first member of a class.
     """
     member = np.empty(len(label), np.int64)
     met = np.full(len(label), n_steps, np.int64)

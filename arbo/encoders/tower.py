@@ -1,8 +1,4 @@
-"""A transformer as a function from rows of tokens to vectors, with batches and pooling.
-
-`Tower.encode` computes vectors from tokens: training differentiates it, and `Tower.embed` calls it in evaluation mode,
-batch by batch.
-"""
+"""A transformer as a function from rows of tokens to vectors, with batches and pooling."""
 
 from __future__ import annotations
 

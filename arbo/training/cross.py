@@ -1,10 +1,8 @@
 """Training of cross-encoders: tell the gold entity from the other candidates of a first stage.
 
 The model scores all candidates of a mention; if the first stage missed the gold entity, it replaces the last candidate.
-The loss is the cross-entropy of the gold entity in the softmax over the candidates, `losses.cross_entropy`. Further
-gold entities of a mention are no negatives, nor are entities with the same text as the gold entity.
-
-The candidates are found once and kept in ``OUT.training``, as `arbo.Candidates`.
+The loss is the cross-entropy of the gold entity in the softmax over the candidates. Further gold entities of a mention
+are no negatives, nor are entities with the same text. Candidates are found once and kept in ``OUT.training``.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""FGSM: copies of positives and negatives, perturbed slightly in the worst direction.
+"""FGSM: copies of positives and negatives, perturbed slightly in the worst direction (the proxy paper, section 4.2).
 
-The proxy paper, section 4.2. The perturbation changes the input of the transformer, the sum of the word, position and
-segment embeddings of each token: for a positive by epsilon against, for a negative by epsilon along the sign of the
-gradient of its similarity to the mention (equations 6 and 7). The weighted loss of the copies is added to the loss of
-the originals (equation 8). The direction depends on the mention, so a text has one copy for each mention that it is
-compared with.
-
-A copy has the dropout mask with which its direction was computed. Mentions as nodes are treated like entities. For a
-cross-encoder the input is a pair, and the similarity is its score.
+The perturbation changes the input of the transformer, the sum of the word, position and segment embeddings of each
+token: for a positive by epsilon against, for a negative by epsilon along the sign of the gradient of its similarity to
+the mention (equations 6 and 7). The weighted loss of the copies is added to the loss of the originals (equation 8). The
+direction depends on the mention, so a text has one copy for each mention that it is compared with, with the dropout
+mask with which its direction was computed. Mentions as nodes are treated like entities. For a cross-encoder the input
+is a pair, and the similarity is its score.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
 """Self-alignment: draws names of one entity together and names of different entities apart (OSLAT, section 3.1).
 
-A language model maps names to a small part of the vector space; after self-alignment synonyms are near each other.
 Each name with synonyms is compared with some of them and with names of others. The loss compares the output of two
 further layers, which are discarded after training. Documents are not needed.
 """

@@ -79,7 +79,6 @@ class Others:
 
         One sample serves all anchors, and each takes the first names that it does not avoid, so that a batch encodes
         little more than ``n`` names in total. For a single anchor the distribution is the same as with its own sample.
-
         Each name gets an exponential time with its weight as rate; their order is sampling without replacement.
         """
         time = rng.exponential(size=len(self.name)) / self.weight
