@@ -101,15 +101,11 @@ class Speller:
     its end) share the remaining tokens evenly; one gets what the other does not need. Further fields follow in order.
     """
 
-    tokenizer: Tokenizer
-    """A tokenizer without truncation and padding, which tokenises special tokens as text if possible."""
+    tokenizer: Tokenizer  # without truncation and padding, which tokenises special tokens as text if possible
     template: Template
-    literals: Mapping[str, Sequence[int]]
-    """The tokens of each literal."""
-    markers: Mapping[int, str]
-    """The tokens that must not come from the text of a field."""
-    room: int
-    """The number of tokens that the literals leave for the fields."""
+    literals: Mapping[str, Sequence[int]]  # the tokens of each literal
+    markers: Mapping[int, str]  # the tokens that must not come from the text of a field
+    room: int  # the number of tokens that the literals leave for the fields
 
     @classmethod
     def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:

@@ -93,8 +93,7 @@ class Pairs:
     corpus: Corpus
     text: Ids
     entity: Ids
-    mentions: tuple[tuple[Spans, ...], ...]
-    """(pairs,) the mentions of the entity in the text, each with one or several spans."""
+    mentions: tuple[tuple[Spans, ...], ...]  # (pairs,) the entity's mentions in the text, each of one or several spans
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase) -> Pairs:

@@ -34,11 +34,9 @@ class Preselection:
     """The entities that each piece of a document might mention, ordered by piece, the nearest first."""
 
     pieces: Pieces
-    text: Ids
-    """(pairs,) rows of ``pieces.corpus``, ascending."""
+    text: Ids  # (pairs,) rows of ``pieces.corpus``, ascending
     entity: Ids
-    dissimilarity: Weights
-    """(pairs,) dissimilarity of the entity and the nearest run of words, ascending within a piece."""
+    dissimilarity: Weights  # (pairs,) of the entity and the nearest run of words, ascending within a piece
 
     @property
     def rank(self) -> Ids:

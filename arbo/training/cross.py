@@ -51,16 +51,15 @@ class Retrieved(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RerankingSet:
-    """Mentions with gold ids, and the entities to compare each mention with."""
+    """Mentions with gold ids, and the entities to compare each mention with.
 
-    inputs: list[MentionInput]
-    """The mentions that have gold ids."""
+    A mention without a gold entity in its domain is not trained on.
+    """
+
+    inputs: list[MentionInput]  # the mentions that have gold ids
     kb: KnowledgeBase
-    nodes: Ids
-    """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
-    entity in its domain is not trained on."""
-    retrieval: Floats
-    """(mentions, 1 + k) the first stage's score of each entity, see `arbo.retrieval.candidates.gaps_filled`."""
+    nodes: Ids  # (mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none
+    retrieval: Floats  # (mentions, 1 + k) the first stage's score of each entity, see `gaps_filled`
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:

@@ -33,16 +33,11 @@ class Text(NamedTuple):
 class Batch:
     """Mentions and the nodes to compare them with, as places among the distinct texts of both."""
 
-    texts: list[Text]
-    """The shortest first, so that taking every n-th text divides the work evenly."""
-    mask: Bools
-    """(texts, tokens) which token vectors each text has, as wide as the longest text; one column after pooling."""
-    mention: Ids
-    """(mentions,) the text of each mention."""
-    node: Ids
-    """(mentions, nodes) the text of each node, the positive's first; 0 for none."""
-    exists: Bools
-    """(mentions, nodes) which nodes to compare with."""
+    texts: list[Text]  # the shortest first, so that taking every n-th text divides the work evenly
+    mask: Bools  # (texts, tokens) which token vectors each text has, up to the longest; one column after pooling
+    mention: Ids  # (mentions,) the text of each mention
+    node: Ids  # (mentions, nodes) the text of each node, the positive's first; 0 for none
+    exists: Bools  # (mentions, nodes) which nodes to compare with
 
     def __len__(self) -> int:
         return len(self.mention)

@@ -16,14 +16,10 @@ from arbo.engine import Floats, Ids, ranges
 class Synonyms:
     """Sets of names, one per entity; names of an entity that differ only in case or white space count as one."""
 
-    place: Ids
-    """(names,) the place of each name in `KnowledgeBase.names`, ascending; other arrays refer to names by row."""
-    spelling: Ids
-    """(names,) a number for each spelling; names that differ only in case or white space share it."""
-    owner: Ids
-    """(names,) the entity of each name, ascending."""
-    start: Ids
-    """(entities + 1,) the names of entity ``e`` are those from ``start[e]`` to ``start[e + 1]``."""
+    place: Ids  # (names,) the place of each name in `KnowledgeBase.names`, ascending; others refer to names by row
+    spelling: Ids  # (names,) a number for each spelling; names that differ only in case or white space share it
+    owner: Ids  # (names,) the entity of each name, ascending
+    start: Ids  # (entities + 1,) the names of entity ``e`` are those from ``start[e]`` to ``start[e + 1]``
 
     @classmethod
     def of(cls, kb: KnowledgeBase) -> Self:
