@@ -25,20 +25,23 @@ def _search(queries: Csr, postings: Csr, owners: Owners, offset: float, lists: L
     """Sum scores in the order of the features; then offer the rows without common features."""
     nothing = dissimilarity(0.0, offset)
     score = np.zeros(len(owners.start) - 1, np.float64)
-    for q in range(len(queries.indptr) - 1):
-        for f in range(queries.indptr[q], queries.indptr[q + 1]):
-            feature, weight = queries.indices[f], np.float64(queries.data[f])
-            for i in range(postings.indptr[feature], postings.indptr[feature + 1]):
-                score[postings.indices[i]] += weight * np.float64(postings.data[i])
+    row_of_pair, owner = owners.row, owners.owner
+    indptr, indices, data = queries
+    start, row_of, value_of = postings
+    for q in range(len(indptr) - 1):
+        for f in range(indptr[q], indptr[q + 1]):
+            weight = np.float64(data[f])
+            for i in range(start[indices[f]], start[indices[f] + 1]):
+                score[row_of[i]] += weight * np.float64(value_of[i])
         ids, values, taken = lists.ids[q], lists.dissimilarity[q], 0
         for row in range(len(score)):
             if score[row] != 0:
                 value = dissimilarity(score[row], offset)
                 if value <= values[-1]:
                     taken = offer_all(ids, values, taken, owners, row, value, owners.several)
-        for pair in range(len(owners.owner)):
-            if refuses(ids, values, taken, owners.owner[pair], nothing):
+        for pair in range(len(owner)):
+            if refuses(ids, values, taken, owner[pair], nothing):
                 break
-            if score[owners.row[pair]] == 0:
-                taken = offer(ids, values, taken, owners.owner[pair], nothing, owners.several)
+            if score[row_of_pair[pair]] == 0:
+                taken = offer(ids, values, taken, owner[pair], nothing, owners.several)
         score[:] = 0
