@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 
-def attribute(facade: str, package: str, home: Mapping[str, str], name: str) -> Any:
+def attribute(facade: str, package: str, names: Mapping[str, str], name: str) -> Any:
     """Return an attribute of a facade module, and store it there.
 
     Args:
         facade: name of the facade module.
         package: `clustering` or `eval`.
-        home: the module of each name inside the package; empty for the package itself.
+        names: the names that each module inside the package gives, parted by blanks; any other is the package's.
         name: name of the attribute.
-
     """
-    if name not in home:
-        raise AttributeError(f"module {facade!r} has no attribute {name!r}")
-    module = import_module(f"{_name_of(package)}.{home[name]}".rstrip("."))
-    value = getattr(module, name)
+    home = next((module for module, own in names.items() if name in own.split()), "")
+    try:
+        value = getattr(import_module(f"{_name_of(package)}.{home}".rstrip(".")), name)
+    except AttributeError:
+        raise AttributeError(f"module {facade!r} has no attribute {name!r}") from None
     setattr(sys.modules[facade], name, value)
     return value
 

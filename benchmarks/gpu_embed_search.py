@@ -31,9 +31,8 @@ import arbo
 from arbo.data.documents import Document, Mention
 from arbo.data.inputs import MentionInput
 from arbo.retrieval.gpu import torch_scanner
-from clustering.dissimilarity import offset_of
 from clustering.knn import Neighbors, nearest
-from clustering.vectors import Vectors
+from clustering.vectors import Vectors, offset_of
 
 ENTITIES, MENTIONS = 2_300_000, 120_000
 N_ENTITIES, N_MENTIONS = 16, 8

@@ -27,7 +27,8 @@ from library.timing import seconds
 
 import arbo
 from arbo.data.inputs import MentionInput, mention_inputs
-from clustering.knn import Neighbors, nearest, share_found
+from clustering.comparison import share_found
+from clustering.knn import Neighbors, nearest
 from clustering.late_interaction import TokenMatrices, late_nearest
 from clustering.vectors import METRICS
 

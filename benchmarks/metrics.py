@@ -31,8 +31,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score
 
 from eval import Contingency, clustering_scores, counts_from_contingency
+from eval.arrays import encode_labels
 from eval.coreference import METRICS, Metric
-from eval.labels import encode_labels
 
 
 def shuffled_labels(n_mentions: int, sizes: Sequence[int], seed: int = 0) -> tuple[Labels, Labels]:

@@ -21,7 +21,8 @@ import numpy.typing as npt
 from library.command import measure_or_try
 from library.results import Figures, say
 
-from clustering.knn import Neighbors, measured_recall, nearest
+from clustering.comparison import measured_recall
+from clustering.knn import Neighbors, nearest
 from clustering.progress import T
 from clustering.search import SEARCH_METHODS, SearchMethod
 from clustering.vectors import Vectors

@@ -12,12 +12,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .arrays import Edges
-    from .estimator import ArborescenceClustering
-    from .graph import Graph
-    from .linkage import MergeTree, merge_tree
-    from .methods import METHODS, Method
-    from .partitions import Partition, partition
+    from .arrays import Edges as Edges
+    from .estimator import ArborescenceClustering as ArborescenceClustering
+    from .graph import Graph as Graph
+    from .linkage import MergeTree as MergeTree, merge_tree as merge_tree
+    from .methods import METHODS as METHODS, Method as Method
+    from .partitions import Partition as Partition, partition as partition
 
 # The module of each name; it is imported when the name is first used, since most load numba, and one scikit-learn. No
 # module has the name of something that it defines, because importing it would hide that.
@@ -33,17 +33,7 @@ _HOME = {
     "partition": "partitions",
 }
 
-__all__ = [
-    "METHODS",
-    "ArborescenceClustering",
-    "Edges",
-    "Graph",
-    "MergeTree",
-    "Method",
-    "Partition",
-    "merge_tree",
-    "partition",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -16,36 +16,27 @@ import numpy as np
 
 from .arrays import Floats, Ids
 from .dense_search import dense_search
-from .dissimilarity import dissimilarity
 from .kernels import kernel
-from .search import Rows, Search, empty_lists, score_found
-from .shortlist import offer
-from .vectors import Vectors, dot, unit
+from .search import Lists, Rows, Search, empty_lists, offer, score_found
+from .vectors import Vectors, dissimilarity, dot, unit
 
 Find: TypeAlias = Callable[[Floats, int], Ids]
 """``find(vectors, n)``: up to ``n`` different rows for each vector, then -1."""
 
-_LEAST = 10_000
-"""Number of distinct vectors below which exact search is as fast as building an index."""
-_SHARE = 64
-"""An index is used for lists up to this share of the corpus."""
+_LEAST = 10_000  # number of distinct vectors below which exact search is as fast as building an index
+_SHARE = 64  # an index is used for lists up to this share of the corpus
 _SPARE = 8
 _CHUNK = 4096
 _SEED = 0
 
-_LINKS = 32
-"""HNSW: neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters."""
-_BUILD_WIDTH = 100
-"""HNSW: candidates while building. With fewer, links between small clusters are missing."""
-_SEARCH_WIDTH = 64
-"""HNSW: minimum candidates while searching."""
+_LINKS = 32  # HNSW: neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters.
+_BUILD_WIDTH = 100  # HNSW: candidates while building. With fewer, links between small clusters are missing.
+_SEARCH_WIDTH = 64  # HNSW: minimum candidates while searching
 
 _LISTS = 4
 """IVF: number of lists, as factor of the root of the number of vectors. With half as many, queries cost twice."""
-_PROBES = 64
-"""IVF: lists to search for a query: a twentieth of 100,000 vectors, a sixtieth of a million."""
-_TRAINING = 40
-"""IVF: vectors to sample for each list to train the centroids, about the minimum that faiss recommends."""
+_PROBES = 64  # IVF: lists to search for a query: a twentieth of 100,000 vectors, a sixtieth of a million
+_TRAINING = 40  # IVF: vectors to sample for each list to train the centroids, about the minimum that faiss recommends
 
 
 def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hnsw", "ivf"]) -> Search:
@@ -56,49 +47,48 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
     """
     matrix: Floats = corpus.matrix
     exact = dense_search(corpus, offset, k)
-    n_first = (2 if corpus.several else 1) * k + _SPARE
+    owners = corpus.owners
+    n_first = (2 if owners.several else 1) * k + _SPARE
     if len(matrix) < max(_LEAST, _SHARE * n_first):
         return exact
     find = _hnsw(matrix) if method == "hnsw" else _ivf(matrix)
-    n_wanted = min(k, len(np.unique(corpus.owner)))
-    owned = np.searchsorted(corpus.owner, np.arange(corpus.owner[-1] + 2))
+    n_wanted = min(k, len(np.unique(owners.owner)))
+    owned = np.searchsorted(owners.owner, np.arange(owners.owner[-1] + 2))
 
-    def fill(vectors: Floats, ids: Ids, dissimilarity: Floats) -> None:
+    def fill(vectors: Floats, lists: Lists) -> None:
         left = np.arange(len(vectors))
         for n_found in (n_first, 4 * n_first, 16 * n_first):
-            lists = empty_lists(len(left), k)
+            own = empty_lists(len(left), k)
             some, count = vectors[left], np.zeros(len(left), np.int64)
-            found = find(some, n_found)
-            score_found(some, matrix, found, corpus.start, corpus.by_row, corpus.several, offset, *lists, count)
-            if corpus.several:
-                _score_things(some, matrix, corpus.row, owned, offset, *lists)
-            ids[left], dissimilarity[left] = lists
+            score_found(some, matrix, find(some, n_found), owners, offset, own, count)
+            if owners.several:
+                _score_things(some, matrix, owners.row, owned, offset, own)
+            lists.ids[left], lists.dissimilarity[left] = own
             left = left[count < n_wanted]
             if len(left) == 0:
                 return
-        lists = empty_lists(len(left), k)
-        exact.fill(vectors[left], *lists)
-        ids[left], dissimilarity[left] = lists
+        own = empty_lists(len(left), k)
+        exact.fill(vectors[left], own)
+        lists.ids[left], lists.dissimilarity[left] = own
 
     # As in the exact search: faiss has its own threads, and chunks are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 64 * _CHUNK // n_first)), workers=1)
 
 
 @kernel
-def _score_things(
-    vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset: float, ids: Ids, dissimilarity_: Floats
-) -> None:
+def _score_things(vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset: float, lists: Lists) -> None:
     """Score each listed thing by all its vectors, since the search may miss the nearest, and sort the lists again.
 
     The vectors of thing ``t`` are the rows ``row[owned[t] : owned[t + 1]]``.
     """
     for q in range(len(vectors)):
-        things, taken = ids[q].copy(), 0
-        ids[q], dissimilarity_[q] = -1, np.inf
-        for thing in things[things >= 0]:
+        ids, values, taken = lists.ids[q], lists.dissimilarity[q], 0
+        things = ids[ids >= 0]
+        ids[:], values[:] = -1, np.inf
+        for thing in things:
             for r in row[owned[thing] : owned[thing + 1]]:
                 value = dissimilarity(dot(vectors[q], matrix[r]), offset)
-                taken = offer(ids[q], dissimilarity_[q], taken, thing, value, True)
+                taken = offer(ids, values, taken, thing, value, True)
 
 
 @contextmanager
@@ -160,9 +150,9 @@ def _ivf(matrix: Floats) -> Find:
     nearest_lists = dense_search(lists, 0.0, _PROBES)
 
     def find(vectors: Floats, n: int) -> Ids:
-        probes, dissimilarity = empty_lists(len(vectors), _PROBES)
-        nearest_lists.fill(vectors, probes, dissimilarity)
-        found: Ids = index.search_preassigned(vectors, n, probes.astype(np.int64), -dissimilarity)[1]
+        probes = empty_lists(len(vectors), _PROBES)
+        nearest_lists.fill(vectors, probes)
+        found: Ids = index.search_preassigned(vectors, n, probes.ids.astype(np.int64), -probes.dissimilarity)[1]
         return found
 
     return find

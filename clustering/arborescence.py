@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .arrays import Edges, Ids, Weights, id_dtype
-from .entity_edges import EntityEdges, lighter_entity_edge
-from .forest import Forest, unreached
+from .forest import EntityEdges, Forest, lighter_entity_edge, unreached
 from .kernels import kernel
 from .ordering import sort_places
 from .union_find import find, join, singletons
@@ -30,13 +29,7 @@ _NONE = _FROM_ENTITY = -1
 
 
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
-    """Find the parents in the lexicographically smallest forest.
-
-    Args:
-        entity_edges: the lightest entity edge of each mention.
-        edges: the edges between mentions that can matter.
-
-    """
+    """Find the parents in the lexicographically smallest forest, given the edges between mentions that can matter."""
     lists = _lists(len(entity_edges.entity), edges)
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
     _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)
@@ -46,8 +39,7 @@ def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
 class _Lists(NamedTuple):
     """The edges between mentions, listed by their target, lightest first."""
 
-    start: Ids
-    """(mentions + 1,) the edges into ``v`` stand at ``start[v] .. start[v + 1] - 1``."""
+    start: Ids  # (mentions + 1,) the edges into ``v`` stand at ``start[v] .. start[v + 1] - 1``.
     source: Ids
     weight: Weights
 
@@ -81,12 +73,9 @@ def _list_by_target(edges: Edges, start: Ids, places: Ids) -> None:
 class _Heaps(NamedTuple):
     """Skew heaps of mentions, the one with the lightest current edge on top; a heap is its top, or -1."""
 
-    source: Ids
-    """(edges,) as in the lists."""
-    current: Ids
-    """(mentions,) place of the mention's current edge: the lightest that may still come from outside."""
-    weight: Weights
-    """(mentions,) weight of that edge."""
+    source: Ids  # (edges,) as in the lists
+    current: Ids  # (mentions,) place of the mention's current edge: the lightest that may still come from outside
+    weight: Weights  # (mentions,) weight of that edge
     left: Ids
     right: Ids
 

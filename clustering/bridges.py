@@ -14,10 +14,8 @@ class Bridges(NamedTuple):
     """The edges of trees, sorted by the size of the parts that they join, largest first."""
 
     edges: Edges
-    parts: Ids
-    """(edges, 2) number of nodes that lighter edges connect with the source, and with the target."""
-    sides: Ids
-    """(edges, 2) number of nodes of the tree on the side of the source, and on the side of the target."""
+    parts: Ids  # (edges, 2) number of nodes that lighter edges connect with the source, and with the target
+    sides: Ids  # (edges, 2) number of nodes of the tree on the side of the source, and on the side of the target
 
 
 def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
@@ -26,14 +24,7 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     A single wrong edge joins two complete clusters: both its parts are large. Ranking by the smaller *side* would not
     find it: every edge between such an edge and the middle of a part has large sides too, even the lightest. Parts are
     what remains of the tree without this edge and the heavier ones, as at a lower threshold; sides are what remains
-    without this edge only.
-
-    Args:
-        edges: edges of trees, such as the joining edges of a merge tree.
-        n_nodes: number of nodes, including those without an edge.
-
-    Returns:
-        All edges; O(edges log edges) time, without recursion.
+    without this edge only. O(edges log edges) time, without recursion.
 
     Raises:
         ValueError: the edges have a cycle.
@@ -42,7 +33,6 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     >>> ranked = bridges(edges, n_nodes=5)
     >>> ranked.edges.source.tolist(), ranked.parts.tolist(), ranked.sides.tolist()
     ([2, 1, 0, 3], [[3, 2], [2, 1], [1, 1], [1, 1]], [[3, 2], [2, 3], [1, 4], [4, 1]])
-
     """
     size = np.ones(n_nodes, id_dtype(n_nodes))
     ordered = edges.take(by_weight(edges))

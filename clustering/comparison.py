@@ -6,10 +6,12 @@ stage on pooled vectors proposes `CANDIDATES` things, which are then compared to
 
 from typing import TypeAlias, Unpack
 
+import numpy as np
+
 from . import knn
 from .arrays import Floats, Ids
 from .knn import Neighbors, SearchOptions
-from .late_interaction import TokenMatrices, late_dissimilarity, late_nearest, late_recall
+from .late_interaction import TokenMatrices, late_dissimilarity, late_nearest
 from .search import SearchMethod
 from .vectors import Metric, Vectors
 
@@ -21,14 +23,15 @@ CANDIDATES = 256
 What it misses of more, `is_exact` and `measured_recall` tell, and `benchmarks/late_interaction.py` of 5,000 names."""
 
 
+SAMPLE = 100
+"""Number of queries on which the recall of token matrices is measured."""
+
+
 def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
 
-    With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`.
-
-    Raises:
-        ValueError: one argument is vectors and the other token matrices, or the search itself fails.
-
+    With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`. Raise ValueError if
+    one argument is vectors and the other token matrices.
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_nearest(queries, corpus, k, n_candidates=max(k, CANDIDATES), **options)
@@ -52,13 +55,35 @@ def measured_recall(
     *,
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
+    sample: int | None = None,
+    seed: int = 0,
 ) -> float:
-    """Return the share of exact neighbours that `nearest` found; see `knn.measured_recall` and `late_recall`."""
+    """Return the share of exact neighbours that `nearest` found for a sample of queries; 1 without neighbours.
+
+    This is recall@k, where k is the length of the lists. The cost is an exact search for the sample: ``sample`` queries
+    without replacement, at most all, by default 1,000 of vectors and `SAMPLE` of token matrices.
+    """
+    if len(found.ids) != queries.n:
+        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
+    n, k = queries.n, found.ids.shape[1]
+    size = sample or (SAMPLE if isinstance(corpus, TokenMatrices) else 1000)
+    drawn = np.sort(np.random.default_rng(seed).choice(n, min(size, n), replace=False))
+    own = None if self_ids is None else np.asarray(self_ids)[drawn]
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
-        return late_recall(found, queries, corpus, metric=metric, self_ids=self_ids)
-    if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
-        return knn.measured_recall(found, queries, corpus, metric=metric, self_ids=self_ids)
-    raise _unlike(queries, corpus)
+        exact = late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
+    elif isinstance(queries, Vectors) and isinstance(corpus, Vectors):
+        exact = knn.nearest(queries.taken(drawn), corpus, k, metric=metric, self_ids=own)
+    else:
+        raise _unlike(queries, corpus)
+    return share_found(found.dissimilarity[drawn], exact.dissimilarity)
+
+
+def share_found(found: Floats, exact: Floats) -> float:
+    """Return the share of exact neighbours that are found, both given as dissimilarities; ties are interchangeable."""
+    there = np.isfinite(exact)
+    farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
+    n_there = int(there.sum())
+    return int((found <= farthest).sum()) / n_there if n_there else 1.0
 
 
 def pair_dissimilarity(

@@ -9,10 +9,9 @@ nearest to the tree.
 import numpy as np
 
 from .arrays import Floats, Ids, Weights
-from .dissimilarity import dissimilarity, offset_of
 from .forest import Forest
 from .kernels import kernel
-from .vectors import Metric, unit
+from .vectors import Metric, dissimilarity, offset_of, unit
 
 _WHOLE = 4096
 """Up to this many nodes all products are computed at once, in 8 * n^2 bytes; for more, those of one node at a time."""
@@ -20,23 +19,15 @@ _BLOCK = 256
 
 
 def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> Forest:
-    """Build the minimum spanning tree of nodes and a root.
+    """Build the minimum spanning tree of nodes, (n, dim), and a root at these dissimilarities from each, (n,).
 
     It is the forest of ``partition(graph, "minimax")`` on the complete graph of the entity and the mentions. With
-    distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same weight.
-
-    Args:
-        vectors: (n, dim) the nodes, which the tree numbers from 0.
-        root: (n,) dissimilarity of each node to the root, for example to the entity of another encoder.
-        metric: ``"dot"`` (dissimilarity is minus the inner product) or ``"cosine"`` (1 - cosine).
-
-    Returns:
-        A `Forest`: the parent of each node, -1 for the root, and the weight of the edge from there. Ties go to the edge
-        from the root, then to the smaller parent, then to the smaller node.
+    distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same weight. Nodes
+    count from 0, and the root is -1. Ties go to the edge from the root, then to the smaller parent, then to the smaller
+    node.
 
     Raises:
         ValueError: shapes differ, or a number is NaN or infinite.
-
     """
     rows = _checked(vectors, metric)
     weight = np.asarray(root, np.float32)
@@ -114,7 +105,6 @@ def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Float
 
 @kernel
 def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
-    """Return the index of the node to attach next."""
     place = 0
     for i in range(1, len(waiting)):
         a, b = waiting[i], waiting[place]

@@ -13,11 +13,9 @@ from typing import TypeAlias
 import numpy as np
 
 from .arrays import Floats, Ids, Weights
-from .dissimilarity import dissimilarities, dissimilarity
 from .kernels import kernel
-from .search import Rows, Search, score_found
-from .shortlist import offer_all
-from .vectors import lengths
+from .search import Lists, Owners, Rows, Search, offer_all, score_found
+from .vectors import dissimilarities, dissimilarity, lengths
 
 _SPARE = 8
 _CHUNK = 4096
@@ -49,25 +47,24 @@ def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_s
     it; memory is bounded in both cases.
     """
     matrix: Floats = corpus.matrix
-    start, by_row = corpus.start, corpus.by_row
     longest = float(lengths(matrix).max())
-    fetched = min((2 if corpus.several else 1) * k + _SPARE, len(matrix))
+    fetched = min((2 if corpus.owners.several else 1) * k + _SPARE, len(matrix))
     workers = os.cpu_count() or 1
     scan = scanner(matrix)
 
-    def fill(vectors: Floats, ids: Ids, dissimilarity: Floats) -> None:
+    def fill(vectors: Floats, lists: Lists) -> None:
         count = np.zeros(len(vectors), np.int64)
         scores, found = scan(vectors, fetched)
-        score_found(vectors, matrix, found, start, by_row, corpus.several, offset, ids, dissimilarity, count)
+        score_found(vectors, matrix, found, corpus.owners, offset, lists, count)
         if fetched == len(matrix):
             return
         left_out = dissimilarities(scores[:, -1] + _rounding(vectors, longest), offset)
-        unsettled = np.flatnonzero(dissimilarity[:, -1] >= left_out)
+        unsettled = np.flatnonzero(lists.dissimilarity[:, -1] >= left_out)
 
         def settle(queries: Ids) -> None:
             for begin in range(0, len(matrix), _BLOCK):
                 columns = np.ascontiguousarray(matrix[begin : begin + _BLOCK].T)
-                _score_all(queries, vectors, columns, begin, start, by_row, offset, ids, dissimilarity, count)
+                _score_all(queries, vectors, columns, begin, corpus.owners, offset, lists, count)
 
         if len(unsettled) > 0:
             with ThreadPoolExecutor(workers) as pool:
@@ -89,16 +86,7 @@ def _rounding(vectors: Floats, longest: float) -> Weights:
 
 @kernel
 def _score_all(
-    queries: Ids,
-    vectors: Floats,
-    columns: Floats,
-    first: int,
-    start: Ids,
-    by_row: Ids,
-    offset: float,
-    ids: Ids,
-    dissimilarity_: Floats,
-    count: Ids,
+    queries: Ids, vectors: Floats, columns: Floats, first: int, owners: Owners, offset: float, lists: Lists, count: Ids
 ) -> None:
     """Offer the owners of all rows of a block, given as columns, so that a CPU scores several at a time."""
     score = np.empty(columns.shape[1], np.float64)
@@ -108,9 +96,9 @@ def _score_all(
             weight = np.float64(vectors[q, j])
             for i in range(len(score)):
                 score[i] += weight * np.float64(columns[j, i])
-        places, values, taken = ids[q], dissimilarity_[q], count[q]
+        ids, values, taken = lists.ids[q], lists.dissimilarity[q], count[q]
         for i in range(len(score)):
-            value, row = dissimilarity(score[i], offset), first + i
+            value = dissimilarity(score[i], offset)
             if value <= values[-1]:
-                taken = offer_all(places, values, taken, by_row, start[row], start[row + 1], value, True)
+                taken = offer_all(ids, values, taken, owners, first + i, value, True)
         count[q] = taken

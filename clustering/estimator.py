@@ -73,7 +73,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     >>> linked = ArborescenceClustering(threshold=0.1).fit(X, entities=[[0.0, 1.0], [1.0, 0.0]])
     >>> linked.entity_.tolist()
     [1, 1, 0, -1]
-
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -112,16 +111,11 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
-
         """
         samples = Vectors.of(validate_data(self, X, **_CHECKS))
         known = None if entities is None else self._entity_vectors(entities, samples)
         others = nearest(
-            samples,
-            samples,
-            min(self.n_neighbors, samples.n - 1),
-            metric=self.metric,
-            self_ids=np.arange(samples.n),
+            samples, samples, min(self.n_neighbors, samples.n - 1), metric=self.metric, self_ids=np.arange(samples.n)
         )
         if known is None:
             graph = Graph.from_neighbors(others)
@@ -151,7 +145,6 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _in_order_of_appearance(labels: Ids) -> npt.NDArray[np.int64]:
-    """Count the labels from 0 without gaps."""
     _, first, place = np.unique(labels, return_index=True, return_inverse=True)
     rank: npt.NDArray[np.int64] = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

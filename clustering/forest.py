@@ -1,20 +1,83 @@
-"""Forests: the parent of each mention."""
+"""The lightest entity edge of each mention, and forests: the parent of each mention.
+
+Nodes are renumbered as node id minus ``n_entities``: mentions count from 0, and entities are negative.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Bools, Ids, Weights
-from .entity_edges import EntityEdges
+from .arrays import Bools, Edges, Ids, Weights, concatenated
+from .graph import Graph
+from .kernels import kernel
+
+
+class EntityEdges(NamedTuple):
+    """The lightest entity edge of each mention."""
+
+    entity: Ids  # (mentions,) entity, a negative number; 0 without an entity edge
+    weight: Weights  # (mentions,) dissimilarity; infinity without an entity edge
+
+
+def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> EntityEdges:
+    """Return the lightest entity edge of each mention, not heavier than ``limit``.
+
+    If not ``directed``, edges from mentions to entities count too.
+    """
+    found = no_entity_edges(graph)
+    _find(graph.source, graph.target, graph.weight, graph.n_entities, limit, directed, *found)
+    return found
+
+
+def no_entity_edges(graph: Graph) -> EntityEdges:
+    """Return entity edges of mentions without any."""
+    return EntityEdges(
+        np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
+    )
+
+
+def with_entity_edges(entity_edges: EntityEdges, edges: Edges) -> Edges:
+    """Append the entity edges to the edges between mentions."""
+    target = np.flatnonzero(entity_edges.entity).astype(edges.target.dtype)
+    return concatenated([edges, Edges(entity_edges.entity[target], target, entity_edges.weight[target])])
+
+
+@kernel
+def lighter_entity_edge(entity_edges: EntityEdges, a: int, b: int) -> int:
+    """Return which of two mentions has the lighter entity edge, by (weight, entity, mention)."""
+    if entity_edges.weight[a] != entity_edges.weight[b]:
+        return a if entity_edges.weight[a] < entity_edges.weight[b] else b
+    if entity_edges.entity[a] != entity_edges.entity[b]:
+        return a if entity_edges.entity[a] < entity_edges.entity[b] else b
+    return min(a, b)
+
+
+@kernel
+def _find(
+    source: Ids,
+    target: Ids,
+    weight: Weights,
+    n_entities: int,
+    limit: float,
+    directed: bool,
+    entity: Ids,
+    lightest: Weights,
+) -> None:
+    for i in range(len(source)):
+        u, v = source[i] - n_entities, target[i] - n_entities
+        if not directed and v < 0:
+            u, v = v, u
+        if not u < 0 <= v or weight[i] > limit:
+            continue
+        if weight[i] < lightest[v] or (weight[i] == lightest[v] and u < entity[v]):
+            entity[v], lightest[v] = u, weight[i]
 
 
 class Forest(NamedTuple):
     """Parents of mentions; mentions count from 0, entities are negative."""
 
-    parent: Ids
-    """(mentions,) the parent of the mention; the mention itself if no entity reaches it."""
-    weight: Weights
-    """(mentions,) weight of the edge from the parent; NaN if no entity reaches the mention."""
+    parent: Ids  # (mentions,) the parent of the mention; the mention itself if no entity reaches it
+    weight: Weights  # (mentions,) weight of the edge from the parent; NaN if no entity reaches the mention
 
     @property
     def is_reached(self) -> Bools:

@@ -42,13 +42,7 @@ class Graph:
 
     @classmethod
     def from_edges(
-        cls,
-        source: npt.ArrayLike,
-        target: npt.ArrayLike,
-        weight: npt.ArrayLike,
-        *,
-        n_entities: int,
-        n_nodes: int,
+        cls, source: npt.ArrayLike, target: npt.ArrayLike, weight: npt.ArrayLike, *, n_entities: int, n_nodes: int
     ) -> Self:
         """Make a graph from edges in any order.
 
@@ -58,7 +52,6 @@ class Graph:
 
         Raises:
             ValueError: the arrays differ in length, ids are outside ``0 .. n_nodes-1``, or weights are not finite.
-
         """
         try:
             n_entities, n_nodes = index(n_entities), index(n_nodes)
@@ -76,11 +69,7 @@ class Graph:
 
     @classmethod
     def from_neighbors(
-        cls,
-        mentions: tuple[Ids, Weights],
-        entities: tuple[Ids, Weights] | None = None,
-        *,
-        n_entities: int = 0,
+        cls, mentions: tuple[Ids, Weights], entities: tuple[Ids, Weights] | None = None, *, n_entities: int = 0
     ) -> Self:
         """Make the graph of ArboEL (appendix A.2, equation 7) from lists of neighbours.
 
@@ -106,11 +95,7 @@ class Graph:
         )
         present = source >= 0
         return cls.from_edges(
-            source[present],
-            target[present],
-            weight[present],
-            n_entities=n_entities,
-            n_nodes=n_entities + n_mentions,
+            source[present], target[present], weight[present], n_entities=n_entities, n_nodes=n_entities + n_mentions
         )
 
 

@@ -14,11 +14,21 @@ import scipy.sparse as sp
 from .approximate_search import approximate_search
 from .arrays import Floats, Ids, Weights, pairs_of
 from .dense_search import Scanner, dense_search, faiss_scanner
-from .dissimilarity import dense_products, dissimilarities, offset_of, sparse_products
 from .progress import Progress, silent
-from .search import Rows, Search, SearchMethod, check_choices, empty_lists
-from .sparse_search import csr, sparse_search
-from .vectors import Matrix, Metric, Vectors, lengths, unit
+from .search import Lists, Rows, Search, SearchMethod, check_choices, empty_lists
+from .sparse_search import sparse_search
+from .vectors import (
+    Matrix,
+    Metric,
+    Vectors,
+    csr,
+    dense_products,
+    dissimilarities,
+    lengths,
+    offset_of,
+    sparse_products,
+    unit,
+)
 
 
 class SearchOptions(TypedDict, total=False):
@@ -34,10 +44,8 @@ class SearchOptions(TypedDict, total=False):
 class Neighbors(NamedTuple):
     """The nearest things of each query, nearest first."""
 
-    ids: Ids
-    """(queries, k), filled up with -1."""
-    dissimilarity: Weights
-    """(queries, k) float32, filled up with infinity."""
+    ids: Ids  # (queries, k), filled up with -1
+    dissimilarity: Weights  # (queries, k) float32, filled up with infinity
 
     def first(self, k: int) -> "Neighbors":
         """Return only the ``k`` nearest."""
@@ -85,72 +93,23 @@ def nearest(
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
-
     """
     _check(queries, corpus, metric, search)
     check_wanted(k, self_ids, queries.n)
 
-    def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
+    def fill(rows: Ids, lists: Lists) -> None:
         if len(corpus.row) == 0:
             return
-        found = _prepared(corpus, metric, search, ids.shape[1], scanner)
+        found = _prepared(corpus, metric, search, lists.ids.shape[1], scanner)
 
         def fill_chunk(begin: int) -> None:
             chunk = slice(begin, begin + found.chunk)
             vectors = queries.matrix[rows[chunk]]
-            found.fill(unit(vectors) if metric == "cosine" else vectors, ids[chunk], dissimilarity[chunk])
+            found.fill(unit(vectors) if metric == "cosine" else vectors, lists.at(chunk))
 
         in_threads(fill_chunk, range(0, len(rows), found.chunk), found.workers, progress)
 
     return lists_of(queries.row, k, corpus.n, self_ids, fill)
-
-
-def measured_recall(
-    found: Neighbors,
-    queries: Vectors,
-    corpus: Vectors,
-    *,
-    metric: Metric = "cosine",
-    self_ids: Ids | None = None,
-    sample: int = 1000,
-    seed: int = 0,
-) -> float:
-    """Return the share of exact neighbours that a search found for a sample of queries; 1 without neighbours.
-
-    This is recall@k, where k is the length of the lists. A thing as near as the farthest exact neighbour counts as
-    found, since ties are interchangeable. The cost is an exact search for the sample.
-
-    The arguments are those of `nearest`, and its result; ``sample`` queries are drawn without replacement, at most all.
-    """
-    if len(found.ids) != queries.n:
-        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
-
-    def exact(drawn: Ids, own: Ids | None) -> Neighbors:
-        return nearest(queries.taken(drawn), corpus, found.ids.shape[1], metric=metric, self_ids=own)
-
-    return sampled_recall(found, self_ids, sample, seed, exact)
-
-
-def sampled_recall(
-    found: Neighbors,
-    self_ids: Ids | None,
-    sample: int,
-    seed: int,
-    exact: Callable[[Ids, Ids | None], Neighbors],
-) -> float:
-    """Measure the recall of a search; ``exact(drawn, own)`` searches a sample of queries, with their ids, exactly."""
-    n = len(found.ids)
-    drawn = np.sort(np.random.default_rng(seed).choice(n, min(sample, n), replace=False))
-    own = None if self_ids is None else np.asarray(self_ids)[drawn]
-    return share_found(found.dissimilarity[drawn], exact(drawn, own).dissimilarity)
-
-
-def share_found(found: Floats, exact: Floats) -> float:
-    """Return the share of exact neighbours that are found, both given as dissimilarities; see `measured_recall`."""
-    there = np.isfinite(exact)
-    farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
-    n_there = int(there.sum())
-    return int((found <= farthest).sum()) / n_there if n_there else 1.0
 
 
 def pair_dissimilarity(
@@ -170,7 +129,7 @@ def pair_dissimilarity(
     if metric == "cosine":
         a, b = unit(a), unit(b)
     if sp.issparse(a):
-        product = sparse_products(*csr(a), *csr(b), row_a, row_b)
+        product = sparse_products(csr(a), csr(b), row_a, row_b)
     else:
         product = dense_products(a, b, row_a, row_b)
     best = np.full(len(query), np.inf, np.float32)
@@ -191,19 +150,17 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
     return query, thing
 
 
-def lists_of(
-    row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Ids, Floats], None]
-) -> Neighbors:
+def lists_of(row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Lists], None]) -> Neighbors:
     """Return the list of each query; queries with the same row are searched once.
 
-    ``fill(rows, ids, dissimilarity)`` fills the lists of distinct rows, which are empty, and not as long as ``k`` where
-    there are fewer things. With ``self_ids`` they have one place more, for the query itself, which is taken out.
+    ``fill(rows, lists)`` fills the lists of distinct rows, which are empty, and not as long as ``k`` where there are
+    fewer things. With ``self_ids`` they have one place more, for the query itself, which is taken out.
     """
     rows, place = np.unique(row, return_inverse=True)
-    ids, dissimilarity = empty_lists(len(rows), min(k, n_things) + (self_ids is not None))
+    lists = empty_lists(len(rows), min(k, n_things) + (self_ids is not None))
     if k > 0 and len(rows) > 0:
-        fill(rows, ids, dissimilarity)
-    ids, dissimilarity = ids[place], dissimilarity[place]
+        fill(rows, lists)
+    ids, dissimilarity = lists.at(place)
     if self_ids is not None:
         ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids))
     if ids.shape[1] < k:
@@ -233,7 +190,6 @@ def in_threads(fill: Callable[[int], None], begins: range, workers: int, progres
 
 
 def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, scanner: Scanner) -> Search:
-    """Prepare the search of a corpus for lists of ``k`` places."""
     rows, offset = Rows.of(corpus, metric), offset_of(metric)
     if sp.issparse(corpus.matrix):
         return sparse_search(rows, offset)

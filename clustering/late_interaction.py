@@ -10,31 +10,27 @@ their number, so that it only ranks the things of one query. To compare queries 
 use the mean ``f / n``, where ``n`` is the number of the query's tokens.
 
 Scores use one order of summation: they are the same on every machine, for any batches and threads. A search scores all
-things, or candidates that pooled vectors propose; `late_recall` measures what the latter misses.
+things, or candidates that pooled vectors propose; `clustering.comparison.measured_recall` measures what the latter
+misses.
 """
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
-from .dissimilarity import dissimilarities, offset_of
 from .kernels import kernel
-from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest, sampled_recall
+from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
 from .progress import Progress, silent
-from .search import SearchMethod, check_choices
-from .vectors import Metric, Vectors, by_owner, float_rows, lengths, unit
+from .search import Lists, SearchMethod, check_choices
+from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
-_PAIRS = 1 << 16
-"""Number of pairs of a query and a thing in memory at once."""
-SAMPLE = 100
-"""Number of queries on which `late_recall` is measured."""
-_SHARE = 256
-"""Number of pairs that a thread takes at a time."""
+_PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
+_SHARE = 256  # number of pairs that a thread takes at a time
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,10 +41,8 @@ class TokenMatrices:
     belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from valid arrays.
     """
 
-    matrix: Floats
-    """(tokens, dim) float32, finite."""
-    indptr: Ids
-    """(texts + 1,) int64."""
+    matrix: Floats  # (tokens, dim) float32, finite
+    indptr: Ids  # (texts + 1,) int64
     row: Ids
     owner: Ids
     n: int
@@ -62,16 +56,12 @@ class TokenMatrices:
     ) -> Self:
         """Copy a (tokens, dim) array; text ``r`` belongs to ``owner[r]`` (default: ``r``).
 
-        ``n`` is the number of things (default: up to the last owner); some may have no text.
-
-        Raises:
-            ValueError: the array is not two-dimensional or not numeric, ``indptr`` does not lead from 0 to the number
-                of tokens, owners are out of range, or tokens have NaN, infinity or a number beyond float32.
+        ``n`` is the number of things (default: up to the last owner); some may have no text. The errors are those of
+        `Vectors.of`, and ValueError for an ``indptr`` that does not lead from 0 to the number of tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
         [1.0, 0.5, 0.5]
-
         """
         tokens, starts = float_rows(matrix), np.asarray(indptr)
         if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
@@ -122,7 +112,6 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
     Raises:
         ValueError: dimensions differ, a query has no or several texts, pairs are out of range, or scores exceed
             float32.
-
     """
     _check(queries, corpus, "dot")
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
@@ -135,15 +124,11 @@ def late_dissimilarity(
 
     It is 1 (for cosine, with all tokens `normalized`) or 0 (for the inner product) minus the mean over the query's
     tokens of the maxima in `sum_of_max`; the mean is 0 for a query without tokens. It is infinity for a thing without
-    texts.
-
-    Raises:
-        ValueError: the errors of `sum_of_max`, or an unknown metric.
+    texts. The errors are those of `sum_of_max`.
 
     >>> text = TokenMatrices.of([[3.0, 4.0]], [0, 1])
     >>> [late_dissimilarity(text, text, [0], [0], metric=metric).tolist() for metric in ("cosine", "dot")]
     [[0.0], [-25.0]]
-
     """
     _check(queries, corpus, metric)
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
@@ -164,23 +149,12 @@ def late_nearest(
     self_ids: Ids | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
-    """Return the ``k`` things of the corpus that are nearest to each query by `late_dissimilarity`.
+    """Return the ``k`` nearest things of the corpus for each query, in two stages; see `clustering.knn.nearest`.
 
-    Queries with the same text are searched once. Ties are broken by the smaller id.
-    Memory: (queries, n_candidates) neighbours and the pooled vectors; without a first stage some 100,000 pairs, or one
-    query with the whole corpus; for cosine also a copy of all tokens.
-
-    Args:
-        queries: things with one text each.
-        corpus: things with one or several texts each; a thing without a text is never a neighbour.
-        k: number of neighbours; may exceed the size of the corpus.
-        n_candidates: number of things that the first stage proposes, the nearest by `TokenMatrices.pooled`; one more
-            with ``self_ids``. None, or at least the size of the corpus, scores all things, which is exact.
-        metric: see `late_dissimilarity`; also of the first stage.
-        search: of the first stage.
-        scanner: of the first stage.
-        self_ids: as for `clustering.knn.nearest`.
-        progress: see `Progress`; the items are chunks of queries, in the second stage.
+    The first stage proposes ``n_candidates`` things, the nearest by `TokenMatrices.pooled` (one more with
+    ``self_ids``); ``search`` and ``scanner`` are its own. None, or at least the size of the corpus, scores all things,
+    which is exact. The second compares them token by token, see `late_dissimilarity`; ``progress`` counts its chunks of
+    queries.
 
     Raises:
         ValueError: the errors of `sum_of_max` and of the first stage, or fewer candidates than neighbours.
@@ -188,7 +162,6 @@ def late_nearest(
     >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 2, 1]
-
     """
     _check(queries, corpus, metric, search)
     check_wanted(k, self_ids, queries.n)
@@ -196,7 +169,7 @@ def late_nearest(
         raise ValueError(f"n_candidates={n_candidates} must be at least k={k}")
     queries, corpus = _comparable(queries, corpus, metric)
 
-    def fill(rows: Ids, ids: Ids, dissimilarity: Floats) -> None:
+    def fill(rows: Ids, lists: Lists) -> None:
         distinct = replace(queries, row=rows, owner=np.arange(len(rows), dtype=np.int32), n=len(rows))
         candidates: Ids = np.broadcast_to(np.arange(corpus.n, dtype=np.int32), (len(rows), corpus.n))
         if n_candidates is not None and n_candidates < corpus.n:
@@ -207,35 +180,11 @@ def late_nearest(
         begins = range(0, len(rows), step)
         for begin in progress(begins, len(begins)):
             chunk = slice(begin, begin + step)
-            best = _best(distinct, corpus, begin, candidates[chunk], ids.shape[1], metric)
-            ids[chunk, : best.ids.shape[1]], dissimilarity[chunk, : best.ids.shape[1]] = best
+            best = _best(distinct, corpus, begin, candidates[chunk], lists.ids.shape[1], metric)
+            taken = chunk, slice(best.ids.shape[1])
+            lists.ids[taken], lists.dissimilarity[taken] = best
 
     return lists_of(queries.row, k, corpus.n, self_ids, fill)
-
-
-def late_recall(
-    found: Neighbors,
-    queries: TokenMatrices,
-    corpus: TokenMatrices,
-    *,
-    metric: Metric = "cosine",
-    self_ids: Ids | None = None,
-    sample: int = SAMPLE,
-) -> float:
-    """Return the share of exact neighbours that two stages found for a sample of queries; 1 without neighbours.
-
-    See `clustering.knn.measured_recall`. The cost is scoring the sample with all things. The arguments are those of
-    `late_nearest`, and its result.
-    """
-    if len(found.ids) != queries.n:
-        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
-    _check(queries, corpus, metric)
-
-    def exact(drawn: Ids, own: Ids | None) -> Neighbors:
-        k = found.ids.shape[1]
-        return late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
-
-    return sampled_recall(found, self_ids, sample, 0, exact)
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
@@ -272,50 +221,39 @@ def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, th
 
 
 def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
-    """Score pairs, see `sum_of_max`."""
     score = np.empty(len(query), np.float32)
     text = queries.row[query]
+    own, others = (_Tokens(things.matrix, things.indptr) for things in (queries, corpus))
     first, end = (np.searchsorted(corpus.owner, thing, side) for side in ("left", "right"))
 
     def fill(begin: int) -> None:
         some = slice(begin, begin + _SHARE)
-        _score_pairs(
-            queries.matrix,
-            queries.indptr,
-            text[some],
-            corpus.matrix,
-            corpus.indptr,
-            corpus.row,
-            first[some],
-            end[some],
-            score[some],
-        )
+        _score_pairs(own, text[some], others, corpus.row, first[some], end[some], score[some])
 
     in_threads(fill, range(0, len(query), _SHARE), os.cpu_count() or 1)
     return score
 
 
+class _Tokens(NamedTuple):
+    """The texts of `TokenMatrices`, for kernels."""
+
+    matrix: Floats
+    indptr: Ids
+
+
 @kernel
 def _score_pairs(
-    query_matrix: Floats,
-    query_indptr: Ids,
-    query_text: Ids,
-    matrix: Floats,
-    indptr: Ids,
-    row: Ids,
-    first: Ids,
-    end: Ids,
-    score: Floats,
+    queries: _Tokens, query_text: Ids, corpus: _Tokens, row: Ids, first: Ids, end: Ids, score: Floats
 ) -> None:
     """Score the text of a query with the texts of a thing, ``row[first[p] : end[p]]``, for each pair ``p``."""
-    last, columns = -1, _columns(query_matrix[:0])
+    last, columns = -1, _columns(queries.matrix[:0])
     for p in range(len(score)):
         if query_text[p] != last:
             last = query_text[p]
-            columns = _columns(query_matrix[query_indptr[last] : query_indptr[last + 1]])
+            columns = _columns(queries.matrix[queries.indptr[last] : queries.indptr[last + 1]])
         score[p] = -np.inf
         for text in row[first[p] : end[p]]:
-            tokens = matrix[indptr[text] : indptr[text + 1]]
+            tokens = corpus.matrix[corpus.indptr[text] : corpus.indptr[text + 1]]
             score[p] = max(score[p], np.float32(_sum_of_max(columns, tokens)))
 
 

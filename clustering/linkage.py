@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .arrays import Bools, Edges, Ids, Weights
-from .entity_edges import EntityEdges, lighter_entity_edge, no_entity_edges
-from .forest import Forest, unreached
+from .forest import EntityEdges, Forest, lighter_entity_edge, no_entity_edges, unreached
 from .graph import Graph
 from .kernels import kernel
 from .ordering import before, by_weight
@@ -25,13 +24,8 @@ from .union_find import find, join, singletons
 def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, Edges]:
     """Join mentions over the lightest edges first, but never two components with an entity (Angell et al. 2021).
 
-    Args:
-        entity_edges: the lightest entity edge of each mention.
-        edges: the edges between mentions that can matter; directions are ignored, the source is the smaller end.
-
-    Returns:
-        the parents of the linked mentions, and the joining edges of the components without an entity.
-
+    Given the edges that can matter, from the smaller mention to the larger, return the parents of the linked mentions,
+    and the joining edges of the components without an entity.
     """
     joining, is_linked, hangs = _joining_edges(entity_edges, edges)
     forest = unreached(len(is_linked), edges.source, edges.weight)

@@ -18,13 +18,7 @@ from .ordering import by_weight
 
 
 def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
-    """Return the forest of minimax paths.
-
-    Args:
-        n_mentions: number of mentions.
-        edges: the edges between mentions that can matter, and the entity edges (`with_entity_edges`).
-
-    """
+    """Return the forest of minimax paths over the edges that can matter, `with_entity_edges`."""
     ordered = by_weight(edges)
     tail, head = edges.source[ordered], edges.target[ordered]
     rank = _grow(n_mentions, tail, head, ordered)

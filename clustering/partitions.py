@@ -7,8 +7,7 @@ import numpy as np
 
 from .arborescence import arborescence_forest
 from .arrays import Edges, Ids, Threshold, Weights
-from .entity_edges import lightest_entity_edges, with_entity_edges
-from .forest import Forest, hang_on_entities
+from .forest import Forest, hang_on_entities, lightest_entity_edges, with_entity_edges
 from .graph import Graph, limits
 from .kernels import kernel
 from .linkage import merge_tree, undirected_forest
@@ -52,12 +51,7 @@ class Partition:
         return f"Partition({self.n_entities:,} entities, {linked:,} linked mentions, {len(self.entity) - linked:,} NIL)"
 
     def path(self, mention: int) -> list[int]:
-        """Return the nodes from the entity to the mention; for a NIL mention, only the mention.
-
-        Args:
-            mention: a node id, ``n_entities + i`` for mention ``i``.
-
-        """
+        """Return the nodes from the entity to mention ``i``, given as ``n_entities + i``; for NIL, only the mention."""
         if not 0 <= mention < len(self.parent):
             raise IndexError(f"node {mention} is outside 0 .. {len(self.parent) - 1}")
         nodes = [int(mention)]
@@ -127,7 +121,6 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
     ([2, 2], [2, 0])
     >>> partition(graph).path(4)
     [2, 3, 4]
-
     """
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")

@@ -9,7 +9,7 @@ smaller than mention ids, so an edge as heavy as the entity edge goes too.
 import numpy as np
 
 from .arrays import Edges, Ids, Weights, concatenated
-from .entity_edges import EntityEdges
+from .forest import EntityEdges
 from .graph import Graph
 from .kernels import kernel
 

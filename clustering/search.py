@@ -1,4 +1,9 @@
-"""Parts of all searches, dense and sparse, exact and approximate."""
+"""Parts of all searches, dense and sparse, exact and approximate.
+
+A shortlist has the nearest things offered so far, each once, sorted by (dissimilarity, id): two arrays of the same
+length and a count of the taken places. Its content does not depend on the order of the offers. Empty places have -1 and
+infinity.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
@@ -6,11 +11,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .arrays import Floats, Ids
-from .dissimilarity import dissimilarity
 from .kernels import kernel
 from .methods import SEARCH_METHODS as SEARCH_METHODS, SearchMethod as SearchMethod
-from .shortlist import offer_all
-from .vectors import METRICS, Metric, Vectors, dot, unit
+from .vectors import METRICS, Metric, Vectors, dissimilarity, dot, unit
 
 
 def check_choices(metric: str, search: str) -> None:
@@ -21,35 +24,45 @@ def check_choices(metric: str, search: str) -> None:
         raise ValueError(f"search={search!r} is not one of {', '.join(SEARCH_METHODS)}")
 
 
-def empty_lists(n: int, k: int) -> tuple[Ids, Floats]:
-    """Return shortlists of ``n`` queries with ``k`` empty places each: -1 and infinity."""
-    return np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32)
+class Lists(NamedTuple):
+    """The shortlists of queries."""
+
+    ids: Ids  # (queries, k)
+    dissimilarity: Floats  # (queries, k)
+
+    def at(self, queries: Ids | slice) -> "Lists":
+        """Return the lists of some queries."""
+        return Lists(self.ids[queries], self.dissimilarity[queries])
+
+
+def empty_lists(n: int, k: int) -> Lists:
+    """Return shortlists of ``n`` queries with ``k`` empty places each."""
+    return Lists(np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32))
 
 
 class Search(NamedTuple):
     """A function that fills the shortlists of a chunk of queries, and the sizes of chunks."""
 
-    fill: Callable[[Any, Ids, Floats], None]
-    """``fill(vectors, ids, dissimilarity)``; the lists are (queries, k), empty: -1 and infinity."""
-    chunk: int
-    """Number of queries in a chunk."""
-    workers: int
-    """Number of chunks at the same time."""
+    fill: Callable[[Any, Lists], None]  # ``fill(vectors, lists)``; the lists are empty
+    chunk: int  # number of queries in a chunk
+    workers: int  # number of chunks at the same time
+
+
+class Owners(NamedTuple):
+    """The things to which the rows of a matrix belong."""
+
+    row: Ids  # pair ``i`` means that ``row[i]`` belongs to ``owner[i]``; in the order of owners
+    owner: Ids
+    start: Ids  # ``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order
+    by_row: Ids
+    several: bool  # whether any thing has several vectors
 
 
 class Rows(NamedTuple):
     """The vectors of a corpus, prepared for comparison, and their owners."""
 
-    matrix: Any
-    """(rows, dim) distinct vectors; of length 1 for cosine."""
-    row: Ids
-    """Pair ``i`` means that ``row[i]`` belongs to ``owner[i]``; in the order of owners."""
-    owner: Ids
-    start: Ids
-    """``by_row[start[r] : start[r + 1]]`` are the owners of row ``r``, in order."""
-    by_row: Ids
-    several: bool
-    """Whether any thing has several vectors."""
+    matrix: Any  # (rows, dim) distinct vectors; of length 1 for cosine
+    owners: Owners
 
     @classmethod
     def of(cls, corpus: Vectors, metric: Metric) -> Self:
@@ -58,34 +71,62 @@ class Rows(NamedTuple):
         matrix = corpus.matrix if len(used) == corpus.matrix.shape[0] else corpus.matrix[used]
         start = np.zeros(len(used) + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=len(used)), out=start[1:])
-        return cls(
-            unit(matrix) if metric == "cosine" else matrix,
-            row,
-            corpus.owner,
-            start,
-            corpus.owner[np.argsort(row, kind="stable")],
-            bool((corpus.owner[1:] == corpus.owner[:-1]).any()),
-        )
+        by_row, several = corpus.owner[np.argsort(row, kind="stable")], (corpus.owner[1:] == corpus.owner[:-1]).any()
+        owners = Owners(row, corpus.owner, start, by_row, bool(several))
+        return cls(unit(matrix) if metric == "cosine" else matrix, owners)
 
 
 @kernel
 def score_found(
-    vectors: Floats,
-    matrix: Floats,
-    found: Ids,
-    start: Ids,
-    by_row: Ids,
-    several: bool,
-    offset: float,
-    ids: Ids,
-    dissimilarity_: Floats,
-    count: Ids,
+    vectors: Floats, matrix: Floats, found: Ids, owners: Owners, offset: float, lists: Lists, count: Ids
 ) -> None:
     """Offer each query the owners of its found rows (distinct, or -1), and update ``count``, its neighbours."""
     for q in range(len(vectors)):
-        places, values, taken = ids[q], dissimilarity_[q], count[q]
+        ids, values, taken = lists.ids[q], lists.dissimilarity[q], count[q]
         for row in found[q]:
             if row >= 0:
                 value = dissimilarity(dot(vectors[q], matrix[row]), offset)
-                taken = offer_all(places, values, taken, by_row, start[row], start[row + 1], value, several)
+                taken = offer_all(ids, values, taken, owners, row, value, owners.several)
         count[q] = taken
+
+
+@kernel
+def refuses(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32) -> bool:
+    """Return whether the list is full of nearer things, or of equally near things with smaller ids."""
+    last = len(ids) - 1
+    return count > last and (dissimilarity[last] < value or (dissimilarity[last] == value and ids[last] <= thing))
+
+
+@kernel
+def offer(ids: Ids, dissimilarity: Floats, count: int, thing: int, value: np.float32, several: bool) -> int:
+    """Offer a thing and return the new count; with ``several`` a thing may be offered more than once."""
+    if refuses(ids, dissimilarity, count, thing, value):
+        return count
+    place = min(count, len(ids) - 1)
+    taken = place + 1
+    if several:
+        for i in range(count):
+            if ids[i] == thing:
+                if dissimilarity[i] <= value:
+                    return count
+                place, taken = i, count
+                break
+    while place > 0 and (
+        dissimilarity[place - 1] > value or (dissimilarity[place - 1] == value and ids[place - 1] > thing)
+    ):
+        ids[place], dissimilarity[place] = ids[place - 1], dissimilarity[place - 1]
+        place -= 1
+    ids[place], dissimilarity[place] = thing, value
+    return taken
+
+
+@kernel
+def offer_all(
+    ids: Ids, dissimilarity: Floats, count: int, owners: Owners, row: int, value: np.float32, several: bool
+) -> int:
+    """Offer the owners of a row in order, at the same dissimilarity, until no more can be taken."""
+    for i in range(owners.start[row], owners.start[row + 1]):
+        if refuses(ids, dissimilarity, count, owners.by_row[i], value):
+            break
+        count = offer(ids, dissimilarity, count, owners.by_row[i], value, several)
+    return count

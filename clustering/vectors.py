@@ -1,7 +1,7 @@
 """The vectors of things: one for each mention, one or several (one for each name) for each entity."""
 
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +22,7 @@ class Vectors:
     in the order of their owners. Make one with `of`, or from a matrix of distinct vectors.
     """
 
-    matrix: Matrix
-    """(rows, dim) float32, dense or sparse."""
+    matrix: Matrix  # (rows, dim) float32, dense or sparse
     row: Ids
     owner: Ids
     n: int
@@ -41,7 +40,6 @@ class Vectors:
         Raises:
             ValueError: the array is not two-dimensional or not numeric, owners are out of range, or rows (which are
                 named) have NaN, infinity or a number beyond float32.
-
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)
@@ -175,7 +173,6 @@ def _refuse(rows: Ids) -> None:
 
 @kernel
 def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
-    """Return which rows have NaN or infinity."""
     bad = np.zeros(len(matrix), np.bool_)
     for i in range(len(matrix)):
         for value in matrix[i]:
@@ -211,3 +208,66 @@ def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
             count += 1
         place[i] = table[slot]
     return first[:count].copy(), place
+
+
+def offset_of(metric: Metric) -> float:
+    """Return the number from which the product is subtracted: 1 for cosines of unit vectors, 0 for inner products."""
+    return 1.0 if metric == "cosine" else 0.0
+
+
+@kernel
+def dissimilarity(product: float, offset: float) -> np.float32:
+    """Return offset minus product; a cosine that differs from 1 only by the rounding of unit vectors counts as 1.
+
+    The result never rises with the product, so that a bound of the product bounds the rounded dissimilarity.
+    """
+    w = offset - product
+    return np.float32(0.0 if offset == 1.0 and abs(w) < 1e-6 else w)
+
+
+@kernel
+def dissimilarities(product: Weights, offset: float) -> Floats:
+    """Apply `dissimilarity` to each product."""
+    values = np.empty(len(product), np.float32)
+    for p in range(len(product)):
+        values[p] = dissimilarity(product[p], offset)
+    return values
+
+
+@kernel
+def dense_products(a: Floats, b: Floats, rows_a: Ids, rows_b: Ids) -> Weights:
+    """Return the inner products of row ``rows_a[p]`` of a and row ``rows_b[p]`` of b."""
+    product = np.empty(len(rows_a), np.float64)
+    for p in range(len(rows_a)):
+        product[p] = dot(a[rows_a[p]], b[rows_b[p]])
+    return product
+
+
+class Csr(NamedTuple):
+    """A sparse matrix for kernels, with sorted column indices."""
+
+    indptr: Ids
+    indices: Ids
+    data: Floats
+
+
+def csr(matrix: Any) -> Csr:
+    """Return the arrays of a sparse matrix, without changing it."""
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
+    return Csr(matrix.indptr.astype(np.int64, copy=False), matrix.indices, matrix.data)
+
+
+@kernel
+def sparse_products(a: Csr, b: Csr, rows_a: Ids, rows_b: Ids) -> Weights:
+    """Do as `dense_products` for sparse rows, summed in the order of the indices."""
+    product = np.zeros(len(rows_a), np.float64)
+    for p in range(len(rows_a)):
+        i, j = a.indptr[rows_a[p]], b.indptr[rows_b[p]]
+        while i < a.indptr[rows_a[p] + 1] and j < b.indptr[rows_b[p] + 1]:
+            if a.indices[i] == b.indices[j]:
+                product[p] += np.float64(a.data[i]) * np.float64(b.data[j])
+            step = a.indices[i] - b.indices[j]
+            i += step <= 0
+            j += step >= 0
+    return product

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import FloatArray
-from .labels import IntArray
+from .arrays import FloatArray, IntArray
 
 
 class _Edges(NamedTuple):
@@ -39,10 +38,11 @@ class _Alignment:
 
 
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
-    """Choose edges with the largest total weight, no two of which share a row or a column.
+    """Choose edges with the largest total weight, no two of which share a row or a column; return indices, ascending.
 
-    Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly all of a natural
-    clustering:
+    The arguments are (edges,): row, column and weight, above 0, of each overlapping pair of clusters. Of several best
+    alignments it is any one. Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly
+    all of a natural clustering:
 
     - An edge that weighs at least as much as the best rivals at both its ends together is chosen.
     - A cluster that overlaps a single other waits, and gets it if nothing better does. So the other edges
@@ -51,23 +51,15 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
     What is left goes to an assignment, in rounds of O(edges log edges) each. Where those get on badly, as between
     clusterings that have nothing to do with each other, it is done one row after the other, O(rows x edges) at worst.
 
-    Args:
-        row: (edges,) the row of each overlapping pair of clusters.
-        column: (edges,) its column.
-        weight: (edges,) how much it is worth, above 0.
-
-    Returns:
-        Indices of the chosen edges, ascending; of several best alignments any one.
-
     >>> best_alignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([3.0, 2.0, 2.0]))
     array([1, 2])
-
     """
     edges = _Edges(np.arange(len(weight)), row, column, weight.astype(np.float64))
     alignment = _Alignment(int(row.max(initial=-1)) + 1, int(column.max(initial=-1)) + 1)
     waiting = []
     while n_open := len(edges.number):
-        alignment.add(_dominant(edges))
+        rivals = _best_rival(edges.row, edges.weight) + _best_rival(edges.column, edges.weight)
+        alignment.add(_apart(edges, np.flatnonzero(edges.weight >= rivals)))
         leaves, edges = _without_leaves(alignment.open(edges))
         waiting.append(leaves)
         if n_open - len(edges.number) <= n_open // 100:  # a ring may yield one edge a round
@@ -77,12 +69,6 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
         leaves = alignment.open(leaves)
         alignment.add(_apart(leaves, np.arange(len(leaves.number))))
     return np.sort(np.concatenate(alignment.chosen))
-
-
-def _dominant(edges: _Edges) -> _Edges:
-    """Return the edges at least as heavy as both best rivals together; one of those that share an end."""
-    rivals = _best_rival(edges.row, edges.weight) + _best_rival(edges.column, edges.weight)
-    return _apart(edges, np.flatnonzero(edges.weight >= rivals))
 
 
 def _best_rival(end: IntArray, weight: FloatArray) -> FloatArray:

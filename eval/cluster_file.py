@@ -31,7 +31,6 @@ def read_clusters(path: PathLike) -> ClusteredDocuments:
         FileFormatError: a line is not such an object, or the file is not text. The message names line and column; for
             JSON of another form, the column where the object begins.
         OSError: the file cannot be read.
-
     """
     documents: dict[str, list[Mentions]] = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -46,9 +45,8 @@ def _cluster(line: str, malformed: Callable[..., FileFormatError]) -> tuple[str,
     try:
         record = json.loads(line, object_pairs_hook=_object)
         if not isinstance(record, dict):
-            raise TypeError(
-                f'expected an object such as {{"document": "d1", "mentions": ["m1", "m2"]}}, not {line:.60}'
-            )
+            example = '{"document": "d1", "mentions": ["m1", "m2"]}'
+            raise TypeError(f"expected an object such as {example}, not {line:.60}")
         return _document(record), _mentions(record)
     except json.JSONDecodeError as error:
         guess = "; is this CoNLL?" if line.startswith("#") else ""

@@ -6,12 +6,17 @@ no clusters x clusters matrix is built.
 """
 
 import math
-from typing import Literal, NamedTuple, TypedDict
+from collections.abc import Callable
+from typing import Generic, Literal, NamedTuple, TypedDict, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from .arrays import FloatArray, IntArray, Labels, boolean_array, encode_labels
 from .contingency import Contingency, n_pairs
-from .information import conditional_entropy, entropy, expected_mutual_information
-from .labels import Labels
 from .ratio import f1, ratio
+
+T = TypeVar("T")
 
 
 class PairwiseScores(TypedDict):
@@ -58,7 +63,6 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     {'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
     >>> round(scores["ari"], 4), scores["homogeneity"]
     (0.5714, 1.0)
-
     """
     table = Contingency.from_labels(labels_true, labels_pred)
     pairs, info = pair_counts_from_contingency(table), _information(table)
@@ -143,7 +147,7 @@ def rand_index(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def _rand(pairs: PairCounts) -> float:
-    return ratio(pairs.tp + pairs.tn, sum(pairs)) if sum(pairs) else 1.0
+    return (pairs.tp + pairs.tn) / sum(pairs) if sum(pairs) else 1.0
 
 
 def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
@@ -257,17 +261,11 @@ def normalized_mutual_information(
 
 def _normalized_mutual_information(info: _Information, average: Average) -> float:
     h, c = info.homogeneity, info.completeness  # I/H(K) and I/H(R): dividing by a mean H is a mean of them
-    match average:
-        case "arithmetic":
-            return f1(c, h)
-        case "geometric":
-            return math.sqrt(h * c)
-        case "min":
-            return max(h, c) if h and c else 0.0  # a single cluster has h or c at 1, and shares nothing
-        case "max":
-            return min(h, c)
-        case _:
-            raise ValueError(f"average={average!r} is not 'arithmetic', 'geometric', 'min' or 'max'")
+    shared = max(h, c) if h and c else 0.0  # a single cluster has h or c at 1, and shares nothing
+    values = {"arithmetic": f1(c, h), "geometric": math.sqrt(h * c), "min": shared, "max": min(h, c)}
+    if average not in values:
+        raise ValueError(f"average={average!r} is not 'arithmetic', 'geometric', 'min' or 'max'")
+    return values[average]
 
 
 def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:
@@ -292,3 +290,148 @@ def _adjusted_mutual_information(table: Contingency, info: _Information) -> floa
     expected = expected_mutual_information(table.row_size, table.column_size)
     mutual = info.homogeneity * info.entropy_true
     return (mutual - expected) / ((info.entropy_true + info.entropy_pred) / 2 - expected)
+
+
+# Probability of each hypergeometric tail that the expected information leaves out: exp(-32) is 1e-14.
+_LOG_TAIL = 32.0
+
+
+def entropy(sizes: IntArray) -> float:
+    """Return ``H = - sum_i |K_i|/n log(|K_i|/n)``, the uncertainty about the cluster of an item.
+
+    >>> print(round(entropy(np.array([1, 1, 2])) / np.log(2), 12))
+    1.5
+    """
+    n = sizes.sum()
+    return float((sizes / n * np.log(n / sizes)).sum()) if n else 0.0
+
+
+def conditional_entropy(table: Contingency) -> float:
+    """Return ``H(K|R)``, the uncertainty about the row of an item with known column.
+
+    ``H(K|R) = - sum_ij |K_i & R_j|/n log(|K_i & R_j| / |R_j|)``: exactly 0 when every column lies inside one row.
+
+    >>> conditional_entropy(Contingency.from_labels([0, 0, 1], ["x", "y", "z"]))
+    0.0
+    """
+    within = table.column_size[table.column]
+    return float((table.count * np.log(within / table.count)).sum()) / max(table.n_shared, 1)
+
+
+def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> float:
+    """Return the expected mutual information of two random clusterings with these sizes.
+
+    All ways to put the items into clusters of the given sizes are equally likely, so that a cell is hypergeometric:
+    ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts the ``b_j - 1`` draws, of
+    ``n - 1`` items, that fall among ``a_i - 1``.
+
+    Clusters of equal size are done once, and of each distribution only the part around its mean, which holds all but
+    1e-14: O(A B w), for A and B distinct sizes and windows of w values.
+
+    Sources: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11; the tail bound
+    is Bernstein's.
+
+    Two halves of two pairs: a third of the ways agree (log 2), two thirds share nothing (0).
+
+    >>> halves = np.array([2, 2])
+    >>> print(round(expected_mutual_information(halves, halves) / np.log(2), 12))
+    0.333333333333
+    """
+    n = int(row_size.sum())
+    if not n:
+        return 0.0
+    from scipy.special import gammaln
+
+    log_factorial = gammaln(np.arange(1.0, n + 1.0))
+    a, rows = np.unique(row_size, return_counts=True)
+    b, columns = np.unique(column_size, return_counts=True)
+    terms = [
+        times * size / n * float((columns * b / n * _expected_log(n, size, b, log_factorial)).sum())
+        for size, times in zip(a.tolist(), rows.tolist(), strict=True)
+    ]
+    return float(sum(terms))
+
+
+def _expected_log(n: int, size: int, other: IntArray, log_factorial: FloatArray) -> FloatArray:
+    """Return ``E[log(n (1 + X) / (size other))]`` for each size on the other side."""
+    total, marked, drawn = n - 1, size - 1, other - 1
+    mean = marked * drawn / max(total, 1)
+    variance = mean * (1 - np.maximum(marked, drawn) / max(total, 1))  # binomial, never below X's own
+    reach = _LOG_TAIL / 3 + np.sqrt(_LOG_TAIL**2 / 9 + 2 * _LOG_TAIL * variance)
+    low = np.maximum(np.floor(mean - reach), np.maximum(marked + drawn - total, 0)).astype(np.int64)
+    high = np.minimum(np.ceil(mean + reach), np.minimum(marked, drawn)).astype(np.int64)
+    width = high - low + 1
+    start = np.cumsum(width) - width
+    x = np.arange(width.sum()) - np.repeat(start - low, width)
+    hit_or_missed = log_factorial[x] + log_factorial[marked - x]
+    others = np.repeat(drawn, width) - x
+    log_weight = -(hit_or_missed + log_factorial[others] + log_factorial[total - marked - others])
+    weight = np.exp(log_weight - np.repeat(np.maximum.reduceat(log_weight, start), width))
+    log_mean = np.add.reduceat(weight * np.log1p(x), start) / np.add.reduceat(weight, start)
+    return log_mean + np.log(n / (size * other))
+
+
+# Entities that do not occur in training ----------------------------------------------------------------------
+
+
+class UnseenScores(TypedDict, Generic[T]):
+    """The result of `unseen_scores`: the result of `score` for each setting."""
+
+    all: T
+    all_unseen: T
+    unseen_only: T | None
+
+
+def unseen_scores(
+    labels_true: Labels,
+    labels_pred: Labels,
+    seen: npt.ArrayLike,
+    *,
+    score: Callable[[IntArray, IntArray], T],
+    labels_pred_unseen_only: Labels | None = None,
+) -> UnseenScores[T]:
+    """Compute the agreement of two clusterings, over all mentions and over mentions of unseen entities.
+
+    With ``M`` the mentions and ``U`` those of them whose true entity does not occur in training:
+
+    ===============  ============  ==============  ==============================================
+    setting          clustered     evaluated       a cluster of unseen mentions
+    ===============  ============  ==============  ==============================================
+    ``all``          ``M``         ``M``
+    ``all_unseen``   ``M``         ``U``           may have been brought together by seen mentions
+    ``unseen_only``  ``U``         ``U``           stands on their similarity alone
+    ===============  ============  ==============  ==============================================
+
+    Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
+    https://aclanthology.org/2022.naacl-main.343, section 3.5 and table 5 (adjusted Rand index).
+
+    The true entity of each mention and its cluster are (mentions,); ``seen``, (mentions,), tells whether the entity
+    occurs in training. ``score`` is a function of true and predicted labels, such as `adjusted_rand_index` or
+    `clustering_scores`. `unseen_only` needs the clusters of the unseen mentions alone, in their order, and is None
+    without them.
+
+    Raises:
+        ValueError: lengths differ, or a label is missing (NaN or None).
+        TypeError: flags are not booleans, a label cannot be hashed, or `score` is not a function.
+
+    A seen mention of ``c`` joins two entities, which stay apart without it:
+
+    >>> from eval import adjusted_rand_index
+    >>> unseen_scores(["a", "a", "b", "c"], [0, 0, 0, 0], [False, False, False, True],
+    ...               score=adjusted_rand_index, labels_pred_unseen_only=[0, 0, 1])
+    {'all': 0.0, 'all_unseen': 0.0, 'unseen_only': 1.0}
+    """
+    if not callable(score):
+        raise TypeError(f"score is {score!r}, not a function of true and predicted labels such as adjusted_rand_index")
+    true = encode_labels(labels_true, name="labels_true").codes
+    pred = encode_labels(labels_pred, name="labels_pred").codes
+    if len(true) != len(pred):
+        raise ValueError(f"labels_true has {len(true)} mentions, labels_pred has {len(pred)}")
+    unseen = ~boolean_array(seen, name="seen", length=len(true))
+    only = None
+    if labels_pred_unseen_only is not None:
+        alone = encode_labels(labels_pred_unseen_only, name="labels_pred_unseen_only").codes
+        if len(alone) != unseen.sum():
+            raise ValueError(f"labels_pred_unseen_only has {len(alone)} mentions, {unseen.sum()} are unseen")
+        only = score(true[unseen], alone)
+    return {"all": score(true, pred), "all_unseen": score(true[unseen], pred[unseen]), "unseen_only": only}

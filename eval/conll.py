@@ -45,8 +45,7 @@ class Bracket(NamedTuple):
     chain: str
     opens: bool
     closes: bool
-    at: int
-    """position in the column, from 0"""
+    at: int  # position in the column, from 0
 
 
 def brackets(column: str) -> list[Bracket]:
@@ -84,13 +83,12 @@ class Chains:
     def read(self, word: int, column: str) -> None:
         """Read the brackets of one word; ``-``, ``_`` and ``*`` stand for none.
 
-        Raises:
-            BracketError: the column holds something else, or ends a mention that has not begun.
-
+        Raise BracketError if the column holds something else, or ends a mention that has not begun.
         """
         if column in _NO_CHAIN:
             return
-        for chain, opens, closes, at in sorted(brackets(column), key=_order):
+        order = sorted(brackets(column), key=lambda one: (not (one.opens and one.closes), one.closes))
+        for chain, opens, closes, at in order:
             mentions = self.mentions.setdefault(chain, [])
             if opens and closes:
                 mentions.append((word, word))
@@ -105,10 +103,6 @@ class Chains:
     def unclosed(self) -> list[tuple[int, str]]:
         """Word and chain of the mentions that have not ended, by word."""
         return sorted((word, chain) for chain, words in self._begun.items() for word in words)
-
-
-def _order(bracket: Bracket) -> tuple[bool, bool]:
-    return not (bracket.opens and bracket.closes), bracket.closes
 
 
 def columns_of(line: str) -> list[str]:
@@ -127,7 +121,7 @@ def is_comment(line: str) -> bool:
 
 
 def read_conll(path: PathLike) -> ClusteredDocuments:
-    """Read the chains of a CoNLL file, each mention as the span of its first and last word, from 0.
+    """Read the chains of a CoNLL file, gzipped or not, each mention as the span of its first and last word, from 0.
 
     A document's name is the text behind ``#begin document``, blanks at its end included; parts are documents. The
     chains of a document come in the order of their first brackets, which decides what is first of repeated mentions.
@@ -136,23 +130,17 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     comments inside a document as words, passes over what is not a bracket, and searches a line without tabs as a whole,
     not its last column alone; of documents with one name it reads the last.
 
-    O(file) time and memory.
-
-    Args:
-        path: a file in UTF-8, gzipped if its name ends in ``.gz``.
-
     Raises:
         FileFormatError: brackets do not fit, words stand outside of documents, documents do not end, begin in one
             another or share a name, or the file is not text. The message names line and column.
         OSError: the file cannot be read.
-
     """
     lines = read_lines(path)
     documents: dict[str, list[list[Span]]] = {}
     first_line: dict[str, int] = {}
     n_words: dict[str, int] = {}
     n_comments = 0
-    for name, begin, end in _parts(lines, path):
+    for name, begin, end in _documents(lines, path):
         if name in documents:
             problem = f"two documents have the name {name!r}, the first in line {first_line[name]}; rename one"
             raise FileFormatError(problem, path=path, line=begin + 1, column=1)
@@ -166,19 +154,11 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     return ClusteredDocuments.first_of_each(documents, notes, n_words)
 
 
-class _Part(NamedTuple):
-    """The positions of the first and last line of a document."""
-
-    name: str
-    begin: int
-    end: int
-
-
 _HOW_TO_BEGIN = "a document begins with `#begin document (name); part 000`"
 
 
-def _parts(lines: list[str], path: PathLike) -> Iterator[_Part]:
-    """Yield the documents in order, and check that no word is between them."""
+def _documents(lines: list[str], path: PathLike) -> Iterator[tuple[str, int, int]]:
+    """Yield the documents in order, with their first and last line, and check that no word is between them."""
     name: str | None = None
     begin = outside = 0
     for at, line in enumerate(lines):
@@ -193,7 +173,7 @@ def _parts(lines: list[str], path: PathLike) -> Iterator[_Part]:
         elif _END.match(line):
             if name is None:
                 raise FileFormatError("`#end document` without `#begin document`", path=path, line=at + 1, column=1)
-            yield _Part(name, begin, at)
+            yield name, begin, at
             name, outside = None, at + 1
     if name is not None:
         problem = "the document has no `#end document`: the file breaks off, or the line is missing"
@@ -214,7 +194,6 @@ def _is_word(line: str) -> bool:
 
 
 def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Chains, int]:
-    """Read and count the words of a document."""
     chains = Chains()
     word = 0
     for at in range(begin, end):
@@ -239,7 +218,6 @@ def _chains(lines: list[str], begin: int, end: int, path: PathLike) -> tuple[Cha
 
 
 def _misplaced(problem: str, path: PathLike, lines: list[str], at: int, in_column: int) -> FileFormatError:
-    """Make the error for a position in the last column of a line."""
     line = lines[at].rstrip(" \t")
     column = len(line) - len(columns_of(line)[-1]) + in_column + 1
     return FileFormatError(problem, path=path, line=at + 1, column=column)

@@ -8,8 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from .arrays import Brief
-from .labels import IntArray, Labels, encode_labels
+from .arrays import Brief, IntArray, Labels, encode_labels
 from .mentions import Clusters, match_mentions
 
 
@@ -36,14 +35,11 @@ class Contingency(Brief):
     def from_labels(cls, labels_true: Labels, labels_pred: Labels) -> Self:
         """Count two labellings of the same items; O(n log n).
 
-        Raises:
-            ValueError: the lengths differ, or a label is missing (NaN or None).
-            TypeError: a label cannot be hashed.
+        Raise ValueError where the lengths differ, and the errors of `encode_labels`.
 
         >>> table = Contingency.from_labels([0, 0, 1], ["x", "y", "y"])
         >>> table.row, table.column, table.count
         (array([0, 0, 1]), array([0, 1, 1]), array([1, 1, 1]))
-
         """
         true = encode_labels(labels_true, name="labels_true")
         pred = encode_labels(labels_pred, name="labels_pred")
@@ -57,16 +53,11 @@ class Contingency(Brief):
 
     @classmethod
     def from_clusters(cls, key: Clusters, response: Clusters) -> Self:
-        """Count two lists of clusters, whose mentions may differ.
-
-        Raises:
-            ValueError: a mention is twice on one side.
-            TypeError: a cluster is not an iterable of hashable mention ids.
+        """Count two lists of clusters, whose mentions may differ; see `match_mentions` for the errors.
 
         >>> table = Contingency.from_clusters([["a", "b", "c"]], [["b", "c"], ["d"]])
         >>> table.count, table.row_size, table.column_size
         (array([2]), array([3]), array([2, 1]))
-
         """
         shared = match_mentions(key, response)
         return cls(

@@ -15,9 +15,8 @@ from typing import Literal, TypeAlias, TypedDict
 import numpy as np
 
 from .alignment import best_alignment
+from .arrays import IntArray, Labels
 from .contingency import Contingency, n_pairs
-from .exact import sum_of_fractions
-from .labels import IntArray, Labels
 from .mentions import Clusters
 from .ratio import f1, ratio
 
@@ -66,11 +65,8 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
 
     The function of each one's name defines it and names its source. CoNLL F1 is the mean of the F1 of MUC, B-cubed and
-    CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501.
-
-    Args:
-        key: clusters, iterables of hashable mention ids.
-        response: clusters, whose mentions may differ from those of the key.
+    CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. Clusters are iterables of
+    hashable mention ids; the mentions of key and response may differ.
 
     Raises:
         ValueError: a mention is twice on one side.
@@ -85,7 +81,6 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     [2.9166666666666665, 7, 4.0, 8]
     >>> round(scores["lea"]["recall"], 4), round(scores["conll"], 4)
     (0.2381, 0.4582)
-
     """
     return scores_from_counts(coreference_counts(key, response))
 
@@ -93,18 +88,11 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
 def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> CoreferenceScores:
     """Return the scores of `coreference_scores` from the cluster of each mention, of the same mentions on both sides.
 
-    Args:
-        labels_true: (mentions,) the true cluster of each mention, as integers or anything that can be hashed.
-        labels_pred: (mentions,) the predicted one.
-
-    Raises:
-        ValueError: the lengths differ, or a label is missing (NaN or None).
-        TypeError: a label cannot be hashed.
+    For the arguments and errors see `clustering_scores`.
 
     >>> scores = coreference_scores_from_labels([0, 0, 1], ["x", "y", "y"])
     >>> scores["b3"]["recall"], scores["b3"]["counts"]
     (0.6666666666666666, [2.0, 3, 2.0, 3])
-
     """
     return scores_from_counts(counts_from_contingency(Contingency.from_labels(labels_true, labels_pred)))
 
@@ -131,16 +119,10 @@ def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
 
 def scores_from_counts(counts: Mapping[str, Counts]) -> CoreferenceScores:
     """Return the ratios of counts, of one document or summed over many."""
-    muc, b3, ceafe = (recall_precision_f1(counts[name]) for name in ("muc", "b3", "ceafe"))
-    return {
-        "muc": muc,
-        "b3": b3,
-        "ceafm": recall_precision_f1(counts["ceafm"]),
-        "ceafe": ceafe,
-        "lea": recall_precision_f1(counts["lea"]),
-        "blanc": _blanc_score(counts["blanc"]),
-        "conll": (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3,
-    }
+    names = ("muc", "b3", "ceafm", "ceafe", "lea")
+    muc, b3, ceafm, ceafe, lea = (recall_precision_f1(counts[name]) for name in names)
+    blanc, conll = _blanc_score(counts["blanc"]), (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3
+    return {"muc": muc, "b3": b3, "ceafm": ceafm, "ceafe": ceafe, "lea": lea, "blanc": blanc, "conll": conll}
 
 
 def recall_precision_f1(counts: Counts) -> Score:
@@ -315,3 +297,24 @@ METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
     "blanc": _blanc,
 }
 """The counts of each metric, from a contingency whose rows are the key."""
+
+
+def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
+    """Return ``sum(numerators / denominators)``, correctly rounded for any order.
+
+    Equal denominators are added as integers first. Denominators are sizes of clusters: n mentions have at most sqrt(2
+    n) different ones, so little is left to add as fractions. Three thirds make 1:
+
+    >>> sum_of_fractions(np.array([1, 1, 1]), np.array([3, 3, 3]))
+    1.0
+    """
+    if not len(denominators):
+        return 0.0
+    by_denominator = np.zeros(int(denominators.max()) + 1, np.int64)
+    np.add.at(by_denominator, denominators, numerators)
+    used = np.flatnonzero(by_denominator)
+    terms = list(zip(by_denominator[used].tolist(), used.tolist(), strict=True))
+    while len(terms) > 1:  # by halves: the long numbers meet only at the end
+        odd = terms[len(terms) & ~1 :]
+        terms = [(a * d + c * b, b * d) for (a, b), (c, d) in zip(terms[::2], terms[1::2], strict=False)] + odd
+    return terms[0][0] / terms[0][1] if terms else 0.0

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from .labels import IntArray
+from .arrays import IntArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,31 +20,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class CutCounts(NamedTuple):
     """The counts of all scores at every cut: before the first step, and after each step."""
 
-    shared: IntArray
-    """Pairs together in the truth and in the cut."""
-    found: IntArray
-    """Pairs together in the cut."""
-    cells: IntArray
-    """Pairs of a class and a cluster that share a leaf."""
+    shared: IntArray  # pairs together in the truth and in the cut
+    found: IntArray  # pairs together in the cut
+    cells: IntArray  # pairs of a class and a cluster that share a leaf
     clusters: IntArray
-    b3_recall: npt.NDArray[np.float64]
-    """Sum over the cells of ``count^2 / size of the class``."""
-    b3_precision: npt.NDArray[np.float64]
-    """Sum over the cells of ``count^2 / size of the cluster``."""
-    purity: float
-    """Sum over the pairs of a class of the purity of the first cluster that holds both."""
+    b3_recall: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the class``
+    b3_precision: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the cluster``
+    purity: float  # sum over the pairs of a class of the purity of the first cluster that holds both
 
 
 def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:
     """Count at every cut of a merge tree; O(n log n) time, O(n) memory.
 
-    Args:
-        label: (leaves,) class of each leaf, -1 for a leaf that is not counted.
-        left: (merges,) a node that merge ``i`` joins into node ``leaves + i``.
-        right: (merges,) the other node.
-        step: (merges,) when each merge happens, ascending from 0 without gaps. Equal steps happen together.
-        class_size: (classes,) leaves of each class.
-
+    For the tree see `all_cuts`; ``step`` counts its heights from 0, and ``class_size`` is (classes,), the leaves of
+    each.
     """
     n_steps = int(step[-1]) + 1 if len(step) else 0
     leaves, joined = _line(label, left, right, step, n_steps, int(class_size.sum()))
@@ -65,8 +54,7 @@ def _line(
 ) -> tuple[IntArray, IntArray]:
     """Order the leaves with a class so that each cluster is a range.
 
-    Returns the leaves in that order, and at place ``p`` the step that joins ``p - 1`` and ``p``; ``n_steps`` for never,
-    as at place 0.
+    Also return the step that joins each place with the one before, ``n_steps`` for never, as at place 0.
     """
     n_leaves = len(label)
     size = np.empty(n_leaves + len(left), np.int64)
@@ -98,9 +86,8 @@ def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntA
     """Order the leaves by class, and find the step at which each member of a class meets the one before.
 
     It is the latest step between their places. A place is hidden by a later one with a later step; who follows that
-    from place to place comes to the latest step so far, and leaves a shorter way behind.
-
-    Returns the places by class, and the steps: ``n_steps`` for never, as for the first member of a class.
+    from place to place comes to the latest step so far, and leaves a shorter way behind. Returns the places by class,
+    and the steps: ``n_steps`` for never, as for the first member of a class.
     """
     member = np.empty(len(label), np.int64)
     met = np.full(len(label), n_steps, np.int64)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Brief, FloatArray, integer_array
-from .labels import IntArray, encode_labels
+from .arrays import Brief, FloatArray, IntArray, encode_labels, integer_array
 from .ratio import divide, nan_to_zero
 
 if TYPE_CHECKING:
@@ -94,10 +93,6 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
             yet or was joined before, or the heights are not finite and ascending.
         TypeError: labels or nodes are not integers.
 
-    >>> cuts = all_cuts([0, 0, 1, -1], [0, 4, 5], [1, 3, 2], [0.1, 0.3, 0.3])
-    >>> cuts.threshold, cuts.ari
-    (array([-inf,  0.1,  0.3]), array([0., 1., 0.]))
-
     The tree of SciPy, of four points on a line:
 
     >>> from scipy.cluster.hierarchy import linkage
@@ -105,7 +100,6 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     >>> left, right, height = Z[:, 0], Z[:, 1], Z[:, 2]
     >>> all_cuts([0, 0, 1, 1], left, right, height).best("ari")
     BestCut(threshold=2.0, value=1.0, place=2)
-
     """
     tree = _checked(labels_true, left, right, height)
     counts = _count(tree)
@@ -145,13 +139,11 @@ def dendrogram_purity(
 class _Tree(NamedTuple):
     """A checked merge tree."""
 
-    label: IntArray
-    """(leaves,) class 0 .. n_classes - 1, or -1."""
+    label: IntArray  # (leaves,) class 0 .. n_classes - 1, or -1.
     left: IntArray
     right: IntArray
     height: FloatArray
-    ends: IntArray
-    """(steps,) the last merge of each distinct height."""
+    ends: IntArray  # (steps,) the last merge of each distinct height
     class_size: IntArray
 
     @property
@@ -181,10 +173,8 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     if not ordered.all():
         i = int(np.argmin(ordered))
         raise ValueError(f"height[{i}]={heights[i]} is not finite, or below the one before")
-    if 0 < len(heights) >= len(given):
-        raise ValueError(
-            f"labels_true has {len(given)} leaves, but {len(heights)} merges need {len(heights) + 1} or more"
-        )
+    if 0 < (n := len(heights)) >= len(given):
+        raise ValueError(f"labels_true has {len(given)} leaves, but {n} merges need {n + 1} or more")
     late = np.maximum(*nodes) >= len(given) + np.arange(len(heights))
     if late.any():
         i = int(np.argmax(late))

@@ -95,12 +95,9 @@ def coreference_by_document(
     """Return the counts of every document of the key; mentions are compared only within a document.
 
     As in the CoNLL reference scorer, the documents of the key are scored: a document that the response lacks counts as
-    an empty response, a document that only the response has is ignored.
-
-    Args:
-        key: the clusters of each document, e.g. the `documents` of `read_conll` or `read_clusters`.
-        response: the same of the response.
-        progress: gets the names of the documents and their number, and yields them one by one.
+    an empty response, a document that only the response has is ignored. Each side maps documents to their clusters, as
+    the `documents` of `read_conll` and `read_clusters` do. ``progress`` gets the names of the documents and their
+    number, and yields the names one by one.
 
     Raises:
         ValueError: a mention is twice on one side of a document.
@@ -111,11 +108,10 @@ def coreference_by_document(
     ([2, 2, 2, 3], [2.0, 3, 1.3333333333333333, 3])
     >>> counts.missing, counts.ignored
     (('d2',), ('d3',))
-
     """
+    problem = "is not a mapping from each document to its clusters; for one document see `coreference_counts`"
     for side, documents in (("key", key), ("response", response)):
         if not isinstance(documents, Mapping):
-            problem = "is not a mapping from each document to its clusters; for one document see `coreference_counts`"
             raise TypeError(f"{side} {problem}")
     return PairedCounts(
         documents={name: _count(key[name], response.get(name, ())) for name in progress(key, len(key))},

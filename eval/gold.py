@@ -6,8 +6,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, boolean_array, integer_array
-from .labels import IntArray
+from .arrays import BoolArray, IntArray, boolean_array, integer_array
 
 OUTSIDE = -1
 """A gold id that the knowledge base does not have."""
@@ -29,12 +28,9 @@ class Gold:
     ============================  ==============================================
     """
 
-    indptr: IntArray
-    """(mentions + 1,) from 0 to ``len(indices)``, never falling"""
-    indices: IntArray
-    """(gold ids,) entity, or `OUTSIDE`"""
-    annotated: BoolArray
-    """(mentions,)"""
+    indptr: IntArray  # (mentions + 1,) from 0 to ``len(indices)``, never falling
+    indices: IntArray  # (gold ids,) entity, or `OUTSIDE`
+    annotated: BoolArray  # (mentions,)
 
     @classmethod
     def from_arrays(
@@ -42,10 +38,7 @@ class Gold:
     ) -> Self:
         """Check and convert the arrays; without `annotated`, a mention is annotated if it has an id.
 
-        Raises:
-            ValueError: the rows do not fit the indices, or a mention has ids but is not annotated.
-            TypeError: indices are not integers, or flags are not booleans.
-
+        Raise ValueError where the rows do not fit the indices, or a mention has ids but is not annotated.
         """
         if _has_rows(indices):
             row = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"

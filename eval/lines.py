@@ -7,12 +7,11 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray
+from .arrays import FloatArray, Labels, encode_labels
 from .clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
 from .contingency import Contingency
 from .coreference import METRICS, Counts, Metric
 from .figures import Figure, OfClusters, Summed
-from .labels import Labels, encode_labels
 from .ratio import divide, f_measure, nan_to_zero, proportion
 from .uncertainty import Ratio
 
@@ -32,12 +31,7 @@ class Line:
 
     @classmethod
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
-        """Make a line with recall, precision and F1.
-
-        Args:
-            name: name of the line.
-            counts: (documents, 4) numerator and denominator of recall, then of precision.
-            over: description of the counted items.
+        """Make a line with recall, precision and F1 from numerator and denominator of both, (documents, 4).
 
         Raises:
             ValueError: the counts have another shape, one is not finite, or a numerator exceeds its denominator.
@@ -45,7 +39,6 @@ class Line:
         >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
         >>> line.recall.value, line.precision.value, line.score.value
         (0.5, 0.5, 0.5)
-
         """
         table = np.asarray(counts, np.float64)
         if table.ndim != 2 or table.shape[1] != 4:
@@ -59,22 +52,15 @@ _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "
 
 
 def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
-    """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1.
+    """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1 from the counts of each document.
 
-    The values are those of `scores_from_counts` for the sum of the documents.
-
-    Args:
-        documents: the `coreference_counts` of each document.
-
-    Raises:
-        TypeError: the counts are not in a list.
+    The values are those of `scores_from_counts` for the sum of the documents. Raise TypeError without a list of counts.
 
     >>> from eval.coreference import coreference_counts
     >>> same, apart = [["a", "b"]], [["a"], ["b"]]
     >>> lines = coreference_lines([coreference_counts(same, same), coreference_counts(same, apart)])
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("MUC", "LEA", "CoNLL")}
     {'MUC': 0.6667, 'LEA': 0.5, 'CoNLL': 0.7302}
-
     """
     if isinstance(documents, Mapping):
         kind = type(documents).__name__
@@ -127,16 +113,11 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) ->
     """Make the lines of ARI, B-cubed and CoNLL F1 of clusters across documents.
 
     Each interval needs a pass over half the mentions for every half-sample: leave intervals out for a million mentions.
-
-    Args:
-        labels_true: (mentions,) the true cluster of each mention.
-        labels_pred: (mentions,) the predicted one.
-        document: (mentions,) the document of each mention.
+    The arguments are those of `OfClusters`.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines}
     {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}
-
     """
     true, pred, where = (
         encode_labels(labels, name=name).codes

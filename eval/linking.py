@@ -1,17 +1,110 @@
 """Entity linking: the outcome of each mention, accuracy, and recall of the candidates."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, Brief, boolean_array, integer_array
+from .arrays import BoolArray, Brief, IntArray, Labels, boolean_array, encode_labels, integer_array
 from .gold import Gold
-from .labels import IntArray, Labels, encode_labels
-from .linking_counts import LinkingCounts, MacroScores
+from .ratio import ratio
+
+
+@dataclass(frozen=True)
+class LinkingCounts:
+    """Counts of a group of mentions, and their ratios."""
+
+    mentions: int
+    """mentions with a gold concept, inside or outside the knowledge base (KB)"""
+    in_kb: int
+    """mentions with a gold id inside the KB"""
+    correct: int
+    """mentions whose predicted entity is one of their gold ids"""
+    found: tuple[int, ...] = ()
+    """mentions with a gold id among the first k candidates, for each k"""
+    k: tuple[int, ...] = ()
+    retrieved: int | None = None
+    """mentions with a gold id among all the candidates; None without candidates"""
+    correct_retrieved: int | None = None
+    """retrieved mentions whose predicted entity is one of their gold ids"""
+
+    @property
+    def accuracy(self) -> float:
+        """Share of mentions linked to a gold id, of the mentions with a gold concept."""
+        return ratio(self.correct, self.mentions)
+
+    @property
+    def accuracy_in_kb(self) -> float:
+        """Share of mentions linked to a gold id, of the mentions with a gold id inside the KB."""
+        return ratio(self.correct, self.in_kb)
+
+    @property
+    def accuracy_normalized(self) -> float | None:
+        """Share of mentions linked to a gold id, of the mentions with a gold id among their candidates."""
+        if self.retrieved is None or self.correct_retrieved is None:
+            return None
+        return ratio(self.correct_retrieved, self.retrieved)
+
+    @property
+    def recall(self) -> dict[int, float]:
+        """Share of mentions with a gold id among k candidates, of the mentions with a gold concept, by k."""
+        return {k: ratio(found, self.mentions) for k, found in zip(self.k, self.found, strict=True)}
+
+    @property
+    def recall_in_kb(self) -> dict[int, float]:
+        """The same share, of the mentions with a gold id inside the KB, by k."""
+        return {k: ratio(found, self.in_kb) for k, found in zip(self.k, self.found, strict=True)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return counts and ratios by name, ready for JSON."""
+        ratios = ("accuracy", "accuracy_in_kb", "accuracy_normalized", "recall", "recall_in_kb")
+        return asdict(self) | {name: getattr(self, name) for name in ratios}
+
+    def __str__(self) -> str:
+        normalized = ""
+        if self.retrieved is not None:
+            normalized = f", normalised {self.accuracy_normalized:.4f} ({self.correct_retrieved}/{self.retrieved})"
+        return (
+            f"accuracy {self.accuracy:.4f} ({self.correct}/{self.mentions}), "
+            f"in KB {self.accuracy_in_kb:.4f} ({self.correct}/{self.in_kb}){normalized}{_recall_text(self.recall)}"
+        )
+
+
+@dataclass(frozen=True)
+class MacroScores:
+    """Unweighted means over groups of mentions, such as types or domains.
+
+    A group counts in a mean if the denominator of its ratio is not 0; a mean of no groups is 0.
+    """
+
+    accuracy: float
+    accuracy_normalized: float | None
+    """None without candidates"""
+    recall: dict[int, float]
+    groups: dict[Any, LinkingCounts]
+    """The counts by label, in the order of the mentions, including groups without a concept, which are in no mean."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the means and the counts of each group; ready for JSON where the labels are strings or numbers."""
+        groups = {label: counts.as_dict() for label, counts in self.groups.items()}
+        return {
+            "accuracy": self.accuracy,
+            "accuracy_normalized": self.accuracy_normalized,
+            "recall": self.recall,
+            "groups": groups,
+        }
+
+    def __str__(self) -> str:
+        normalized = "" if self.accuracy_normalized is None else f", normalised {self.accuracy_normalized:.4f}"
+        n_groups = sum(counts.mentions > 0 for counts in self.groups.values())
+        return f"accuracy {self.accuracy:.4f}{normalized}{_recall_text(self.recall)} ({n_groups} groups)"
+
+
+def _recall_text(recall: Mapping[int, float]) -> str:
+    return "".join(f", recall@{k} {value:.4f}" for k, value in recall.items())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,7 +153,6 @@ class LinkingOutcomes(Brief):
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
         {'a': 0.5}
-
         """
         given = _mark_none(labels, name)
         group, n_groups = encode_labels(given, name=name)
@@ -217,17 +309,11 @@ def linking_scores(
 
     O(gold ids x candidates a mention + mentions x (k + groupings)) time.
 
-    Args:
-        gold_indptr: as for `linking_outcomes`.
-        gold_indices: as for `linking_outcomes`.
-        predicted: as for `linking_outcomes`.
-        annotated: as for `linking_outcomes`.
-        candidates: as for `linking_outcomes`.
-        k: the k of recall@k in any order, each from 1 to the width of the candidates.
-        seen: (mentions,) booleans: whether the gold concept occurs in the training data. Figures are then given for
-            both groups too.
-        groups: labels of the mentions by the name of a grouping, such as ``{"type": types, "domain": domains}``, whose
-            means over groups are added under this name. A mention with the label None belongs to no group.
+    The other arguments are those of `linking_outcomes`. The ``k`` of recall@k come in any order, each from 1 to the
+    width of the candidates. With ``seen``, (mentions,) booleans, whether the gold concept occurs in the training data,
+    figures are given for both groups too. ``groups`` are labels of the mentions by the name of a grouping, such as
+    ``{"type": types, "domain": domains}``, whose means over groups are added under this name; a mention with the label
+    None belongs to no group.
 
     Raises:
         ValueError: lengths differ, rows do not fit, k exceeds the number of candidates, or a label is NaN.
@@ -242,7 +328,6 @@ def linking_scores(
     all: accuracy 0.3333 (1/3), in KB 0.5000 (1/2), normalised 0.5000 (1/2), recall@2 0.6667
     mean by type: accuracy 0.2500, normalised 0.5000, recall@2 0.5000 (2 groups)
     left out: 0 NIL without an id, 1 not annotated
-
     """
     outcomes = linking_outcomes(gold_indptr, gold_indices, predicted, annotated=annotated, candidates=candidates)
     return LinkingScores.of(outcomes, k=k, seen=seen, groups=groups)
@@ -273,7 +358,6 @@ def linking_outcomes(
     >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])
     >>> outcomes.correct, outcomes.rank
     (array([ True, False]), array([1, 2]))
-
     """
     gold = Gold.from_arrays(gold_indptr, gold_indices, annotated=annotated)
     entity = integer_array(predicted, name="predicted", low=-1)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .labels import IntArray
+from .arrays import IntArray
 
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
@@ -28,13 +28,7 @@ class Matched(NamedTuple):
 
 
 def match_mentions(key: Clusters, response: Clusters) -> Matched:
-    """Find each mention on the other side; refuse repeated mentions.
-
-    An empty cluster holds no mention and is left out.
-
-    Args:
-        key: any iterable of iterables of hashable mention ids.
-        response: another one.
+    """Find each mention on the other side; refuse repeated mentions, and leave out empty clusters.
 
     Raises:
         ValueError: a mention occurs twice on a side, in one cluster or in two, or its id is NaN.
@@ -45,7 +39,6 @@ def match_mentions(key: Clusters, response: Clusters) -> Matched:
     >>> match_mentions([["a", "b"], ["c", "a"]], [])
     Traceback (most recent call last):
     ValueError: mention 'a' is twice in the key: in clusters 0 and 1
-
     """
     rows = _members(key, "key")
     position = _positions(rows, "key")
@@ -121,7 +114,6 @@ def _sizes(members: list[Collection[Hashable]]) -> IntArray:
 
 
 def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeError:
-    """Return the error of clusters that are not a partition."""
     for i, cluster in enumerate(members):
         for mention in cluster:
             try:

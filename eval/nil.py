@@ -61,15 +61,12 @@ def nil_scores(
     """Compute precision, recall and F1 of the mentions predicted to be NIL.
 
     With ``G`` the NIL mentions and ``P`` those predicted NIL: precision ``|G & P| / |P|``, recall ``|G & P| / |G|``, F1
-    their harmonic mean; 0/0 is 0.
+    their harmonic mean; 0/0 is 0. All arguments are (mentions,) booleans. A mention is NIL if it is annotated as NIL,
+    or all its gold ids are outside the knowledge base (`gold_is_nil`); those that are not annotated are left out and
+    counted.
 
     Source: van Rijsbergen 1979, Information retrieval, chapter 7; a NIL mention is one without an entity in the
     knowledge base: McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track.
-
-    Args:
-        gold_nil: (mentions,) booleans: annotated as NIL, or all gold ids outside the knowledge base (`gold_is_nil`).
-        predicted_nil: (mentions,) booleans.
-        annotated: (mentions,) booleans: the others are left out and counted. Default: all are annotated.
 
     Raises:
         ValueError: lengths that differ.
@@ -77,7 +74,6 @@ def nil_scores(
 
     >>> print(nil_scores([True, True, False], [True, False, False]))
     NIL: precision 1.0000 (1/1), recall 0.5000 (1/2), F1 0.6667; left out: 0 not annotated
-
     """
     gold = boolean_array(gold_nil, name="gold_nil")
     predicted = boolean_array(predicted_nil, name="predicted_nil", length=len(gold))
@@ -100,13 +96,8 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
 
     With ``G`` the NIL mentions and ``P(t) = {m : score(m) < t}``, the ratios at ``t`` are those of `nil_scores` for
     ``P(t)``. The area under precision over recall, with its source, is `ThresholdCurve.average_precision`; the
-    threshold that maximises F1 is `ThresholdCurve.best`. O(n log n) time. Mentions with equal scores are called NIL
-    together.
-
-    Args:
-        gold_nil: as for `nil_scores`.
-        score: (mentions,) similarity of the best entity, higher being more linkable; -inf if none was found.
-        annotated: as for `nil_scores`.
+    threshold that maximises F1 is `ThresholdCurve.best`. O(n log n) time. The score is (mentions,), the similarity of
+    the best entity; -inf if none was found. Mentions with equal scores are called NIL together.
 
     Raises:
         ValueError: lengths that differ, a score that is NaN or inf.
@@ -119,7 +110,6 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     BestThreshold(threshold=0.7, precision=0.6666666666666666, recall=1.0, f1=0.8)
     >>> round(curve.average_precision, 4)
     0.8333
-
     """
     gold = boolean_array(gold_nil, name="gold_nil")
     values = score_array(score, len(gold))
@@ -139,9 +129,7 @@ def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
 def gold_is_nil(
     gold_indptr: npt.ArrayLike, gold_indices: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
 ) -> BoolArray:
-    """Return which mentions are annotated, but have no gold id inside the knowledge base.
-
-    The parameters are those of `linking_scores`.
+    """Return which mentions are annotated, but have no gold id inside the knowledge base; see `linking_outcomes`.
 
     Gold 7; gold outside the KB; annotated without an id; not annotated:
 
@@ -157,22 +145,13 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
 
     Each annotated mention then has a concept, NIL if no gold id is inside the knowledge base. A mention called NIL has
     NIL for its link and its only candidate, any other keeps its own. With ``A`` the annotated mentions, ``G`` the NIL
-    ones among them and ``P`` those called NIL, recall@k is
-    ``|{m in A : m in G & P, or m not in P and one of its first k candidates is a gold id}| / |A|``: a linkable mention
-    called NIL misses at every k, as does a NIL mention that is not. The accuracy is that of links and NIL decisions
-    together.
+    ones among them and ``P`` those called NIL, recall@k is ``|{m in A : m in G & P, or m not in P and one of its first
+    k candidates is a gold id}| / |A|``: a linkable mention called NIL misses at every k, as does a NIL mention that is
+    not. The accuracy is that of links and NIL decisions together. Mentions annotated as NIL without an id have to be
+    `annotated` in the outcomes. The errors are those of `nil_scores`.
 
     Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all
     classes incl. NIL".
-
-    Args:
-        outcomes: what `linking_outcomes` returns, of which the mentions annotated as NIL without an id have to be
-            `annotated`.
-        predicted_nil: (mentions,) booleans.
-
-    Raises:
-        ValueError: lengths that differ.
-        TypeError: flags that are not booleans.
 
     Gold 7, found second; gold 4, called NIL; gold outside the KB, called NIL:
 
@@ -180,7 +159,6 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
     >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, -1], [1, -1, -1], candidates=[[1, 7], [4, 2], [2, 4]])
     >>> nil_as_class(outcomes, [False, True, True]).count(k=[1, 2]).recall
     {1: 0.3333333333333333, 2: 0.6666666666666666}
-
     """
     called = boolean_array(predicted_nil, name="predicted_nil", length=len(outcomes))
     right = outcomes.annotated & ~outcomes.in_kb & called

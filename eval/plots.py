@@ -58,18 +58,9 @@ class RecallPrecision(Protocol):
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
     """Plot precision against recall, with lines of equal F1, and mark the best F1 of each curve.
 
-    Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye.
-
-    Args:
-        curves: recall and precision by name, at each threshold, in the order of the thresholds.
-        path: the file to write; `.png` or `.svg`.
-
-    Raises:
-        ValueError: there is no curve, its recall and precision do not fit, or the path has another suffix.
-        TypeError: the curves have no names.
-        ImportError: matplotlib is not installed.
-        OSError: the file cannot be written.
-
+    Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye. The points
+    of each curve are in the order of the thresholds. The file is `.png` or `.svg`; the errors are those of
+    `plot_thresholds`.
     """
     _check_named(curves)
     points = {name: _paired(curve.recall, curve.precision, f"curves[{name!r}]") for name, curve in curves.items()}
@@ -109,13 +100,9 @@ def plot_thresholds(
 ) -> None:
     """Plot scores against a threshold as steps: each score is valid from its threshold up to the next.
 
-    Args:
-        threshold: (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones.
-        curves: the score at each threshold, by name.
-        path: the file to write; `.png` or `.svg`.
-        chosen: a threshold to mark, or several by name.
-        xlabel: label of the thresholds.
-        ylabel: label of the scores.
+    Thresholds are (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones. The
+    curves are the score at each threshold, by name; ``chosen`` is a threshold to mark, or several by name; ``xlabel``
+    and ``ylabel`` name the axes. The file is `.png` or `.svg`.
 
     Raises:
         ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path
@@ -123,7 +110,6 @@ def plot_thresholds(
         TypeError: the curves have no names.
         ImportError: matplotlib is not installed.
         OSError: the file cannot be written.
-
     """
     _check_named(curves)
     given = {name: _paired(threshold, values, f"curves[{name!r}]") for name, values in curves.items()}
@@ -175,12 +161,10 @@ def _paired(x: npt.ArrayLike, y: npt.ArrayLike, name: str) -> tuple[FloatArray, 
 
 
 def _look(i: int) -> dict[str, Any]:
-    """Return colour and dashes of the i-th line."""
     return {"color": _COLOURS[i % len(_COLOURS)], "linestyle": _DASHES[i % len(_DASHES)]}
 
 
 def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
-    """Draw, add the legend beside the plot, and write the file."""
     suffix = suffix_of(path, FORMATS)
     try:
         from matplotlib import style

@@ -41,10 +41,8 @@ class Entry:
     over: str
     n_documents: int
     interval: Interval | None
-    comparison: Comparison | None
-    """comparison with the first system"""
-    method: Method | None
-    """description of how interval and comparison are computed"""
+    comparison: Comparison | None  # comparison with the first system
+    method: Method | None  # description of how interval and comparison are computed
 
     @property
     def stars(self) -> str:
@@ -80,13 +78,10 @@ class Report:
 
     @classmethod
     def of(cls, systems: Mapping[str, Sequence[Line]], *, title: str = "", how: Resampling | None = _USUAL) -> Self:
-        """Compute the lines of one or more systems.
+        """Compute the lines of one or more systems, with intervals and tests unless ``how`` is None.
 
-        Args:
-            systems: the lines of each system by its name. Each later system is compared with the first, line by line of
-                the same name, over the same documents in the same order.
-            title: title of the report.
-            how: settings of intervals and tests; None for neither.
+        Each later system is compared with the first, line by line of the same name, over the same documents in the same
+        order.
 
         Raises:
             ValueError: there is no system, a system has two lines of the same name, or two figures cannot be compared.
@@ -100,7 +95,6 @@ class Report:
         NIL  0.6667     0.6667  0.6667  [0.4000, 1.0000]  4 of 6
         <BLANKLINE>
         95% interval: 1,000 bootstrap samples of 3 documents, seed 0
-
         """
         if not isinstance(systems, Mapping):
             raise TypeError(f'systems is a {type(systems).__name__}, not lines by system; write {{"name": lines}}')

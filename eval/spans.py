@@ -8,15 +8,13 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .arrays import BoolArray
-from .labels import IntArray
+from .arrays import BoolArray, IntArray
 from .ratio import f1, ratio
 
 # Items of mentions of fragments (start, end).
 Spans: TypeAlias = Iterable[Collection[Collection[Collection[int]]]]
 
-_BITS = 32
-"""Tokens have numbers below 2^32, so that item and token together are one integer."""
+_BITS = 32  # tokens have numbers below 2^32, so that item and token together are one integer
 
 
 class SpanCounts(NamedTuple):
@@ -140,7 +138,6 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     tokens by item: precision 0.6667, recall 0.7500, F1 0.7000
     exact: precision 0.5000, recall 0.5000, F1 0.5000
     overlap: precision 1.0000, recall 1.0000, F1 1.0000
-
     """
     true, pred = _flatten(gold, "gold"), _flatten(predicted, "predicted")
     if true.n_items != pred.n_items:
@@ -185,10 +182,8 @@ class _Side(NamedTuple):
     """The fragments of one side, on the line of all items."""
 
     n_items: int
-    item: IntArray
-    """(mentions,)"""
-    mention: IntArray
-    """(fragments,)"""
+    item: IntArray  # (mentions,)
+    mention: IntArray  # (fragments,)
     fragments: _Intervals
 
 
@@ -280,7 +275,6 @@ def _mean_ratio(numerator: IntArray, denominator: IntArray) -> float:
 
 
 def _refusal(items: list[Any], side: str) -> Exception:
-    """Return the error of the first invalid mention or fragment."""
     for i, item in enumerate(items):
         if not isinstance(item, Collection):
             return TypeError(f"{side}[{i}] is {item!r}, not an item (a list of mentions)")

@@ -17,8 +17,7 @@ class Cell(NamedTuple):
 
 class _Format(NamedTuple):
     escape: Callable[[str], str]
-    best: str
-    """Formats the best cell of a line."""
+    best: str  # formats the best cell of a line
     best_note: str
 
     def cell(self, cell: Cell) -> str:
@@ -47,10 +46,8 @@ class Table:
     """
 
     title: str
-    names: tuple[str, ...]
-    """Names of the columns."""
-    is_number: tuple[bool, ...]
-    """Whether each column has numbers, which are right-aligned."""
+    names: tuple[str, ...]  # names of the columns
+    is_number: tuple[bool, ...]  # whether each column has numbers, which are right-aligned
     cells: list[tuple[Cell, ...]]
     remarks: list[str]
 

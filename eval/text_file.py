@@ -37,11 +37,7 @@ class FileFormatError(ValueError):
 def read_lines(path: PathLike) -> list[str]:
     r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; Unicode's other line ends stay.
 
-    Raises:
-        FileFormatError: the file is empty, is not UTF-8, has a NUL, ends its lines with only ``\r``, or is damaged
-            gzip.
-        OSError: the file cannot be read.
-
+    Raise FileFormatError if it is empty, is not UTF-8, has a NUL, ends lines with only ``\r``, or is damaged gzip.
     """
     data = _read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
     for signature, kind in _SIGNATURES.items():

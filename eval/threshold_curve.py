@@ -6,8 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import BoolArray, Brief, FloatArray, boolean_array
-from .labels import IntArray
+from .arrays import BoolArray, Brief, FloatArray, IntArray, boolean_array
 from .ratio import ratio
 
 
@@ -87,11 +86,7 @@ class ThresholdCurve(Brief):
 def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
     """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
 
-    O(n log n) time, O(n) memory. Items with equal scores are called positive together.
-
-    Args:
-        is_positive: (items,) booleans.
-        score: (items,) the higher, the more likely positive.
+    Both arguments are (items,). O(n log n) time, O(n) memory. Items with equal scores are called positive together.
 
     Raises:
         ValueError: lengths that differ, a score that is not finite.
@@ -100,7 +95,6 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
     >>> curve = threshold_curve([False, True, True], [0.1, 0.5, 0.9])
     >>> curve.threshold, curve.recall, curve.best.threshold
     (array([ inf,  0.7,  0.3, -inf]), array([0. , 0.5, 1. , 1. ]), 0.3)
-
     """
     positive = boolean_array(is_positive, name="is_positive")
     values = score_array(score, len(positive))

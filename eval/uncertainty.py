@@ -16,8 +16,7 @@ from .arrays import BoolArray, FloatArray
 # From the counts (..., columns) of one or more systems or samples to their scores (...).
 Ratio: TypeAlias = Callable[[FloatArray], FloatArray]
 
-_BLOCK = 1 << 20
-"""Number of weights in memory at once: 8 MB as float64."""
+_BLOCK = 1 << 20  # number of weights in memory at once: 8 MB as float64
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,6 @@ class Resampling:
     Raises:
         ValueError: a number of samples is below 1, the seed is negative, or the level is not between 0 and 1.
         TypeError: a number of samples or the seed is not an integer.
-
     """
 
     n_resamples: int = 1000
@@ -69,26 +67,17 @@ class Comparison(NamedTuple):
 
 
 def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
-    """Score samples of documents, drawn with replacement, each as large as the collection.
+    """Score samples of documents, drawn with replacement, each as large as the collection; (n_resamples,).
 
-    A sample is a vector of weights, how often each document is in it; many weights times the counts are one matrix
-    product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the other, so that the size of
-    a block does not show.
+    The counts are (documents, columns), and ``ratio`` is the score of their sums. A sample is a vector of weights, how
+    often each document is in it; many weights times the counts are one matrix product. O(n_resamples x documents) time,
+    bounded memory. Samples are drawn one after the other, so that the size of a block does not show.
 
     Source: Efron 1979, Bootstrap methods: another look at the jackknife, Annals of Statistics 7.
-
-    Args:
-        counts: (documents, columns) what is added over the documents of a sample.
-        ratio: the score of added counts.
-        how: `n_resamples` and `seed`.
-
-    Returns:
-        (n_resamples,) scores.
 
     >>> counts = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> sorted(set(bootstrap(counts, lambda sums: sums[..., 0] / sums[..., 1], Resampling()).tolist()))
     [0.0, 0.5, 1.0]
-
     """
     n, rng = len(counts), np.random.default_rng(how.seed)
 
@@ -112,18 +101,12 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
     Source: Noreen 1989, Computer-intensive methods for testing hypotheses; Yeh 2000, More accurate tests for the
     statistical significance of result differences, https://aclanthology.org/C00-2137.
 
-    Args:
-        counts: (documents, columns) what the one system counted in each document.
-        other: (documents, columns) what the other counted in the same documents.
-        ratio: the score of added counts.
-        how: `n_permutations` and `seed`.
-
-    The one is right in all of four documents, the other in none; 2 of 16 exchanges are as extreme:
+    The counts of both systems are (documents, columns), and ``ratio`` is the score of their sums. One system is right
+    in all of four documents, the other in none; 2 of 16 exchanges are as extreme:
 
     >>> one, other = np.array([[1.0, 1.0]] * 4), np.array([[0.0, 1.0]] * 4)
     >>> approximate_randomisation(one, other, lambda sums: sums[..., 0] / sums[..., 1], Resampling())
     Comparison(difference=1.0, p_value=0.125)
-
     """
     n, rng = len(counts), np.random.default_rng(how.seed)
     ours, theirs, gain = counts.sum(axis=0), other.sum(axis=0), other - counts
@@ -142,11 +125,7 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
 
 
 def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
-    """Return whether approximate randomisation uses all ``2^n_documents`` exchanges, and is exact.
-
-    >>> has_all_exchanges(13, Resampling()), has_all_exchanges(14, Resampling())
-    (True, False)
-    """
+    """Return whether approximate randomisation uses all ``2^n_documents`` exchanges, and is exact."""
     return n_documents < how.n_permutations.bit_length()
 
 
@@ -165,13 +144,7 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:
 
 
 def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
-    """Yield random halves of the documents, as masks of shape (documents,).
-
-    With an odd number of documents, the half is rounded down.
-
-    >>> [int(half.sum()) for half in half_samples(5, Resampling(n_half_samples=3))]
-    [2, 2, 2]
-    """
+    """Yield random halves of the documents, rounded down, as masks of shape (documents,)."""
     rng = np.random.default_rng(how.seed)
     for _ in range(how.n_half_samples):
         half = np.zeros(n_documents, np.bool_)

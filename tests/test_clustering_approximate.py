@@ -13,7 +13,8 @@ from engine_builders import METRICS, Array, every_metric, faiss_threads, gaussia
 from hypothesis import given, settings, strategies as st
 
 from clustering import approximate_search
-from clustering.knn import Neighbors, measured_recall, nearest, pair_dissimilarity
+from clustering.comparison import measured_recall
+from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.search import SEARCH_METHODS, SearchMethod
 from clustering.vectors import Metric, Vectors
 

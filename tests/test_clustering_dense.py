@@ -21,7 +21,7 @@ def complete_graph(vectors, root, metric):
     rows = (unit(rows) if metric == "cosine" else rows).astype(np.float64)
     weight = -(rows @ rows.T) if metric == "dot" else 1 - rows @ rows.T
     if metric == "cosine":
-        weight[np.abs(weight) < 1e-6] = 0  # what clustering.dissimilarity takes for rounding
+        weight[np.abs(weight) < 1e-6] = 0  # what clustering.vectors takes for rounding
     source, target = np.nonzero(~np.eye(n, dtype=bool))
     return Graph.from_edges(
         np.r_[np.zeros(n, np.int64), source + 1],

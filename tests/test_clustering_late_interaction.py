@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from clustering import comparison, late_interaction
 from clustering.knn import Neighbors, nearest
-from clustering.late_interaction import TokenMatrices, late_nearest, late_recall, sum_of_max
+from clustering.late_interaction import TokenMatrices, late_nearest, sum_of_max
 from clustering.vectors import Metric, Vectors
 
 
@@ -151,8 +151,8 @@ def test_two_stages_rank_the_candidates_of_the_first(metric: Metric) -> None:
     queries, corpus = drawn(rng, 8, 6), drawn(rng, 60, 6)
     found = late_nearest(queries, corpus, 3, n_candidates=10, metric=metric)
     exact = late_nearest(queries, corpus, 3, n_candidates=None, metric=metric)
-    assert late_recall(exact, queries, corpus, metric=metric) == 1
-    recall_told = late_recall(found, queries, corpus, metric=metric)
+    assert comparison.measured_recall(exact, queries, corpus, metric=metric) == 1
+    recall_told = comparison.measured_recall(found, queries, corpus, metric=metric)
     if metric == "cosine":
         queries, corpus = queries.normalized(), corpus.normalized()
     first = nearest(queries.pooled(), corpus.pooled(), 10, metric=metric).ids
@@ -221,9 +221,9 @@ def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
     own = np.arange(30)
     found = late_nearest(texts, texts, 2, n_candidates=None, self_ids=own)
     assert not (found.ids == own[:, None]).any()
-    assert late_recall(found, texts, texts, self_ids=own, sample=7) == 1
+    assert comparison.measured_recall(found, texts, texts, self_ids=own, sample=7) == 1
     nothing = found._replace(dissimilarity=np.full((30, 2), np.inf, np.float32))
-    assert late_recall(nothing, texts, texts, self_ids=own, sample=7) == 0
+    assert comparison.measured_recall(nothing, texts, texts, self_ids=own, sample=7) == 0
 
 
 # Errors
@@ -270,7 +270,7 @@ def test_pairs_and_searches_that_cannot_be() -> None:
             late_nearest(one, one, 1, **{"n_candidates": 1} | known | wrong)
     none = Neighbors(np.zeros((1, 0), np.int32), np.zeros((1, 0), np.float32))
     with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
-        late_recall(none, one, one, metric="l2")  # type: ignore[arg-type]
+        comparison.measured_recall(none, one, one, metric="l2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="metric='l2' is not one of cosine, dot"):
         late_interaction.late_dissimilarity(one, one, [0], [0], metric="l2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="k=-1 must not be negative"):
@@ -280,7 +280,7 @@ def test_pairs_and_searches_that_cannot_be() -> None:
     with pytest.raises(ValueError, match=r"1 queries, but self_ids of shape \(2,\)"):
         late_nearest(one, one, 1, n_candidates=None, self_ids=np.zeros(2, int))
     with pytest.raises(ValueError, match="found has lists of 0 queries, but there are 1 queries"):
-        late_recall(Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32)), one, one)
+        comparison.measured_recall(Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32)), one, one)
 
 
 # Kinds of things

@@ -8,7 +8,7 @@ from scipy.optimize import linear_sum_assignment
 import eval.alignment as alignment
 from eval import Contingency, counts_from_contingency
 from eval.alignment import best_alignment
-from eval.exact import sum_of_fractions
+from eval.coreference import sum_of_fractions
 
 
 def in_rounds(row, column, weight):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from eval import Contingency
-from eval.exact import sum_of_fractions
-from eval.labels import encode_labels
+from eval.arrays import encode_labels
+from eval.coreference import sum_of_fractions
 
 NAN = float("nan")
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.data.inputs import mention_inputs
-from arbo.encoders import late
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
 from arbo.errors import DataError
+from arbo.training import losses as late
 from clustering import comparison
 from clustering.late_interaction import TokenMatrices, sum_of_max
 from clustering.vectors import Metric

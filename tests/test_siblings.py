@@ -120,6 +120,6 @@ def test_a_facade_names_what_there_is() -> None:
     import arbo.metrics
 
     for facade in (arbo.engine, arbo.metrics):
-        assert all(getattr(facade, name) is not None for name in facade._HOME)
+        assert all(getattr(facade, name) is not None for names in facade._NAMES.values() for name in names.split())
         with pytest.raises(AttributeError, match="has no attribute 'nobody'"):
             facade.nobody  # noqa: B018

@@ -9,8 +9,7 @@ from hypothesis import given, settings, strategies as st
 torch = pytest.importorskip("torch")
 
 from arbo.training.config import TrainingConfig  # noqa: E402
-from arbo.training.dual.mixup import mixed_up, positive_share  # noqa: E402
-from arbo.training.dual.objective import Pairs, chosen, hardest, mention_losses  # noqa: E402
+from arbo.training.dual.objective import Pairs, chosen, hardest, mention_losses, mixed_up, positive_share  # noqa: E402  # noqa: E402
 from arbo.training.losses import LOSSES, comparable  # noqa: E402
 
 

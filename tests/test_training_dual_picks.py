@@ -10,12 +10,11 @@ from hypothesis import given, settings, strategies as st
 
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
-from arbo.training.data import TrainingSet
+from arbo.training.data import Rivals, TrainingSet
 from arbo.training.dual.negatives import in_batch, near, random
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.dual.positives import _random_other, nearest_text, pick_positives
 from arbo.training.dual.snapshot import Snapshot
-from arbo.training.rivals import Rivals
 from clustering.vectors import Vectors
 
 seeds = st.integers(0, 2**32)

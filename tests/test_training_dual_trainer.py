@@ -20,9 +20,8 @@ from arbo.training import loop
 from arbo.training.config import NegativeStrategy, PositiveStrategy
 from arbo.training.data import TrainingSet
 from arbo.training.dual import trainer as dual
-from arbo.training.dual.development import development_scores
 from arbo.training.dual.snapshot import Snapshot
-from arbo.training.dual.trainer import train
+from arbo.training.dual.trainer import development_scores, train
 from arbo.training.presets import PRESETS
 
 pytestmark = pytest.mark.slow

@@ -21,9 +21,9 @@ from arbo.spans.preselection import preselect
 from arbo.text.sentences import passages
 from arbo.training.config import LinkingHeadConfig
 from arbo.training.oslat.annotated_texts import AnnotatedTexts
-from arbo.training.oslat.encoded_texts import Encoded
 from arbo.training.oslat.linking_head import (
     Decisions,
+    Encoded,
     LinkingHead,
     LinkingHeadTrainer,
     best_names,

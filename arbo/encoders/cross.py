@@ -7,10 +7,10 @@ candidates of a first stage, see `arbo.retrieval.reranking`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.dual import DualEncoder
-from arbo.encoders.model_folder import load_single, save_model
+from arbo.encoders.model_folder import OneTower, load_single
 from arbo.encoders.templates import FieldTokens, TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
@@ -26,16 +26,13 @@ from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 
-if TYPE_CHECKING:
-    import torch
-
 SLICE = 4096
 """Number of pairs whose tokens are in memory at once."""
 
 
 # Without slots: `cached_property` keeps the reader in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
-class CrossEncoder:
+class CrossEncoder(OneTower):
     """Scores a mention and an entity by a transformer over both, and a linear layer over its pooled vector.
 
     Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_reranker`. Token types do
@@ -47,6 +44,7 @@ class CrossEncoder:
     config: CrossEncoderConfig
     name: str = ""
     """The folder or hub name from which it was loaded."""
+    kind: ClassVar[str] = "cross-encoder"
 
     def __post_init__(self) -> None:
         if self.tower.projection is None or self.tower.dim != 1:
@@ -75,20 +73,9 @@ class CrossEncoder:
 
         Raises:
             DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-
         """
-        options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
-        tower, saved = load_single(model, CrossEncoderConfig, **options)
+        tower, saved = load_single(model, CrossEncoderConfig, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, fspath(model))
-
-    def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write transformer, linear layer and configuration to a folder; see `DualEncoder.save_pretrained`.
-
-        Raises:
-            UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
-        """
-        save_model(self.tower, self.tower, self.config, folder)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode."""
@@ -99,29 +86,9 @@ class CrossEncoder:
         return replace(self, tower=self._reader.with_markers().mention_tower)
 
     @property
-    def module(self) -> torch.nn.ModuleList:
-        """The modules with weights, see `DualEncoder.module`."""
-        return self._reader.module
-
-    @property
-    def threshold(self) -> float:
-        """Default threshold on 1 minus the probability of an entity among the candidates."""
-        return self.config.entity_threshold
-
-    @property
     def retrieval_weight(self) -> float:
         """Factor of the first stage's similarity, which is added to the score."""
         return self.config.retrieval_weight
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Identification of the model in a manifest."""
-        return {
-            "encoder": "cross-encoder",
-            "model": self.name,
-            "weights": [self.tower.fingerprint],
-            "config": asdict(self.config),
-        }
 
     def pairs(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> Pairs:
         """Collect the texts of mentions and entities."""
@@ -132,12 +99,8 @@ class CrossEncoder:
     ) -> Floats:
         """Score mention ``mention[i]`` with the entity in row ``entity[i]``, in evaluation mode; (pairs,).
 
-        Scores are unbounded. Each distinct pair of texts is read once, pairs of similar length together.
-
-        Raises:
-            ArboError: memory is too small for one pair.
-            DataError: the model returns NaN or infinity.
-
+        Scores are unbounded. Each distinct pair of texts is read once, pairs of similar length together. See
+        `Tower.embed` for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
         pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))
@@ -162,8 +125,7 @@ class Pairs:
 
     mentions: Texts
     entities: Texts
-    max_length: int
-    """Maximum tokens of a sequence."""
+    max_length: int  # maximum tokens of a sequence
 
     @property
     def halves(self) -> tuple[int, int]:
@@ -188,7 +150,6 @@ class Pairs:
 
 
 def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:
-    """Tokenise some texts, each once."""
     places = np.unique(chosen)
     spelt = texts.speller.spell([texts.read(int(i)) for i in texts.first[places]])
     return dict(zip(places.tolist(), spelt, strict=True))

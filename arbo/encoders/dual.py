@@ -95,7 +95,6 @@ class DualEncoder:
 
         Raises:
             DataError: also for a missing or changed file, or a model that a newer arbo saved.
-
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
         saved = load_model(place, revision=revision, device=device, precision=precision)
@@ -104,13 +103,9 @@ class DualEncoder:
         return cls(saved.mention_tower, saved.entity_tower, config, folder, fspath(model))
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write towers, projections and configuration in the layout of transformers, completely or not at all.
+        """Write towers, projections and configuration in the layout of transformers; see `save_model` for the errors.
 
         ``AutoModel.from_pretrained(folder)`` reads a shared tower too, without its projection.
-
-        Raises:
-            UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
         """
         save_model(self.mention_tower, self.entity_tower, self.config, folder)
 
@@ -169,10 +164,7 @@ class DualEncoder:
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
         """Encode each name of every entity, or every entity as a whole; token matrices with the pooling ``tokens``.
 
-        Raises:
-            ArboError: memory is too small for one text.
-            DataError: the model returns NaN or infinity.
-
+        See `Tower.embed` for the errors.
         """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 
@@ -233,7 +225,6 @@ class DualEncoder:
         )
 
     def _embed(self, texts: Texts, n: int, announce: Announce, what: str) -> Embeddings:
-        """Embed texts of ``n`` things."""
         embed = self._token_matrices if self.config.pooling == "tokens" else self._vectors
         return embed(texts, n, announce, what)
 

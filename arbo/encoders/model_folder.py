@@ -11,7 +11,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from arbo.encoders.encoder_config import EncoderConfig
 from arbo.encoders.pretrained import MANIFEST, TOWERS, find_folder, first_line
@@ -30,6 +30,9 @@ from arbo.files import (
     whole_folder,
 )
 from arbo.settings import read_json
+
+if TYPE_CHECKING:
+    import torch
 
 
 class ModelConfig(Protocol):
@@ -61,17 +64,14 @@ class SavedModel(NamedTuple):
     """The content of a model folder."""
 
     mention_tower: Tower
-    entity_tower: Tower
-    """The same object as the other tower, if they are shared."""
-    config: EncoderConfig | None
-    """Settings of the model; None for a model that arbo did not save."""
+    entity_tower: Tower  # the same object as the other tower, if they are shared
+    config: EncoderConfig | None  # settings of the model; None for a model that arbo did not save
 
 
 class _Manifest(NamedTuple, Generic[Config]):
     config: Config
     shared: bool
-    files: dict[str, str]
-    """SHA-256 of each file by its relative path."""
+    files: dict[str, str]  # SHA-256 of each file by its relative path
 
 
 def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
@@ -81,7 +81,6 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
 
     Raises:
         UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
     """
     target = Path(folder).resolve()
     check_model_replaceable(target)
@@ -103,12 +102,41 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
         raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
 
 
+class OneTower:
+    """A model of one tower, which is saved to a folder and identified in manifests."""
+
+    kind: ClassVar[str]  # what manifests call it
+    tower: Tower
+    config: Any
+    name: str
+
+    def save_pretrained(self, folder: PathLike) -> None:
+        """Write the tower and the configuration to a folder; see `save_model`."""
+        save_model(self.tower, self.tower, self.config, folder)
+
+    @property
+    def module(self) -> torch.nn.ModuleList:
+        """The modules with weights, see `DualEncoder.module`."""
+        import torch
+
+        return torch.nn.ModuleList(self.tower.modules)
+
+    @property
+    def threshold(self) -> float:
+        """Default threshold of the configuration, its ``entity_threshold``."""
+        return float(self.config.entity_threshold)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Identification of the model in a manifest."""
+        own = {"encoder": self.kind, "model": self.name, "weights": [self.tower.fingerprint]}
+        return {**own, "config": asdict(self.config)}
+
+
 def load_model(name: PathLike, *, revision: str | None, device: str | None, precision: Precision) -> SavedModel:
     """Load a model that arbo saved, or one tower of any other model; see `Tower.load` for arguments and errors.
 
-    Raises:
-        DataError: also for a missing or changed file of a model that arbo saved, or a model that a newer arbo saved.
-
+    Raise DataError also for a missing or changed file of a model that arbo saved, or a model that a newer arbo saved.
     """
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, EncoderConfig)
@@ -123,12 +151,7 @@ def load_model(name: PathLike, *, revision: str | None, device: str | None, prec
 def load_single(
     name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
-    """Load a model with one tower that arbo saved, such as a cross-encoder; see `load_model`.
-
-    Raises:
-        DataError: also for a model that arbo did not save, which is not trained for this.
-
-    """
+    """Load a model with one tower that arbo saved, such as a cross-encoder, and no other; see `load_model`."""
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)
     if manifest is None:
@@ -151,7 +174,6 @@ def check_model_replaceable(target: Path) -> None:
 
 
 def _places(folder: Path, shared: bool) -> tuple[Path, ...]:
-    """Return the folders of the towers."""
     return (folder,) if shared else tuple(folder / tower for tower in TOWERS)
 
 
@@ -168,7 +190,6 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    """Read what arbo wrote beside a model of any kind."""
     path = folder / MANIFEST
     values = read_json(path, "what arbo knows of the model")
     found = values.get("format") if isinstance(values, dict) else None

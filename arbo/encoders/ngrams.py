@@ -29,10 +29,8 @@ class Frequencies:
     """Document frequencies of words and n-grams in the names, the result of fitting."""
 
     n_names: int
-    words: dict[str, int] = field(repr=False)
-    """The index of each word in ``word_count``."""
-    grams: dict[str, int] = field(repr=False)
-    """The dimension of each n-gram."""
+    words: dict[str, int] = field(repr=False)  # the index of each word in ``word_count``
+    grams: dict[str, int] = field(repr=False)  # the dimension of each n-gram
     word_count: Floats = field(repr=False)
     gram_count: Floats = field(repr=False)
 

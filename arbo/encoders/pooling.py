@@ -15,12 +15,9 @@ Pooling = Literal["cls", "mean", "mention", "tokens"]
 class TokenVectors(NamedTuple):
     """Token vectors of several rows, padded to the longest; float32 or lower precision."""
 
-    hidden: torch.Tensor
-    """(rows, tokens, hidden size)."""
-    mask: torch.Tensor
-    """(rows, tokens): 1 for tokens of the row, 0 for padding."""
-    focus: torch.Tensor
-    """(rows, tokens): 1 for tokens of the mention or of the name."""
+    hidden: torch.Tensor  # (rows, tokens, hidden size)
+    mask: torch.Tensor  # (rows, tokens): 1 for tokens of the row, 0 for padding
+    focus: torch.Tensor  # (rows, tokens): 1 for tokens of the mention or of the name
 
 
 def n_vectors(row: TokenRow, pooling: Pooling) -> int:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -168,3 +168,39 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if had_bars:
             logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def load_linear(file: Path) -> torch.nn.Linear:
+    """Read a linear layer, such as a projection; raise DataError if the file is none."""
+    from safetensors.torch import load_file
+
+    try:
+        weights = load_file(file)
+        if "weight" not in weights or weights["weight"].ndim != 2:
+            raise ValueError("the projection has no matrix `weight`")
+        return linear_of(weights)
+    except Exception as error:  # of the file, of safetensors, of torch
+        raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
+
+
+def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
+    """Read the projection of vectors of this length; None if the model has no projection."""
+    if not file.is_file():
+        return None
+    linear = load_linear(file)
+    if linear.in_features != hidden:
+        raise DataError(
+            f"the projection needs vectors of {linear.in_features} numbers, but the model returns {hidden}",
+            file=str(file),
+        )
+    return linear
+
+
+def linear_of(weights: Mapping[str, torch.Tensor]) -> torch.nn.Linear:
+    """Make a linear layer from its weights, in float32."""
+    import torch
+
+    out, into = weights["weight"].shape
+    linear = torch.nn.Linear(into, out, bias="bias" in weights, device="meta")
+    linear.load_state_dict(weights, assign=True)
+    return linear.float().eval()

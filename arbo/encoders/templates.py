@@ -63,12 +63,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, fields: Sequence[str], *, focus: str) -> Self:
-        """Parse a template with these fields.
-
-        Raises:
-            UsageError: a field is unknown, repeated or formatted, or the focus is missing.
-
-        """
+        """Parse a template; raise UsageError if a field is unknown, repeated or formatted, or the focus is missing."""
         parts: list[Part] = []
         literals = ""
         try:
@@ -106,24 +101,15 @@ class Speller:
     its end) share the remaining tokens evenly; one gets what the other does not need. Further fields follow in order.
     """
 
-    tokenizer: Tokenizer
-    """A tokenizer without truncation and padding, which tokenises special tokens as text if possible."""
+    tokenizer: Tokenizer  # without truncation and padding, which tokenises special tokens as text if possible
     template: Template
-    literals: Mapping[str, Sequence[int]]
-    """The tokens of each literal."""
-    markers: Mapping[int, str]
-    """The tokens that must not come from the text of a field."""
-    room: int
-    """The number of tokens that the literals leave for the fields."""
+    literals: Mapping[str, Sequence[int]]  # the tokens of each literal
+    markers: Mapping[int, str]  # the tokens that must not come from the text of a field
+    room: int  # the number of tokens that the literals leave for the fields
 
     @classmethod
     def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:
-        """Make a speller from a tokenizer of transformers.
-
-        Raises:
-            UsageError: the literals fill the window.
-
-        """
+        """Make a speller from a tokenizer of transformers; raise UsageError if the literals fill the window."""
         from copy import deepcopy
 
         backend: Tokenizer = deepcopy(tokenizer.backend_tokenizer)

@@ -20,18 +20,12 @@ class Texts:
 
     tower: Tower
     speller: Speller
-    read: Callable[[int], Sequence[str]]
-    """Returns input ``i``: the texts of the template's fields."""
-    owner: Sequence[int]
-    """(inputs,) the row of the mention or entity of each input."""
-    row: Ids
-    """(inputs,) the distinct text of each input."""
-    keys: Keys
-    """(texts,) the key of each text in the store."""
-    first: Ids
-    """(texts,) the first input with this text."""
-    length: Ids
-    """(texts,) length in characters."""
+    read: Callable[[int], Sequence[str]]  # returns input ``i``: the texts of the template's fields
+    owner: Sequence[int]  # (inputs,) the row of the mention or entity of each input
+    row: Ids  # (inputs,) the distinct text of each input
+    keys: Keys  # (texts,) the key of each text in the store
+    first: Ids  # (texts,) the first input with this text
+    length: Ids  # (texts,) length in characters
 
     @classmethod
     def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Sequence[int]) -> Self:

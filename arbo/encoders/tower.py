@@ -1,8 +1,4 @@
-"""A transformer as a function from rows of tokens to vectors, with batches and pooling.
-
-`Tower.encode` computes vectors from tokens: training differentiates it, and `Tower.embed` calls it in evaluation mode,
-batch by batch.
-"""
+"""A transformer as a function from rows of tokens to vectors, with batches and pooling."""
 
 from __future__ import annotations
 
@@ -18,10 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from arbo.encoders.batching import batch_end, packs
 from arbo.encoders.pooling import Pooling, TokenVectors, n_vectors, pool
-from arbo.encoders.pretrained import PROJECTION, find_folder, first_line, load_pretrained, save_pretrained
-from arbo.encoders.projection import linear_of, load_projection
+from arbo.encoders.pretrained import (
+    PROJECTION,
+    find_folder,
+    first_line,
+    linear_of,
+    load_pretrained,
+    load_projection,
+    save_pretrained,
+)
 from arbo.encoders.templates import TokenRow
 from arbo.engine import Floats, Ids, ranges
 from arbo.errors import ArboError, DataError, UsageError
@@ -29,6 +31,7 @@ from arbo.settings import check_choice
 
 if TYPE_CHECKING:
     import torch
+
 
 T = TypeVar("T")
 
@@ -48,14 +51,10 @@ class Tower:
     the result.
     """
 
-    model: Any
-    """A `transformers.PreTrainedModel`."""
-    tokenizer: Any
-    """A fast tokenizer of transformers."""
-    fingerprint: str
-    """SHA-256 of weights, configuration and tokenizer, computed when the tower was made."""
-    projection: torch.nn.Linear | None = None
-    """A linear layer after pooling, in float32; None without a projection."""
+    model: Any  # a `transformers.PreTrainedModel`
+    tokenizer: Any  # a fast tokenizer of transformers
+    fingerprint: str  # SHA-256 of weights, configuration and tokenizer, computed when the tower was made
+    projection: torch.nn.Linear | None = None  # a linear layer after pooling, in float32; None without a projection
 
     @classmethod
     def load(
@@ -81,7 +80,6 @@ class Tower:
             DataError: the model is missing or has no safetensors weights, its weights or vocabulary are incomplete, or
                 its tokenizer or architecture needs remote code.
             UsageError: the device is unknown.
-
         """
         check_choice("precision", precision, get_args(Precision))
         folder = find_folder(name, revision)
@@ -242,7 +240,6 @@ class Tower:
         Raises:
             ArboError: memory is too small for one row.
             DataError: the model returns NaN or infinity.
-
         """
         import torch
 
@@ -360,3 +357,28 @@ def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
+    """Return the end of a batch of ascending lengths from ``begin`` within a budget of tokens; at least one row.
+
+    >>> batch_end([2, 3, 3, 9], 0, 9), batch_end([2, 3, 3, 9], 3, 1)
+    (3, 4)
+    """
+    end = begin + 1
+    while end < len(lengths) and (end + 1 - begin) * lengths[end] <= budget:
+        end += 1
+    return end
+
+
+def packs(lengths: Sequence[int], budget: int) -> Iterator[slice]:
+    """Yield batches of ascending lengths as slices, see `batch_end`.
+
+    >>> list(packs([2, 3, 3, 9], 9))
+    [slice(0, 3, None), slice(3, 4, None)]
+    """
+    begin = 0
+    while begin < len(lengths):
+        end = batch_end(lengths, begin, budget)
+        yield slice(begin, end)
+        begin = end

@@ -42,7 +42,6 @@ class VectorEncoder:
     >>> encoder = VectorEncoder({"d:0-3": [1.0, 0.0]}, {"D1": [[0.9, 0.1], [0.0, 1.0]]})
     >>> encoder.metric
     'cosine'
-
     """
 
     mentions: Given = field(repr=False)
@@ -72,7 +71,6 @@ class VectorEncoder:
 
         Raises:
             DataError: an entity has no vector, or a vector has another length, NaN or infinity.
-
         """
         return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from arbo.kb.homonyms import Holders, Homonym, Spellings, holders, homonyms, spellings
@@ -31,50 +31,35 @@ class Problem:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields by name, ready for JSON."""
-        return {
-            "kind": self.kind,
-            "severity": self.severity,
-            "count": self.count,
-            "wrong": self.wrong,
-            "mend": self.mend,
-            "examples": [example.as_dict() for example in self.examples],
-        }
+        return asdict(self) | {"examples": [example.as_dict() for example in self.examples]}
 
 
 def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
     """Return the problems of a knowledge base, errors first; see `KnowledgeBase.problems`."""
     held = _held(kb)
-    found = [_noted(note, count) for note, count in kb.notes.items() if note in _NOTES]
-    for check in _CHECKS:
-        cases = sorted(check.find(kb, held), key=lambda case: -len(case.entities))
+    found = []
+    for note, count in kb.notes.items():
+        if note in _NOTES:
+            kind, severity, mend = _NOTES[note]
+            found.append(Problem(kind, severity, count, note, mend))
+    for kind, severity, wrong, mend, find in _CHECKS:
+        cases = sorted(find(kb, held), key=lambda case: -len(case.entities))
         if cases:
-            shown = tuple(cases[:examples])
-            found.append(Problem(check.kind, check.severity, len(cases), check.wrong, check.mend, shown))
+            found.append(Problem(kind, severity, len(cases), wrong, mend, tuple(cases[:examples])))
     if not len(kb):
         found.append(Problem("empty", "error", 1, "no entities", "check the path and the format"))
     return tuple(sorted(found, key=lambda problem: problem.severity))
 
 
-class _Note(NamedTuple):
-    kind: str
-    severity: Severity
-    mend: str
-
-
-# The notes of readers that are problems; other notes, such as obsolete terms, are not.
-_NOTES = {
-    "malformed entities skipped": _Note("malformed-entity", "error", "correct the lines that the reader named"),
-    "malformed synonyms ignored": _Note("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
-    "malformed definitions ignored": _Note("malformed-definition", "error", 'write `def: "text" []`'),
-    "terms named by their id": _Note("no-name", "warning", "give them names; texts do not mention ids"),
-    "empty aliases dropped": _Note("empty-alias", "warning", "leave them out"),
-    "duplicate entities dropped": _Note("duplicate-entity", "warning", "write each entity once"),
+# The notes of readers that are problems: their kind, severity and mend. Others, such as obsolete terms, are none.
+_NOTES: dict[str, tuple[str, Severity, str]] = {
+    "malformed entities skipped": ("malformed-entity", "error", "correct the lines that the reader named"),
+    "malformed synonyms ignored": ("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
+    "malformed definitions ignored": ("malformed-definition", "error", 'write `def: "text" []`'),
+    "terms named by their id": ("no-name", "warning", "give them names; texts do not mention ids"),
+    "empty aliases dropped": ("empty-alias", "warning", "leave them out"),
+    "duplicate entities dropped": ("duplicate-entity", "warning", "write each entity once"),
 }
-
-
-def _noted(note: str, count: int) -> Problem:
-    kind, severity, mend = _NOTES[note]
-    return Problem(kind, severity, count, note, mend)
 
 
 class _Held(NamedTuple):
@@ -82,8 +67,7 @@ class _Held(NamedTuple):
 
     names: Spellings
     indistinguishable: list[Holders]
-    homonyms: list[Homonym]
-    """Homonyms whose entities differ in other names."""
+    homonyms: list[Homonym]  # homonyms whose entities differ in other names
 
 
 def _held(kb: KnowledgeBase) -> _Held:
@@ -106,66 +90,110 @@ def _alike(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
 
 
 Find = Callable[["KnowledgeBase", _Held], Iterable[Holders]]
+_CHECKS: list[tuple[str, Severity, str, str, Find]] = []
+"""Kind, severity, fault and mend of each problem, and the function that finds its cases."""
 
 
-class _Check(NamedTuple):
-    kind: str
-    severity: Severity
-    wrong: str
-    mend: str
-    find: Find
+def _check(kind: str, severity: Severity, wrong: str, mend: str) -> Callable[[Find], Find]:
+    """Enter a function that finds the cases of a problem into `_CHECKS`."""
+
+    def enter(find: Find) -> Find:
+        _CHECKS.append((kind, severity, wrong, mend, find))
+        return find
+
+    return enter
 
 
+@_check(
+    "unreachable",
+    "error",
+    "entities without a visible name: only combining marks or zero-width characters",
+    "give them visible names",
+)
 def _unreachable(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
-    """Return entities without a visible name: all their names are combining marks or zero-width characters."""
     seen = {row for name, written in held.names.items() if any(map(str.isprintable, name)) for _, row in written}
     return (Holders((entity.name,), (entity.id,)) for row, entity in enumerate(kb) if row not in seen)
 
 
+@_check("padded-id", "error", "ids that begin or end with white space: annotations will not match them", "strip them")
 def _padded_ids(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for row, entity in enumerate(kb):
         yield from (holders(kb, [row], id_) for id_ in (entity.id, *entity.alternative_ids) if id_ != id_.strip())
 
 
-def _ids_with_blanks(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
-    return (Holders((entity.id,), (entity.id,)) for entity in kb if len(entity.id.split()) > 1)
-
-
+@_check(
+    "indistinguishable",
+    "warning",
+    "groups of entities whose names differ only in case, accents, punctuation or plural",
+    "merge them, or give each a distinct name",
+)
 def _indistinguishable(kb: KnowledgeBase, held: _Held) -> list[Holders]:
     return held.indistinguishable
 
 
+@_check(
+    "same-name",
+    "warning",
+    "preferred names that several entities share, although their other names differ",
+    "choose different preferred names; in a tie the first entity wins",
+)
 def _same_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (homonym.holders for homonym in held.homonyms if homonym.preferred_by > 1)
 
 
+@_check(
+    "name-is-alias",
+    "warning",
+    "preferred names that are also an alias of another entity",
+    "drop the alias unless texts use it; by default the entity with the preferred name wins",
+)
 def _names_that_are_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (homonym.holders for homonym in held.homonyms if homonym.preferred_by == 1)
 
 
+@_check(
+    "shared-alias",
+    "warning",
+    "aliases that several entities share",
+    "drop aliases that identify no entity; in a tie the first entity wins",
+)
 def _shared_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (homonym.holders for homonym in held.homonyms if homonym.preferred_by == 0)
 
 
-def _single_characters(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
-    return (
-        holders(kb, [row], name) for written in held.names.values() for name, row in written if len(name.strip()) == 1
-    )
-
-
-def _numbers(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
-    return (
-        holders(kb, [row], name)
-        for folded, written in held.names.items()
-        if folded.replace(" ", "").isdigit() and len(folded) > 1
-        for name, row in written
-    )
-
-
+@_check(
+    "generic-name",
+    "warning",
+    "names of one word that end the names of many other entities: texts use them for any of these",
+    "link without them (--no-generic-names), or remove them (arbo kb remove-names --generic)",
+)
 def _generic_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return generic_names(kb, held.names)
 
 
+@_check(
+    "single-character",
+    "warning",
+    "names of a single character",
+    "drop them unless your texts use them; they match every such abbreviation",
+)
+def _single_characters(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    written = (spelling for same in held.names.values() for spelling in same)
+    return (holders(kb, [row], name) for name, row in written if len(name.strip()) == 1)
+
+
+@_check("number", "warning", "names that are only digits", "drop or complete them; they match every such number")
+def _numbers(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    numbers = (name for name in held.names if name.replace(" ", "").isdigit() and len(name) > 1)
+    return (holders(kb, [row], name) for number in numbers for name, row in held.names[number])
+
+
+@_check(
+    "alternative-id-taken",
+    "warning",
+    "alternative ids that are also another entity's own id, which takes precedence",
+    "drop the alternative id, or the other entity if it was merged",
+)
 def _alternative_ids_taken(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for entity in kb:
         for id_ in dict.fromkeys(entity.alternative_ids):
@@ -173,18 +201,33 @@ def _alternative_ids_taken(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
                 yield Holders((id_,), (entity.id,))
 
 
+@_check(
+    "alternative-id-shared",
+    "warning",
+    "alternative ids that several entities share: each entity counts as correct",
+    "keep each with one entity, unless the mapping is meant to be many to many",
+)
 def _alternative_ids_shared(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (holders(kb, rows, id_) for id_ in kb.row_of if len(rows := kb.rows(id_)) > 1)
 
 
+@_check("id-with-blanks", "warning", "ids with white space inside: several formats cannot store them", "rename them")
+def _ids_with_blanks(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
+    return (Holders((entity.id,), (entity.id,)) for entity in kb if len(entity.id.split()) > 1)
+
+
+@_check("empty-definition", "warning", "empty definitions", "write null, or leave them out")
 def _empty_definitions(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
-    return (
-        Holders((entity.name,), (entity.id,))
-        for entity in kb
-        if entity.definition is not None and not entity.definition.strip()
-    )
+    empty = (entity for entity in kb if entity.definition is not None and not entity.definition.strip())
+    return (Holders((entity.name,), (entity.id,)) for entity in empty)
 
 
+@_check(
+    "xref-without-prefix",
+    "warning",
+    "cross-references without the form PREFIX:ID",
+    "complete them, or drop them; --kb-xrefs cannot use them",
+)
 def _xrefs_without_prefix(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for entity in kb:
         for xref in entity.xrefs:
@@ -193,6 +236,7 @@ def _xrefs_without_prefix(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
                 yield Holders((xref,), (entity.id,))
 
 
+@_check("repeated-xref", "warning", "repeated cross-references of an entity", "write each once")
 def _repeated_xrefs(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     for entity in kb:
         seen: set[str] = set()
@@ -200,100 +244,3 @@ def _repeated_xrefs(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
             if xref in seen:
                 yield Holders((xref,), (entity.id,))
             seen.add(xref)
-
-
-_CHECKS = (
-    _Check(
-        "unreachable",
-        "error",
-        "entities without a visible name: only combining marks or zero-width characters",
-        "give them visible names",
-        _unreachable,
-    ),
-    _Check(
-        "padded-id",
-        "error",
-        "ids that begin or end with white space: annotations will not match them",
-        "strip them",
-        _padded_ids,
-    ),
-    _Check(
-        "indistinguishable",
-        "warning",
-        "groups of entities whose names differ only in case, accents, punctuation or plural",
-        "merge them, or give each a distinct name",
-        _indistinguishable,
-    ),
-    _Check(
-        "same-name",
-        "warning",
-        "preferred names that several entities share, although their other names differ",
-        "choose different preferred names; in a tie the first entity wins",
-        _same_names,
-    ),
-    _Check(
-        "name-is-alias",
-        "warning",
-        "preferred names that are also an alias of another entity",
-        "drop the alias unless texts use it; by default the entity with the preferred name wins",
-        _names_that_are_aliases,
-    ),
-    _Check(
-        "shared-alias",
-        "warning",
-        "aliases that several entities share",
-        "drop aliases that identify no entity; in a tie the first entity wins",
-        _shared_aliases,
-    ),
-    _Check(
-        "generic-name",
-        "warning",
-        "names of one word that end the names of many other entities: texts use them for any of these",
-        "link without them (--no-generic-names), or remove them (arbo kb remove-names --generic)",
-        _generic_names,
-    ),
-    _Check(
-        "single-character",
-        "warning",
-        "names of a single character",
-        "drop them unless your texts use them; they match every such abbreviation",
-        _single_characters,
-    ),
-    _Check(
-        "number",
-        "warning",
-        "names that are only digits",
-        "drop or complete them; they match every such number",
-        _numbers,
-    ),
-    _Check(
-        "alternative-id-taken",
-        "warning",
-        "alternative ids that are also another entity's own id, which takes precedence",
-        "drop the alternative id, or the other entity if it was merged",
-        _alternative_ids_taken,
-    ),
-    _Check(
-        "alternative-id-shared",
-        "warning",
-        "alternative ids that several entities share: each entity counts as correct",
-        "keep each with one entity, unless the mapping is meant to be many to many",
-        _alternative_ids_shared,
-    ),
-    _Check(
-        "id-with-blanks",
-        "warning",
-        "ids with white space inside: several formats cannot store them",
-        "rename them",
-        _ids_with_blanks,
-    ),
-    _Check("empty-definition", "warning", "empty definitions", "write null, or leave them out", _empty_definitions),
-    _Check(
-        "xref-without-prefix",
-        "warning",
-        "cross-references without the form PREFIX:ID",
-        "complete them, or drop them; --kb-xrefs cannot use them",
-        _xrefs_without_prefix,
-    ),
-    _Check("repeated-xref", "warning", "repeated cross-references of an entity", "write each once", _repeated_xrefs),
-)

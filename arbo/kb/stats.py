@@ -63,20 +63,14 @@ class KnowledgeBaseStats:
         ]
         if self.name_length is not None:
             length = self.name_length
+            most = f"at most {self.most_names:,} ({self.most_named})"
             rows += [
-                (
-                    "names per entity",
-                    f"{self.names_per_entity:.1f}",
-                    f"at most {self.most_names:,} ({self.most_named})",
-                ),
+                ("names per entity", f"{self.names_per_entity:.1f}", most),
                 ("name length", f"{length.mean:.1f}", f"characters; median {length.median:g}, at most {length.max:,}"),
             ]
+        ambiguous = _share(self.ambiguous_names, self.distinct_names, "names")
         rows += [
-            (
-                "ambiguous names",
-                f"{self.ambiguous_names:,}",
-                _share(self.ambiguous_names, self.distinct_names, "names"),
-            ),
+            ("ambiguous names", f"{self.ambiguous_names:,}", ambiguous),
             ("definitions", f"{self.definitions:,}", _share(self.definitions, self.entities, "entities")),
             ("types", f"{len(self.types):,}", _most(self.types)),
             ("domains", f"{len(self.domains):,}", _most(self.domains)),

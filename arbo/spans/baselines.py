@@ -20,8 +20,7 @@ from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.text.sentences import unwrapped
 from arbo.text.words import Offsets, fold, windows, words
 
-_AT_ONCE = 256
-"""Number of entities to compare with a text at once, which bounds the memory."""
+_AT_ONCE = 256  # number of entities to compare with a text at once, which bounds the memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +31,7 @@ class Fuzzy:
     joined by one blank. A run has at most one word more than the name. Needs the package rapidfuzz.
     """
 
-    threshold: float = 0.8
-    """Minimum similarity of a span."""
+    threshold: float = 0.8  # minimum similarity of a span
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
@@ -83,7 +81,6 @@ class Fuzzy:
 
 
 def _by_text(text: Ids, announce: Announce) -> Iterable[tuple[int, list[int]]]:
-    """Group the pairs by text."""
     pairs: dict[int, list[int]] = {}
     for pair, row in enumerate(text.tolist()):
         pairs.setdefault(row, []).append(pair)

@@ -21,14 +21,10 @@ _TIE = re.compile(rf"(?:[{APOSTROPHES}]s?)?[\s\u00ad\u2010\u2011-]*")
 class Attention:
     """The attention of entities to texts: tokens and weights of each pair."""
 
-    start: Ids
-    """(pairs + 1,) the tokens of pair ``i`` are at ``start[i]`` to ``start[i + 1]``."""
-    begin: Ids
-    """(tokens,) start of each token in the text."""
-    end: Ids
-    """(tokens,) end of each token, exclusive."""
-    weight: Floats
-    """(tokens,) weights, which sum to 1 over a pair, unless its text has no tokens."""
+    start: Ids  # (pairs + 1,) the tokens of pair ``i`` are at ``start[i]`` to ``start[i + 1]``
+    begin: Ids  # (tokens,) start of each token in the text
+    end: Ids  # (tokens,) end of each token, exclusive
+    weight: Floats  # (tokens,) weights, which sum to 1 over a pair, unless its text has no tokens
 
     def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
         """Find the spans of each pair, see `spans_of`; ``text`` is (pairs,)."""
@@ -50,24 +46,13 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
 
     The weight of a word is the sum over its tokens; words at or above the threshold are kept. Adjacent kept words are
     joined into one span if only white space, hyphens or an apostrophe (perhaps with an s) separate them. A stop word
-    between two words separates their spans.
+    between two words separates their spans. Begin and end of each token in the text are (tokens,), the attention of
+    entities is (entities, tokens).
 
-    Args:
-        text: the text.
-        begin: (tokens,) start of each token in the text.
-        end: (tokens,) end of each token, exclusive.
-        weight: (entities, tokens) attention.
-        threshold: minimum weight of a word.
-
-    Returns:
-        The spans of each entity; may be empty.
-
-    Examples:
-        >>> begin, end = np.array([[0, 4], [5, 8], [9, 13], [13, 17], [18, 20], [21, 25]]).T
-        >>> weight = np.array([[0.3, 0.1, 0.01, 0.02, 0.2, 0.37], [0.0, 0.0, 0.4, 0.2, 0.2, 0.2]])
-        >>> spans_of("pain and swelling in knee", begin, end, weight)
-        [((0, 4), (21, 25)), ((9, 17), (21, 25))]
-
+    >>> begin, end = np.array([[0, 4], [5, 8], [9, 13], [13, 17], [18, 20], [21, 25]]).T
+    >>> weight = np.array([[0.3, 0.1, 0.01, 0.02, 0.2, 0.37], [0.0, 0.0, 0.4, 0.2, 0.2, 0.2]])
+    >>> spans_of("pain and swelling in knee", begin, end, weight)
+    [((0, 4), (21, 25)), ((9, 17), (21, 25))]
     """
     found = np.array(content_words(text), np.int64).reshape(-1, 2)
     gaps = zip(found[:-1, 1].tolist(), found[1:, 0].tolist(), strict=True)
@@ -77,17 +62,10 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
 
 
 def word_weights(words: npt.NDArray[np.int64], begin: Ids, end: Ids, weight: Floats) -> Floats:
-    """Sum the weights of tokens by word; a token over several words is divided by its characters in each.
+    """Sum the weights of tokens by word, (entities, words); a token over several is divided by its characters in each.
 
-    Args:
-        words: (words, 2) offsets, ascending and without overlap.
-        begin: (tokens,) start of each token in the text.
-        end: (tokens,) end of each token, exclusive; characters outside of words are ignored.
-        weight: (entities, tokens) attention.
-
-    Returns:
-        (entities, words)
-
+    The words are (words, 2) offsets, ascending and without overlap; characters outside of them are ignored. For the
+    other arguments see `spans_of`.
     """
     first, last = np.searchsorted(words[:, 1], begin, "right"), np.searchsorted(words[:, 0], end, "left")
     count = np.maximum(last - first, 0) * (end > begin)

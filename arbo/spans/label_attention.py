@@ -17,18 +17,12 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
     """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
 
     The result is float32, whatever the precision of the vectors. The weights of a name sum to 1 over the tokens in
-    ``mask``; other tokens have weight 0, and so have all tokens of a text with an empty mask.
+    ``mask``; other tokens have weight 0, and so have all tokens of a text with an empty mask. The mask has the text's
+    own tokens, without [CLS] (it represents the whole text, and would draw all attention), [SEP] and padding.
+    ``scaled`` divides inner products by the square root of ``dim``, as the authors' code does.
 
-    Args:
-        names: (..., names, dim); leading shapes are broadcast: (names, dim) uses the same names for each text.
-        tokens: (..., tokens, dim).
-        mask: (..., tokens), True or 1 for the text's own tokens, without [CLS] (it represents the whole text, and would
-            draw all attention), [SEP] and padding.
-        scaled: divide inner products by the square root of ``dim``, as the authors' code does.
-
-    Returns:
-        (..., names, tokens)
-
+    Names, (..., names, dim), tokens, (..., tokens, dim), and mask, (..., tokens), give (..., names, tokens). Leading
+    shapes are broadcast: (names, dim) uses the same names for each text.
     """
     import torch
 
@@ -44,13 +38,7 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
 def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
     """Sum the vectors of a text's tokens by their weights, equation 3: the vector of a name in the text; float32.
 
-    Args:
-        weights: (..., names, tokens) of `label_attention`.
-        tokens: (..., tokens, dim).
-
-    Returns:
-        (..., names, dim)
-
+    Weights of `label_attention`, (..., names, tokens), and tokens, (..., tokens, dim), give (..., names, dim).
     """
     import torch
 
@@ -63,16 +51,7 @@ def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Te
 
     A head with one output scores only the vector from the text, as in section 3.3. Any other head maps the vector from
     the text and the vector of the name, and the score is their cosine; without a head, the cosine of the unmapped
-    vectors.
-
-    Args:
-        head: maps ``dim`` numbers to one or more.
-        said: (..., names, dim) from `entity_in_text`.
-        names: (..., names, dim), the vectors of the names.
-
-    Returns:
-        (..., names)
-
+    vectors. ``said`` from `entity_in_text` and ``names`` are (..., names, dim), the result is (..., names).
     """
     import torch
 

@@ -9,19 +9,19 @@ is their maximum. The entity need not occur in training, and training needs no a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
-from arbo.encoders.model_folder import load_single, save_model
+from arbo.encoders.model_folder import OneTower, load_single
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
 from arbo.engine import Floats, Ids, pairs_of
@@ -47,23 +47,17 @@ _PAIRS = 1024
 class Look(NamedTuple):
     """The attention of the names of some entities to one text."""
 
-    pairs: Ids
-    """(pairs,) indices of the pairs of text and entity."""
-    first: Ids
-    """(pairs,) the first name of each pair; the names of a pair are adjacent."""
-    names: Tensor
-    """(names, dim)"""
-    weights: Tensor
-    """(names, tokens)"""
-    tokens: Tensor
-    """(tokens, dim)"""
-    offsets: npt.NDArray[np.int64]
-    """(tokens, 2)"""
+    pairs: Ids  # (pairs,) indices of the pairs of text and entity
+    first: Ids  # (pairs,) the first name of each pair; the names of a pair are adjacent
+    names: Tensor  # (names, dim)
+    weights: Tensor  # (names, tokens)
+    tokens: Tensor  # (tokens, dim)
+    offsets: npt.NDArray[np.int64]  # (tokens, 2)
 
 
 # Without slots: `cached_property` keeps the readers in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
-class LabelAttention:
+class LabelAttention(OneTower):
     """Finds whether and where texts mention entities: OSLAT (Li et al. 2022).
 
     Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_oslat`. The folder
@@ -76,6 +70,7 @@ class LabelAttention:
     cache: Path | None = None
     name: str = ""
     """The folder or hub name from which it was loaded."""
+    kind: ClassVar[str] = "label-attention"
 
     def __post_init__(self) -> None:
         longest = self.tower.longest
@@ -89,7 +84,6 @@ class LabelAttention:
 
         Raises:
             UsageError: the tower has a projection; label attention compares unprojected vectors.
-
         """
         if tower.projection is not None:
             raise UsageError(
@@ -113,20 +107,9 @@ class LabelAttention:
 
         Raises:
             DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
-
         """
-        options: dict[str, Any] = {"revision": revision, "device": device, "precision": precision}
-        tower, saved = load_single(model, LabelAttentionConfig, **options)
+        tower, saved = load_single(model, LabelAttentionConfig, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))
-
-    def save_pretrained(self, folder: str | PathLike[str]) -> None:
-        """Write transformer, head and configuration, completely or not at all; see `DualEncoder.save_pretrained`.
-
-        Raises:
-            UsageError: the folder cannot be written, or has other content than a model that arbo saved.
-
-        """
-        save_model(self.tower, self.tower, self.config, folder)
 
     def copy(self) -> Self:
         """Return a copy with its own weights, in evaluation mode and without cache."""
@@ -145,39 +128,13 @@ class LabelAttention:
         """The linking head, see `name_scores`."""
         return self.tower.projection
 
-    @property
-    def module(self) -> torch.nn.ModuleList:
-        """The modules with weights, see `DualEncoder.module`."""
-        import torch
-
-        return torch.nn.ModuleList(self.tower.modules)
-
-    @property
-    def threshold(self) -> float:
-        """Default minimum score of an entity that a text mentions."""
-        return self.config.entity_threshold
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Identification of the model in a manifest."""
-        return {
-            "encoder": "label-attention",
-            "model": self.name,
-            "weights": [self.tower.fingerprint],
-            "config": asdict(self.config),
-        }
-
     def attention(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Attention:
         """Compute the attention of the entity in row ``entity[i]`` to the tokens of ``text[i]``: the mean of its names.
 
-        Each text and each name is read once; a long text is read in windows, and names of similar length together.
-
-        Raises:
-            ArboError: memory is too small for one window.
-            DataError: the model returns NaN or infinity, or a text is invalid.
-
+        Each text and each name is read once; a long text is read in windows, and names of similar length together. The
+        errors are those of `Tower.embed`, and DataError for an invalid text.
         """
         weights: list[Floats] = [np.empty(0, np.float32)] * len(text)
         offsets: list[npt.NDArray[np.int64]] = [np.empty((0, 2), np.int64)] * len(text)
@@ -281,5 +238,4 @@ class LabelAttention:
 
     @cached_property
     def _names(self) -> DualEncoder:
-        """Reads names."""
         return DualEncoder(self.transformer, self.transformer, self.config.reading, self.cache)

@@ -23,10 +23,8 @@ class Pieces:
     """Pieces of documents as separate documents, and their places in the original ones."""
 
     corpus: Corpus
-    document: Ids
-    """(pieces,) the index of the original document."""
-    begin: Ids
-    """(pieces,) start of the piece in the original document."""
+    document: Ids  # (pieces,) the index of the original document
+    begin: Ids  # (pieces,) start of the piece in the original document
 
 
 def pieces(documents: Corpus, split: Splitter = lines) -> Pieces:
@@ -68,7 +66,6 @@ def _names(document: Document, spans: list[Span]) -> list[str]:
 
 
 def _mentions(document: Document, spans: list[Span], names: list[str], notes: Counter[str]) -> list[list[Mention]]:
-    """Return the mentions in each piece."""
     begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
     inside: list[list[Mention]] = [[] for _ in spans]
     for mention in document.mentions:
@@ -96,8 +93,7 @@ class Pairs:
     corpus: Corpus
     text: Ids
     entity: Ids
-    mentions: tuple[tuple[Spans, ...], ...]
-    """(pairs,) the mentions of the entity in the text, each with one or several spans."""
+    mentions: tuple[tuple[Spans, ...], ...]  # (pairs,) the entity's mentions in the text, each of one or several spans
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase) -> Pairs:

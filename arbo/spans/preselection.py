@@ -25,10 +25,8 @@ from arbo.text.words import windows
 
 MOST_WORDS = 6
 """Maximum words of a run that is compared with names."""
-_NEAREST = 8
-"""Number of nearest entities of each run of words."""
-_AT_ONCE = 1 << 15
-"""Number of runs to encode at once, which bounds the memory."""
+_NEAREST = 8  # number of nearest entities of each run of words
+_AT_ONCE = 1 << 15  # number of runs to encode at once, which bounds the memory
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -36,11 +34,9 @@ class Preselection:
     """The entities that each piece of a document might mention, ordered by piece, the nearest first."""
 
     pieces: Pieces
-    text: Ids
-    """(pairs,) rows of ``pieces.corpus``, ascending."""
+    text: Ids  # (pairs,) rows of ``pieces.corpus``, ascending
     entity: Ids
-    dissimilarity: Weights
-    """(pairs,) dissimilarity of the entity and the nearest run of words, ascending within a piece."""
+    dissimilarity: Weights  # (pairs,) of the entity and the nearest run of words, ascending within a piece
 
     @property
     def rank(self) -> Ids:
@@ -62,15 +58,8 @@ def preselect(
     A run begins and ends with a content word; abbreviations that the document defines are replaced by their long forms.
     The eight nearest entities of each run are searched exactly, which takes as long as linking all runs as mentions.
 
-    Args:
-        documents: the documents; their mentions are kept for `preselection_recall`.
-        kb: the entities; only those of the document's domain are compared.
-        n: number of entities for each piece.
-        encoder: compares runs with names; by default character n-grams. A transformer that reads context reads each run
-            in its context.
-        split: splits documents into pieces.
-        announce: shows progress.
-
+    Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`. The
+    ``encoder`` compares runs with names, by default by character n-grams; one that reads context reads that of the run.
     """
     cut = pieces(documents, split)
     maker = (NgramEncoder() if encoder is None else encoder).fit(kb.names().names)

@@ -25,22 +25,15 @@ _SPACE = re.compile(r"\s")
 class TextTokens(NamedTuple):
     """The tokens of a text, without the model's special ones."""
 
-    rows: list[TokenRow]
-    """The windows of the text; none for a text without tokens."""
-    window: Ids
-    """(tokens,) the window that gives the vector of each token."""
-    place: Ids
-    """(tokens,) the position of each token in that window."""
-    offsets: npt.NDArray[np.int64]
-    """(tokens, 2) offsets of each token: start and end, equal for a token of white space."""
+    rows: list[TokenRow]  # the windows of the text; none for a text without tokens
+    window: Ids  # (tokens,) the window that gives the vector of each token
+    place: Ids  # (tokens,) the position of each token in that window
+    offsets: npt.NDArray[np.int64]  # (tokens, 2) offsets of each token: start and end, equal for a token of white space
 
     def flat(self, length: Sequence[int], first: int = 0) -> Ids:
-        """Return the indices of the tokens in concatenated rows; (tokens,).
+        """Return the indices of the tokens in concatenated rows of some ``length``; (tokens,).
 
-        Args:
-            length: number of tokens of each row, with special tokens and padding.
-            first: the row of the text's first window.
-
+        The lengths are with special tokens and padding; ``first`` is the row of the text's first window.
         """
         begin = np.cumsum([0, *length])
         return begin[first + self.window] + self.place
@@ -54,12 +47,7 @@ class TextReader:
 
     @classmethod
     def of(cls, tokenizer: Any, max_length: int) -> Self:
-        """Make a reader from a tokenizer of transformers, for windows of ``max_length`` tokens.
-
-        Raises:
-            UsageError: the special tokens fill the window.
-
-        """
+        """Make a reader for windows of ``max_length`` tokens; see `Speller.of`."""
         return cls(Speller.of(tokenizer, _TEMPLATE, max_length))
 
     def __call__(self, texts: Sequence[str]) -> list[TextTokens]:

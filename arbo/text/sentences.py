@@ -17,8 +17,7 @@ their ends."""
 
 _BREAK = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n\s*\n)")
 _OPENING = "\"'\u2018\u201c\u00ab(["
-_MOST_WORDS = 500
-"""Maximum words in a passage: a table without a full stop would otherwise be one very long sentence."""
+_MOST_WORDS = 500  # maximum words in a passage: a table without a full stop would otherwise be one very long sentence
 _WRAPPED = re.compile(r"(?<=[^\n]{40})\n(?=[^\S\n]*(?P<next>\S))")
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _SHORT = """
@@ -87,7 +86,6 @@ def whole(text: str) -> Offsets:
 
 
 def _ends(text: str) -> Iterator[Span]:
-    """Yield the white space between sentences."""
     for match in _BREAK.finditer(text):
         space = match.span(match.lastgroup or 0)
         if text.count("\n", *space) > 1 or (_begins(text, match.end()) and not _is_abbreviated(text, match.start())):

@@ -47,29 +47,16 @@ class Saveable(Protocol):
 class State:
     """Progress of a training."""
 
-    step: int = 0
-    """Steps done."""
-    best: float | None = None
-    """The best score on the development documents so far."""
-    best_step: int | None = None
-    """Step of the best score; see `best_model`."""
-    scaler: dict[str, float] | None = None
-    """For float16: state of the gradient scaler."""
+    step: int = 0  # steps done
+    best: float | None = None  # the best score on the development documents so far
+    best_step: int | None = None  # step of the best score; see `best_model`
+    scaler: dict[str, float] | None = None  # for float16: state of the gradient scaler
 
 
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint; remove earlier ones, and all models and embeddings but those of the best and last step.
-
-    Args:
-        folder: the training folder.
-        state: the progress of the training.
-        model: the current model.
-        optimizer: the current optimiser.
-        plan: the choices for the epoch, as arrays by name.
-
-    """
+    """Write a checkpoint; remove earlier ones, and all models and embeddings but those of the best and last step."""
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:
@@ -93,7 +80,7 @@ def save_checkpoint(
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """List the checkpoints in a folder, the newest last."""
+    """List the checkpoints in a training folder, the newest last."""
     return sorted(folder.glob(f"{_PREFIX}*"))
 
 
@@ -111,9 +98,7 @@ def embeddings(folder: Path, step: int | None) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Make a folder if needed, and lock it against other processes until the block or this process ends.
 
-    Raises:
-        UsageError: another process has the lock, or the folder cannot be written.
-
+    Raise UsageError if another process has the lock, or the folder cannot be written.
     """
     if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield

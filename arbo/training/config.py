@@ -92,7 +92,7 @@ class TrainingConfig(LoopConfig):
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of near negatives."""
     mixup: Above0 | None = None
-    """Largest share of the positive mixed into the negatives; None for no mixup, see `arbo.training.dual.mixup`."""
+    """Largest share of the positive mixed into the negatives; None for no mixup, see `arbo.training.dual.objective`."""
     mixup_gradient: bool = True
     """Whether gradients flow through the share of the positive in the negatives."""
     loss: LossName = "cross-entropy"

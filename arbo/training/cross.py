@@ -1,10 +1,8 @@
 """Training of cross-encoders: tell the gold entity from the other candidates of a first stage.
 
 The model scores all candidates of a mention; if the first stage missed the gold entity, it replaces the last candidate.
-The loss is the cross-entropy of the gold entity in the softmax over the candidates, `losses.cross_entropy`. Further
-gold entities of a mention are no negatives, nor are entities with the same text as the gold entity.
-
-The candidates are found once and kept in ``OUT.training``, as `arbo.Candidates`.
+The loss is the cross-entropy of the gold entity in the softmax over the candidates. Further gold entities of a mention
+are no negatives, nor are entities with the same text. Candidates are found once and kept in ``OUT.training``.
 """
 
 from __future__ import annotations
@@ -24,10 +22,10 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.batching import packs
 from arbo.encoders.cross import CrossEncoder, Pairs
 from arbo.encoders.model_folder import same_model
 from arbo.encoders.templates import TokenRow
+from arbo.encoders.tower import packs
 from arbo.engine import Bools, Floats, Ids
 from arbo.errors import DataError, UsageError
 from arbo.linker import Linker
@@ -53,25 +51,19 @@ class Retrieved(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RerankingSet:
-    """Mentions with gold ids, and the entities to compare each mention with."""
+    """Mentions with gold ids, and the entities to compare each mention with.
 
-    inputs: list[MentionInput]
-    """The mentions that have gold ids."""
+    A mention without a gold entity in its domain is not trained on.
+    """
+
+    inputs: list[MentionInput]  # the mentions that have gold ids
     kb: KnowledgeBase
-    nodes: Ids
-    """(mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none. A mention without a gold
-    entity in its domain is not trained on."""
-    retrieval: Floats
-    """(mentions, 1 + k) the first stage's score of each entity, see `arbo.retrieval.candidates.gaps_filled`."""
+    nodes: Ids  # (mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none
+    retrieval: Floats  # (mentions, 1 + k) the first stage's score of each entity, see `gaps_filled`
 
     @classmethod
     def of(cls, retrieved: Retrieved) -> Self:
-        """Put the gold entity of each mention before its other candidates.
-
-        Raises:
-            DataError: no mention has a gold id that the knowledge base holds in its domain.
-
-        """
+        """Put the gold entity of each mention before its other candidates; see `TrainingSet.of` for the errors."""
         corpus, kb = retrieved.documents, retrieved.kb
         data = TrainingSet.of(corpus, kb, expand_abbreviations=retrieved.expand_abbreviations)
         gold = Gold.of(corpus, kb)
@@ -93,16 +85,11 @@ class RerankingSet:
 class PairBatch:
     """Pairs of mentions and the entities to compare them with."""
 
-    rows: list[TokenRow]
-    """(pairs,) the shortest first."""
-    mention: Ids
-    """(pairs,) the mention of each pair."""
-    place: Ids
-    """(pairs,) the place of the entity in the mention's row of ``exists``; 0 is the gold entity."""
-    exists: Bools
-    """(mentions, 1 + k) which entities to compare with."""
-    retrieval: Floats
-    """(mentions, 1 + k) the first stage's share of the scores."""
+    rows: list[TokenRow]  # (pairs,) the shortest first
+    mention: Ids  # (pairs,) the mention of each pair
+    place: Ids  # (pairs,) the place of the entity in the mention's row of ``exists``; 0 is the gold entity
+    exists: Bools  # (mentions, 1 + k) which entities to compare with
+    retrieval: Floats  # (mentions, 1 + k) the first stage's share of the scores
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,8 +99,7 @@ class PairReader:
     encoder: CrossEncoder
     data: RerankingSet
     pairs: Pairs
-    used: Ids
-    """(entities,) ascending rows of the knowledge base: the entities that occur in ``data``."""
+    used: Ids  # (entities,) ascending rows of the knowledge base: the entities that occur in ``data``
 
     @classmethod
     def of(cls, encoder: CrossEncoder, data: RerankingSet) -> Self:
@@ -232,7 +218,6 @@ def train_reranker(
             for too few candidates.
         UsageError: also for a linker without a knowledge base or with a reranker, for fewer than 2 candidates, and for
             two sets of candidates for the same documents.
-
     """
     check_start(out, linker.kb)
     config = config or RerankingConfig()

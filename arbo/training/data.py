@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -12,10 +12,50 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput, mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Ids
+from arbo.engine import Bools, Ids, ranges
 from arbo.errors import DataError
 from arbo.training.config import LoopConfig
-from arbo.training.rivals import Rivals
+
+
+class Rivals(NamedTuple):
+    """The gold ids of each mention, numbered as in `arbo.data.gold.Gold`, and the domains of mentions and entities."""
+
+    indptr: Ids  # (mentions + 1,)
+    id: Ids  # (gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``
+    domain: Ids  # (mentions,) the number of each mention's domain
+    entity_domain: Ids  # (entities,)
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[Iterable[int]], domains: Sequence[str | None], entity_domains: Sequence[str | None]
+    ) -> Self:
+        """Make rivals from the gold ids of each mention, and the domains of mentions and entities."""
+        distinct = [list(dict.fromkeys(row)) for row in rows]
+        number = {name: place for place, name in enumerate(dict.fromkeys([*domains, *entity_domains]))}
+        own, others = (np.array([number[name] for name in names], np.int64) for names in (domains, entity_domains))
+        ids = np.array([id_ for row in distinct for id_ in row], np.int64)
+        return cls(np.cumsum([0, *map(len, distinct)]), ids, own, others)
+
+    def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
+        """Whether an entity is in the mention's domain and not among its gold ids; (pairs,)."""
+        inside: Bools = self.domain[mention] == self.entity_domain[entity]
+        return inside & ~self._holds(mention, entity)
+
+    def are_apart(self, a: Ids, b: Ids) -> Bools:
+        """Whether two different mentions of one domain have no gold id in common; (pairs,)."""
+        count = np.diff(self.indptr)[b]
+        place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
+        shared = self._holds(a[pair], self.id[place])
+        n_shared = np.bincount(pair[shared], minlength=len(b))
+        apart: Bools = (n_shared == 0) & (a != b) & (self.domain[a] == self.domain[b])
+        return apart
+
+    def _holds(self, mention: Ids, id_: Ids) -> Bools:
+        """Whether an id is among a mention's gold ids; (pairs,)."""
+        width = np.int64(1 + max(self.id.max(initial=0), id_.max(initial=0)))
+        own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
+        return np.isin(mention * width + id_, own)
+
 
 PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 """Purpose of each set of documents, for errors."""
@@ -25,8 +65,7 @@ PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 class TrainingSet:
     """Mentions with gold ids, and a knowledge base."""
 
-    inputs: list[MentionInput]
-    """The mentions that have gold ids."""
+    inputs: list[MentionInput]  # the mentions that have gold ids
     kb: KnowledgeBase
     gold: Gold
     rivals: Rivals
@@ -37,9 +76,7 @@ class TrainingSet:
     ) -> Self:
         """Take the annotated mentions of documents; errors name their ``purpose``.
 
-        Raises:
-            DataError: no mention has a gold id that the knowledge base holds in its domain.
-
+        Raise DataError if no mention has a gold id that the knowledge base holds in its domain.
         """
         every = Gold.of(corpus, kb)
         gold = every.taken(np.flatnonzero(every.has_id))

@@ -1,13 +1,11 @@
-"""FGSM: copies of positives and negatives, perturbed slightly in the worst direction.
+"""FGSM: copies of positives and negatives, perturbed slightly in the worst direction (the proxy paper, section 4.2).
 
-The proxy paper, section 4.2. The perturbation changes the input of the transformer, the sum of the word, position and
-segment embeddings of each token: for a positive by epsilon against, for a negative by epsilon along the sign of the
-gradient of its similarity to the mention (equations 6 and 7). The weighted loss of the copies is added to the loss of
-the originals (equation 8). The direction depends on the mention, so a text has one copy for each mention that it is
-compared with.
-
-A copy has the dropout mask with which its direction was computed. Mentions as nodes are treated like entities. For a
-cross-encoder the input is a pair, and the similarity is its score.
+The perturbation changes the input of the transformer, the sum of the word, position and segment embeddings of each
+token: for a positive by epsilon against, for a negative by epsilon along the sign of the gradient of its similarity to
+the mention (equations 6 and 7). The weighted loss of the copies is added to the loss of the originals (equation 8). The
+direction depends on the mention, so a text has one copy for each mention that it is compared with, with the dropout
+mask with which its direction was computed. Mentions as nodes are treated like entities. For a cross-encoder the input
+is a pair, and the similarity is its score.
 """
 
 from __future__ import annotations
@@ -31,15 +29,10 @@ def check_perturbable(*towers: Tower) -> None:
 def in_worst_direction(
     tower: Tower, encode: Callable[[], Tensor], similarity: Callable[[Tensor], Tensor], step: Tensor, seed: int
 ) -> Tensor:
-    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
+    """Encode texts whose inputs are changed by a step, (texts,), times the sign of their similarity's gradient.
 
-    Args:
-        tower: the transformer that ``encode`` uses.
-        encode: encodes the texts once; (texts, ...).
-        similarity: of the output of ``encode``; (texts,), each depending on its own text.
-        step: (texts,) size of the change; below 0, less similar.
-        seed: seed of dropout, the same for the direction and for the copies.
-
+    ``encode`` uses the tower to encode the texts once, (texts, ...); each ``similarity`` of its output, (texts,),
+    depends on its own text. Direction and copies have the same dropout, by ``seed``.
     """
 
     def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:

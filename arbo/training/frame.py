@@ -39,13 +39,10 @@ _MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 class Workplace:
     """The folders, processes and options of a training."""
 
-    target: Path
-    """The model folder to write."""
-    folder: Path
-    """The training folder, which exists while the training runs."""
+    target: Path  # the model folder to write
+    folder: Path  # the training folder, which exists while the training runs
     accelerator: Accelerator
-    options: RunOptions
-    """If several processes train together, only the first one shows progress."""
+    options: RunOptions  # if several processes train together, only the first one shows progress
 
     @property
     def is_first(self) -> bool:
@@ -55,17 +52,9 @@ class Workplace:
 
 @contextmanager
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
-    """Prepare a training, and remove its folder after the block.
+    """Prepare a training for a block that writes the model folder ``out``, and remove its own folder after it.
 
-    Args:
-        out: the model folder, which the block writes.
-        job: the values that identify the training; the folder of another training is an error.
-        config: the training settings.
-        options: options of the run; None for the defaults.
-
-    Raises:
-        UsageError: see `arbo.train`.
-
+    ``job`` identifies the training: the folder of another one is an error. Raise UsageError as `arbo.train` does.
     """
     target, options = Path(out).resolve(), options or RunOptions()
     check_model_replaceable(target)
@@ -133,7 +122,6 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
 
 
 def _differing(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """Name the settings that differ between two trainings."""
     names: list[str] = []
     own = json_ready(here)
     for name in dict.fromkeys([*own, *there]):
@@ -162,10 +150,8 @@ def _finish(folder: Path, target: Path) -> None:
 
 
 def _old_of(target: Path) -> Path:
-    """Return the path of a finished training's folder during its removal."""
     return target.with_name(f".{target.name}.training.old")
 
 
 def _log_of(target: Path) -> Path:
-    """Return the path of a finished training's log."""
     return target.with_name(f"{target.name}.{LOG}")

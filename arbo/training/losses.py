@@ -90,11 +90,7 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
     positive, as printed, the loss has no lower bound. Other positives are not in the denominator, so that positives do
     not compete. The loss is 0 for an anchor without positives or without negatives.
 
-    Args:
-        scores: (anchors, positives + negatives) similarities, divided by the temperature.
-        exists: (anchors, positives + negatives) which there are.
-        n_positives: how many columns are positives.
-
+    The first ``n_positives`` columns of ``scores``, similarities divided by the temperature, are positives.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -109,16 +105,9 @@ def multi_similarity(
     """Equation 16 of Wang et al. (2019), "Multi-similarity loss with general pair weighting for deep metric learning".
 
     ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, with the defaults of SapBERT (Liu et
-    al. 2021) in its experiments; all pairs count.
-
-    Args:
-        scores: (anchors, positives + negatives) cosines.
-        exists: (anchors, positives + negatives) which there are.
-        n_positives: how many columns are positives.
-        alpha: a; larger values put more weight on the hardest positive.
-        beta: b; larger values put more weight on the hardest negative.
-        base: l, the cosine that separates positives from negatives.
-
+    al. 2021) in its experiments; all pairs count. Scores are cosines, the first ``n_positives`` columns positives.
+    Larger ``alpha`` (a) and ``beta`` (b) put more weight on the hardest positive and negative; ``base`` (l) is the
+    cosine that separates the two.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -131,15 +120,8 @@ def multi_similarity(
 def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
     """Equation 5 of Lin et al. (2017): binary cross-entropy with less weight on easy examples.
 
-    ``-a (1 - p)^gamma log p``, with p the probability of the right answer, and a ``alpha`` for positives and
-    ``1 - alpha`` for negatives.
-
-    Args:
-        scores: logits.
-        positive: of the same shape, True for positives.
-        alpha: the weight of positives.
-        gamma: the focusing exponent; larger values reduce the weight of easy examples.
-
+    ``-a (1 - p)^gamma log p``, with p the probability of the right answer by the logits ``scores``, and a ``alpha`` for
+    positives and ``1 - alpha`` for negatives. A larger ``gamma`` reduces the weight of easy examples.
     """
     right = torch.where(positive, scores.float(), -scores.float())
     share = torch.where(positive, alpha, 1 - alpha)
@@ -172,3 +154,24 @@ LOSSES: Mapping[LossName, Callable[..., Tensor]] = {
     "proxy": proxy_loss,
     "bce": binary_cross_entropy,
 }
+
+
+def sum_of_max(query_tokens: Tensor, query_mask: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
+    """Score queries with things: the sum over query tokens of the largest inner product with a token of the thing.
+
+    This is `clustering.late_interaction.sum_of_max` with gradients, in float32, whatever the precision of the tokens.
+    Equation 6 of Cai et al. (2023) sums over all tokens of the input: special tokens count, as in ColBERT, and padding
+    does not. For texts of one vector the sum is the inner product. Tokens outside the masks get no gradient; equally
+    near tokens share the gradient of a maximum. A text without tokens has the score 0. Memory: the inner products of
+    all tokens of a pair.
+
+    Tokens are (..., tokens, dim), masks (..., tokens); the leading shapes are broadcast to those of the result:
+    (mentions, 1, tokens, dim) and (mentions, nodes, tokens, dim) compare each mention with its nodes.
+    """
+    # Autocast would round the products too coarsely for a loss; so would TF32, which torch disables by default.
+    with torch.autocast(query_tokens.device.type, enabled=False):
+        products = torch.einsum("...qd,...td->...qt", query_tokens.float(), tokens.float())
+    counts = mask.bool()
+    best = products.masked_fill(~counts.unsqueeze(-2), -torch.inf).amax(dim=-1)
+    is_summed = query_mask.bool() & counts.any(dim=-1, keepdim=True)
+    return torch.where(is_summed, best, 0.0).sum(dim=-1)

@@ -11,17 +11,12 @@ from arbo.errors import UsageError
 from arbo.progress import Announce, quiet
 
 
-def _tell_nobody(figures: dict[str, Any]) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """Options of a training run; none of them affects the result.
 
     Raises:
         UsageError: ``checkpoint_every`` is below 1.
-
     """
 
     checkpoint_every: int = 500
@@ -30,7 +25,7 @@ class RunOptions:
     """Folder for a second log, in the format of TensorBoard."""
     announce: Announce = quiet
     """Shows progress."""
-    on_log: Callable[[dict[str, Any]], None] = _tell_nobody
+    on_log: Callable[[dict[str, Any]], None] = lambda figures: None
     """Called with each line of the log: the figures of a step, and after each epoch the scores on ``dev``."""
 
     def __post_init__(self) -> None:

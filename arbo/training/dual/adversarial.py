@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from arbo.encoders.late import sum_of_max
 from arbo.encoders.pooling import Pooling
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.tower import Tower
@@ -16,21 +15,14 @@ from arbo.engine import Metric
 from arbo.training.dual.batches import Batch, Reader
 from arbo.training.dual.objective import Pairs
 from arbo.training.fgsm import in_worst_direction
-from arbo.training.losses import comparable
+from arbo.training.losses import comparable, sum_of_max
 
 
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
     """Encode perturbed copies of the nodes of some mentions, `comparable`; of the shape of ``pairs.node``.
 
     They are differentiable with respect to the weights, and not to the mentions. Nodes that do not exist are zeros.
-
-    Args:
-        reader: encodes the copies.
-        batch: the batch with the texts of the nodes.
-        pairs: the mentions and their unperturbed nodes.
-        epsilon: size of the perturbation of each component of an input.
-        seed: seed of dropout.
-
+    ``epsilon`` is the size of the perturbation of each component of an input, ``seed`` that of dropout.
     """
     encoder = reader.encoder
     mention, place = np.nonzero(pairs.exists.cpu().numpy())
@@ -66,21 +58,10 @@ def perturbed(
     metric: Metric,
     seed: int,
 ) -> Tensor:
-    """Encode texts whose inputs are changed by a step times the sign of their similarity's gradient.
+    """Encode texts whose inputs are changed by a step, (texts,), to become more similar to anchors; below 0, less.
 
-    Returns (texts, tokens, dim) as `Tower.encode` does, with fewer tokens than the masks if all texts are shorter.
-
-    Args:
-        tower: the transformer.
-        rows: (texts,) the tokens of each text.
-        mask: (texts, tokens) which token vectors of the texts exist.
-        anchor: (texts, tokens, dim) the vectors to become more similar to, `comparable`.
-        anchor_mask: (texts, tokens) which token vectors of the anchors exist.
-        step: (texts,) size of the change; below 0, less similar.
-        pooling: pooling of token vectors.
-        metric: the similarity.
-        seed: seed of dropout.
-
+    The anchors are `comparable`, (texts, tokens, dim); masks, (texts, tokens), say which token vectors exist. Return
+    (texts, tokens, dim) as `Tower.encode` does, with fewer tokens than the masks if all texts are shorter.
     """
     anchor = anchor.detach()
     return in_worst_direction(

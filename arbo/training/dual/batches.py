@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from arbo.encoders.batching import packs
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
-from arbo.encoders.tower import Tower
+from arbo.encoders.tower import Tower, packs
 from arbo.engine import Bools, Ids
 from arbo.training.data import TrainingSet
 from arbo.training.dual.objective import Pairs
@@ -34,16 +33,11 @@ class Text(NamedTuple):
 class Batch:
     """Mentions and the nodes to compare them with, as places among the distinct texts of both."""
 
-    texts: list[Text]
-    """The shortest first, so that taking every n-th text divides the work evenly."""
-    mask: Bools
-    """(texts, tokens) which token vectors each text has, as wide as the longest text; one column after pooling."""
-    mention: Ids
-    """(mentions,) the text of each mention."""
-    node: Ids
-    """(mentions, nodes) the text of each node, the positive's first; 0 for none."""
-    exists: Bools
-    """(mentions, nodes) which nodes to compare with."""
+    texts: list[Text]  # the shortest first, so that taking every n-th text divides the work evenly
+    mask: Bools  # (texts, tokens) which token vectors each text has, up to the longest; one column after pooling
+    mention: Ids  # (mentions,) the text of each mention
+    node: Ids  # (mentions, nodes) the text of each node, the positive's first; 0 for none
+    exists: Bools  # (mentions, nodes) which nodes to compare with
 
     def __len__(self) -> int:
         return len(self.mention)
@@ -121,14 +115,7 @@ class Reader:
                 yield tower, own[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
-        """Look up the vectors of some mentions of a batch and of their nodes.
-
-        Args:
-            batch: the batch.
-            vectors: (texts, tokens, dim) of its texts.
-            rows: the mentions.
-
-        """
+        """Look up the vectors of some mentions of a batch and of their nodes, among those of its texts."""
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device)

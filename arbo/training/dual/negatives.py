@@ -19,7 +19,7 @@ adaptive mixup (AMH).
                     ``random``
 ==================  ==================================================================  =======================
 
-Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.dual.mixup`.
+Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.dual.objective`.
 
 Nodes are numbered as in `Snapshot`; if there are fewer negatives than requested, the remaining places are -1.
 """
@@ -32,9 +32,9 @@ import numpy as np
 
 from arbo.engine import Bools, Embeddings, Ids, nearest
 from arbo.retrieval.gpu import best_scanner
+from arbo.training.data import Rivals
 from arbo.training.dual.positives import nearest_text
 from arbo.training.dual.snapshot import Snapshot
-from arbo.training.rivals import Rivals
 
 
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
@@ -92,12 +92,7 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
     """Give every mention of a batch the positives of the others, each once; (mentions, distinct positives).
 
-    Args:
-        owner: (entity texts,) the entity of each text.
-        rivals: tells which entities and mentions are wrong.
-        mentions: (batch,) the mentions.
-        positive: (batch,) the node of each mention's positive.
-
+    ``owner`` is (entity texts,), the entity of each text; ``positive`` is (mentions,), the node of each positive.
     """
     nodes = np.unique(positive)
     mention = np.repeat(mentions, len(nodes))

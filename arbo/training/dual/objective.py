@@ -7,11 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from arbo.encoders.late import sum_of_max
 from arbo.engine import Metric
 from arbo.training.config import TrainingConfig
-from arbo.training.dual.mixup import mixed_up, positive_share
-from arbo.training.losses import comparable, loss_of
+from arbo.training.losses import comparable, loss_of, sum_of_max
 
 
 class Pairs(NamedTuple):
@@ -20,18 +18,12 @@ class Pairs(NamedTuple):
     Token vectors are padded; the masks say which of them exist.
     """
 
-    mention: Tensor
-    """(mentions, 1, tokens, dim)"""
-    mention_mask: Tensor
-    """(mentions, 1, tokens)"""
-    node: Tensor
-    """(mentions, 1 + negatives, tokens, dim), the positive's first."""
-    node_mask: Tensor
-    """(mentions, 1 + negatives, tokens)"""
-    text: Tensor
-    """(mentions, 1 + negatives) the text of each node, as a place in the batch."""
-    exists: Tensor
-    """(mentions, 1 + negatives) which nodes to compare with."""
+    mention: Tensor  # (mentions, 1, tokens, dim)
+    mention_mask: Tensor  # (mentions, 1, tokens)
+    node: Tensor  # (mentions, 1 + negatives, tokens, dim), the positive's first
+    node_mask: Tensor  # (mentions, 1 + negatives, tokens)
+    text: Tensor  # (mentions, 1 + negatives) the text of each node, as a place in the batch
+    exists: Tensor  # (mentions, 1 + negatives) which nodes to compare with
 
     @property
     def scores(self) -> Tensor:
@@ -66,21 +58,13 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
     Equation 8 of the adaptive-mixup paper. `arbo.training.dual.negatives.in_batch` has removed the mention's gold
     entities before; otherwise they would be the hardest negatives.
 
-    Args:
-        scores: (mentions, 1 + negatives) similarities, the positive's first.
-        exists: (mentions, 1 + negatives) which of them exist.
-        n: number of hardest negatives.
-        n_others: number of other negatives to choose after them, in column order.
+    Scores are (mentions, 1 + negatives), the positive's first, and ``exists`` says which of them exist. ``n_others``
+    other negatives follow in column order. Return the chosen columns, and which of them exist, (mentions, 1 + n +
+    n_others) each, or fewer if there are fewer columns.
 
-    Returns:
-        The chosen columns, and which of them exist; (mentions, 1 + n + n_others) each, or fewer if there are fewer
-        columns.
-
-    Examples:
-        >>> exists = torch.tensor([[True, True, True, False]])
-        >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
-        (tensor([[0, 2, 1, 1]]), tensor([[ True,  True,  True, False]]))
-
+    >>> exists = torch.tensor([[True, True, True, False]])
+    >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
+    (tensor([[0, 2, 1, 1]]), tensor([[ True,  True,  True, False]]))
     """
     there = exists[:, 1:]
     hard = scores[:, 1:].masked_fill(~there, -torch.inf).argsort(dim=1, descending=True, stable=True)[:, :n]
@@ -88,3 +72,27 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
     other = left.byte().argsort(dim=1, descending=True, stable=True)[:, :n_others]
     columns = torch.cat([hard.new_zeros(len(hard), 1), 1 + hard, 1 + other], dim=1)
     return columns, torch.cat([exists[:, :1], there.gather(1, hard), left.gather(1, other)], dim=1)
+
+
+def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
+    """Return W of equation 9: the positive's share in the softmax of scores, (mentions, 1 + negatives); (mentions,)."""
+    return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
+
+
+def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
+    """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; return vectors and mask.
+
+    Adaptive mixup moves negatives towards the positive, further if the model is more certain of the positive. This is a
+    sum, not an average, and the positive does not change. Nodes are (mentions, 1 + negatives, tokens, dim), the
+    positive's first, and ``share`` is alpha W, (mentions,).
+
+    Where the paper is silent: gradients flow through W and the positive's vector too, as in its formulas, unless
+    ``gradient`` is False. The scores in W have the same scale as those in the loss. For cosines, unit vectors are mixed
+    and the mixture is normalised again. Texts with several token vectors are mixed token by token, the first with the
+    first; beyond the shorter text, the longer negative is unchanged, or the longer positive's share stands alone.
+    """
+    node = node * mask.unsqueeze(-1)
+    positive, negatives = node[:, :1], node[:, 1:]
+    added = share[:, None, None, None] * positive
+    mixed = (added if gradient else added.detach()) + negatives
+    return torch.cat([positive, mixed], dim=1), torch.cat([mask[:, :1], mask[:, :1] | mask[:, 1:]], dim=1)

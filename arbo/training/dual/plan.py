@@ -32,19 +32,13 @@ def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
 class Plan(NamedTuple):
     """The positive and negatives of each mention, chosen with one snapshot of the model; nodes as in `Snapshot`."""
 
-    positive: Ids
-    """(mentions,) -1 for a mention that is not trained on."""
-    negative: Ids
-    """(mentions, negatives) -1 for none; no columns for in-batch negatives."""
+    positive: Ids  # (mentions,) -1 for a mention that is not trained on
+    negative: Ids  # (mentions, negatives) -1 for none; no columns for in-batch negatives
 
     @classmethod
     def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
         """Choose positives and negatives; ``step`` seeds random choices."""
-
-        def rng(what: int) -> np.random.Generator:
-            return _rng(config, what, step)
-
-        positive = pick_positives(snapshot, config.positives, rng(_POSITIVES))
+        positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step))
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
         if config.negatives == "knn":
@@ -54,8 +48,8 @@ class Plan(NamedTuple):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
             hard = near(snapshot, data.rivals, queries, n_entities=n_hard, n_mentions=0)
             near_ones = np.where(hard >= 0, snapshot.entities.owner[hard], -1)
-            others = random(snapshot, data.rivals, queries, n - n_hard, rng(_NEGATIVES), but=near_ones)
-            chosen = np.hstack([hard, others])
+            rng = _rng(config, _NEGATIVES, step)
+            chosen = np.hstack([hard, random(snapshot, data.rivals, queries, n - n_hard, rng, but=near_ones)])
         negative = np.full((len(positive), chosen.shape[1]), -1)
         negative[queries] = chosen
         return cls(positive, negative)
@@ -63,13 +57,7 @@ class Plan(NamedTuple):
     def nodes(self, data: TrainingSet, owner: Ids, batch: Ids, config: TrainingConfig, step: int) -> Ids:
         """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
 
-        Args:
-            data: the training data.
-            owner: (entity texts,) the entity of each text.
-            batch: the mentions.
-            config: as in `of`.
-            step: seeds the order of partly random negatives.
-
+        ``owner`` is (entity texts,), the entity of each text; ``step`` seeds the order of partly random negatives.
         """
         positive, negative = self.positive[batch], self.negative[batch]
         if not self.negative.shape[1]:

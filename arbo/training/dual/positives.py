@@ -48,9 +48,8 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
         other = _nearest_other(snapshot) if strategy.startswith("1nn") else _random_other(snapshot.gold, rng)
         linked = np.flatnonzero(other >= 0)
         step = np.full(len(root), np.inf, np.float32)
-        step[linked] = pair_dissimilarity(
-            snapshot.mentions, snapshot.mentions, linked, other[linked], metric=snapshot.metric
-        )
+        pairs = snapshot.mentions, snapshot.mentions, linked, other[linked]
+        step[linked] = pair_dissimilarity(*pairs, metric=snapshot.metric)
         if strategy.endswith("cluster"):
             hung = _hang_in_one_graph(mentions, root, linked, other[linked], step[linked])
         else:  # the spanning tree omits the heaviest of three edges
@@ -75,7 +74,6 @@ def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Fl
 
 
 def _clusters(gold: Ids) -> list[Ids]:
-    """List the mentions of each entity that has mentions."""
     order = np.argsort(gold, kind="stable")
     order = order[np.searchsorted(gold[order], 0) :]
     return np.split(order, np.flatnonzero(np.diff(gold[order])) + 1) if len(order) else []
@@ -106,10 +104,8 @@ def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats
 
     No edge joins two clusters, so that all of them can share one root.
     """
-    n = len(root)
-    source, target = (
-        np.concatenate([np.zeros_like(mentions), a + 1, b + 1]),
-        np.concatenate([mentions + 1, b + 1, a + 1]),
-    )
-    graph = Graph.from_edges(source, target, np.concatenate([root[mentions], step, step]), n_entities=1, n_nodes=n + 1)
+    source = np.concatenate([np.zeros_like(mentions), a + 1, b + 1])
+    target = np.concatenate([mentions + 1, b + 1, a + 1])
+    weight = np.concatenate([root[mentions], step, step])
+    graph = Graph.from_edges(source, target, weight, n_entities=1, n_nodes=len(root) + 1)
     return partition(graph, "minimax").parent[1:].astype(np.int64) - 1

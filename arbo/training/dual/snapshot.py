@@ -20,22 +20,16 @@ class Snapshot:
     Nodes are numbered: first entity texts, one or several per entity (its names), then mentions.
     """
 
-    entities: Embeddings
-    """Pair ``i`` is entity text ``i``."""
+    entities: Embeddings  # pair ``i`` is entity text ``i``
     mentions: Embeddings
-    gold: Ids
-    """(mentions,) the gold entity of each mention, -1 if the knowledge base has none."""
+    gold: Ids  # (mentions,) the gold entity of each mention, -1 if the knowledge base has none
     metric: Metric
 
     @classmethod
     def of(cls, data: TrainingSet, encoder: DualEncoder, announce: Announce = quiet) -> Self:
         """Embed all entities and mentions with the current encoder, in evaluation mode."""
-        return cls(
-            encoder.encode_entities(data.kb, announce),
-            encoder.encode_mentions(data.inputs, announce),
-            data.entity,
-            encoder.metric,
-        )
+        entities, mentions = encoder.encode_entities(data.kb, announce), encoder.encode_mentions(data.inputs, announce)
+        return cls(entities, mentions, data.entity, encoder.metric)
 
     @classmethod
     def unread(cls, data: TrainingSet, owner: Ids, metric: Metric) -> Self:

@@ -13,18 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arbo.data.gold import RECALL_AT
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
-from arbo.engine import Ids
+from arbo.engine import Graph, Ids, merge_tree, silent
 from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
+from arbo.metrics import all_cuts, linking_scores
+from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.dual.adversarial import adversarial_nodes
 from arbo.training.dual.batches import Batch, Reader
-from arbo.training.dual.development import development_scores
 from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.dual.snapshot import Snapshot
@@ -48,7 +50,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         super().__post_init__()
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect the texts of the training data."""
+        """Read texts of entities and mentions."""
         self.reader = Reader.of(self.model, self.data)
         return self.reader.encode
 
@@ -139,7 +141,6 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return chosen(self.reader.pairs(batch, vectors, rows), self.config)
 
     def _compared(self, pairs: Pairs) -> Tensor:
-        """Sum the losses of mentions."""
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
@@ -204,7 +205,6 @@ def train(
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the device does not support the precision; TensorBoard is not
             installed; positives other than ``entity`` for an encoder with the pooling ``tokens``.
-
     """
     check_start(out, kb)
     config = config or TrainingConfig()
@@ -241,3 +241,20 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     far = 1e6 if encoder.metric == "dot" else 2.0
     entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
     return replace(encoder, config=replace(encoder.config, entity_threshold=entity, mention_threshold=mention))
+
+
+def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
+    """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (ArboEL, section 3.5).
+
+    The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes them.
+    """
+    mentions, entities = snapshot.mentions, snapshot.entities
+    domains = [item.document.domain for item in data.inputs]
+    search: dict[str, Any] = {"metric": snapshot.metric, "search": "exact", "progress": silent}
+    parts = entity_parts(domains, [entity.domain for entity in data.kb])
+    found = nearest_within(parts, mentions, entities, RECALL_AT[-1], **search).ids
+    scores = linking_scores(*data.gold.accepted, found[:, 0], candidates=found, k=RECALL_AT)
+    near = nearest_within(mention_parts(domains), mentions, mentions, n_neighbours, **search)
+    tree = merge_tree(Graph.from_neighbors(near))
+    cuts = all_cuts(data.gold.classes, tree.left, tree.right, tree.height)
+    return {f"recall@{k}": value for k, value in scores.recall.items()} | {"ari": cuts.best("ari").value}

@@ -29,23 +29,16 @@ class AnnotatedTexts:
     texts: tuple[str, ...]
     kb: KnowledgeBase
     synonyms: Synonyms
-    text: Ids
-    """(pairs,) the text of each pair of a text and an entity in it, ascending."""
-    entity: Ids
-    """(pairs,) the entity of each pair, a row of the knowledge base."""
-    start: Ids
-    """(texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``."""
+    text: Ids  # (pairs,) the text of each pair of a text and an entity in it, ascending
+    entity: Ids  # (pairs,) the entity of each pair, a row of the knowledge base
+    start: Ids  # (texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
         """Take annotated documents; errors name their ``purpose``.
 
         All gold ids of a mention count as entities of the text. Ids that are missing from the knowledge base in the
-        document's domain are left out.
-
-        Raises:
-            DataError: no document has an entity of the knowledge base in its domain.
-
+        document's domain are left out. Raise DataError if no document has an entity.
         """
         right = iter(Gold.of(corpus, kb).lists)
         found = [sorted({row for _ in document.mentions for row in next(right)}) for document in corpus]
@@ -95,13 +88,7 @@ class AnnotatedTexts:
 def annotated_texts(
     corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
 ) -> dict[str, AnnotatedTexts]:
-    """Take the texts of each of `arbo.training.data.corpora_of`.
-
-    Raises:
-        DataError: a corpus has no entity of the knowledge base; with ``contrastable``, also if no entity has synonyms
-            or no names of others as negatives.
-
-    """
+    """Take the texts of each of `arbo.training.data.corpora_of`; `check_contrasts` with ``contrastable``."""
     found = {}
     for name, corpus in corpora.items():
         found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])

@@ -54,10 +54,8 @@ class Contrasts(Examples, Protocol):
 class Contrast:
     """Queries of a batch, and the names to compare."""
 
-    query: Ids
-    """(queries,)"""
-    name: Ids
-    """(queries, 1 + positives + negatives) the anchor, its positives, its negatives; -1 for none."""
+    query: Ids  # (queries,)
+    name: Ids  # (queries, 1 + positives + negatives) the anchor, its positives, its negatives; -1 for none
 
     def __len__(self) -> int:
         return len(self.query)

@@ -42,8 +42,7 @@ class AttentiveReader:
     model: LabelAttention
     data: AnnotatedTexts
     names: Texts
-    tokens: list[TextTokens]
-    """(texts,)"""
+    tokens: list[TextTokens]  # (texts,)
 
     @classmethod
     def of(cls, model: LabelAttention, data: AnnotatedTexts) -> AttentiveReader:
@@ -143,7 +142,6 @@ def train_label_attention(
 
     Raises:
         DataError: also if no entity in the documents has synonyms, or if they contain only one entity.
-
     """
     check_start(out, kb)
     config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)

@@ -1,8 +1,8 @@
 """Training of the linking head, which decides whether an entity is in a text (OSLAT, section 3.3).
 
 The transformer is frozen, as its attention would otherwise no longer find spans; so texts and names are encoded only
-once, see `arbo.training.oslat.encoded_texts`. Each epoch samples other negatives: names of all entities of the
-knowledge base except those in the text.
+once. The text's vector for a name follows from them by two small products, and is never kept. Each epoch samples other
+negatives: names of all entities of the knowledge base except those in the text.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from arbo.data.corpus import Corpus
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.pretrained import PROJECTION
-from arbo.encoders.projection import load_linear
+from arbo.encoders.pretrained import PROJECTION, load_linear
 from arbo.engine import Bools, Floats, Ids
 from arbo.metrics import threshold_curve
 from arbo.progress import Announce, quiet
 from arbo.spans.finding import PairFinder
-from arbo.spans.label_attention import name_scores
+from arbo.spans.label_attention import entity_in_text, label_attention, name_scores
 from arbo.spans.model import LabelAttention
 from arbo.text.sentences import Splitter, whole
 from arbo.training.config import HeadKind, LinkingHeadConfig
@@ -37,10 +37,72 @@ from arbo.training.losses import focal_loss
 from arbo.training.options import RunOptions
 from arbo.training.oslat.annotated_texts import AnnotatedTexts, annotated_texts
 from arbo.training.oslat.contrastive import NEGATIVES
-from arbo.training.oslat.encoded_texts import Asked, Encoded
+from arbo.training.oslat.synonyms import Others
 
-_EVEN, _SCALE = 0.5, 10.0
-"""In training the logit of a cosine is ``_SCALE * (cosine - _EVEN)``."""
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Asked:
+    """Texts, and the names to look for in each text."""
+
+    text: Ids  # (texts,)
+    name: Ids  # (texts, names) -1 for none
+    owner: Ids  # (texts, names) the entity of each name, -1 for none
+    is_there: Bools  # (texts, names) whether the name is of an entity in the text
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def part(self, rows: slice | Ids) -> Asked:
+        """Take some of the texts."""
+        return Asked(self.text[rows], self.name[rows], self.owner[rows], self.is_there[rows])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Encoded:
+    """Vectors of texts and names from a frozen model."""
+
+    data: AnnotatedTexts
+    scaled: bool
+    tokens: list[Tensor]  # (tokens, dim) for each text
+    names: Tensor  # (names, dim) in the order of `Synonyms`
+    others: Others
+
+    @classmethod
+    def of(cls, model: LabelAttention, data: AnnotatedTexts, announce: Announce = quiet) -> Self:
+        """Encode all texts and names once, in evaluation mode."""
+        tokens = [own for own, _ in model.token_vectors(data.texts, announce)]
+        names = model.name_vectors(data.kb, announce)[0][torch.from_numpy(data.synonyms.place)]
+        others = Others.of(data.synonyms, np.arange(len(data.kb)))
+        return cls(data, model.config.scaled, tokens, names, others)
+
+    @property
+    def queries(self) -> Ids:
+        """The texts that have an entity."""
+        return np.unique(self.data.text)
+
+    def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
+        """Look in each text for all names of its entities, and for ``n`` names of others."""
+        synonyms, data = self.data.synonyms, self.data
+        own = [synonyms.of_entities(data.entity[data.start[text] : data.start[text + 1]]) for text in texts]
+        others = self.others.draw([synonyms.spelling[names] for names in own], n, rng)
+        width = max(map(len, own), default=0)
+        there = np.full((len(own), width), -1)
+        for row, names in zip(there, own, strict=True):
+            row[: len(names)] = names
+        names = np.hstack([there, others])
+        owner = np.where(names >= 0, synonyms.owner[names], -1)
+        return Asked(texts, names, owner, (names >= 0) & (np.arange(names.shape[1]) < width))
+
+    def read(self, text: Ids, name: Ids) -> tuple[Tensor, Tensor]:
+        """Return the text's vector for each name, and the vector of the name; (texts, names, dim) both."""
+        tokens = pad_sequence([self.tokens[i] for i in text], batch_first=True)
+        length = torch.tensor([len(self.tokens[i]) for i in text], device=tokens.device)
+        mask = torch.arange(tokens.shape[1], device=tokens.device) < length[:, None]
+        names = self.names[torch.from_numpy(np.maximum(name, 0))]
+        return entity_in_text(label_attention(names, tokens, mask, scaled=self.scaled), tokens), names
+
+
+_EVEN, _SCALE = 0.5, 10.0  # in training the logit of a cosine is ``_SCALE * (cosine - _EVEN)``
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -87,10 +149,8 @@ class LinkingHead:
 class Decisions(NamedTuple):
     """Scores of entities in texts, and whether the entities are there."""
 
-    score: Floats
-    """(asked,)"""
-    is_there: Bools
-    """(asked,)"""
+    score: Floats  # (asked,)
+    is_there: Bools  # (asked,)
 
     @property
     def f1(self) -> float:
@@ -222,21 +282,14 @@ def fit_head(
 
 
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """Give each name the score of the best name of its entity in the same text.
+    """Give each name the score of the best name of its owner, an entity, in the same text.
 
-    Args:
-        scores: (texts, names).
-        owners: (texts, names) the entity of each name.
-
-    Returns:
-        The scores, and 1 divided by the number of such names; (texts, names) both.
-
+    Return the scores, and 1 divided by the number of such names; all are (texts, names).
     """
     same = owners[:, :, None] == owners[:, None, :]
     return torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2), 1 / same.sum(dim=2)
 
 
 def _scores(head: torch.nn.Linear, data: Encoded, text: Ids, name: Ids) -> Tensor:
-    """Score names in texts; (texts, names)."""
     said, names = (vectors.to(head.weight.device) for vectors in data.read(text, name))
     return name_scores(head, said, names)

@@ -1,6 +1,5 @@
 """Self-alignment: draws names of one entity together and names of different entities apart (OSLAT, section 3.1).
 
-A language model maps names to a small part of the vector space; after self-alignment synonyms are near each other.
 Each name with synonyms is compared with some of them and with names of others. The loss compares the output of two
 further layers, which are discarded after training. Documents are not needed.
 """
@@ -38,8 +37,7 @@ class NamesAlone:
     """The names of a knowledge base, or of some of its entities."""
 
     synonyms: Synonyms
-    entities: Ids
-    """The entities whose names are used; an entity with only one name is used only for negatives."""
+    entities: Ids  # the entities whose names are used; an entity with only one name is used only for negatives
 
     @property
     def queries(self) -> Ids:
@@ -154,7 +152,6 @@ def train_self_alignment(
     Raises:
         DataError: also if no entity has two names, or if there is only one entity.
         UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
-
     """
     check_start(out, kb)
     config = config or SelfAlignmentConfig()

@@ -16,14 +16,10 @@ from arbo.engine import Floats, Ids, ranges
 class Synonyms:
     """Sets of names, one per entity; names of an entity that differ only in case or white space count as one."""
 
-    place: Ids
-    """(names,) the place of each name in `KnowledgeBase.names`, ascending; other arrays refer to names by row."""
-    spelling: Ids
-    """(names,) a number for each spelling; names that differ only in case or white space share it."""
-    owner: Ids
-    """(names,) the entity of each name, ascending."""
-    start: Ids
-    """(entities + 1,) the names of entity ``e`` are those from ``start[e]`` to ``start[e + 1]``."""
+    place: Ids  # (names,) the place of each name in `KnowledgeBase.names`, ascending; others refer to names by row
+    spelling: Ids  # (names,) a number for each spelling; names that differ only in case or white space share it
+    owner: Ids  # (names,) the entity of each name, ascending
+    start: Ids  # (entities + 1,) the names of entity ``e`` are those from ``start[e]`` to ``start[e + 1]``
 
     @classmethod
     def of(cls, kb: KnowledgeBase) -> Self:
@@ -62,12 +58,9 @@ class Synonyms:
 class Others:
     """Negatives, sampled in two steps, an entity and then one of its names, so that all entities count equally."""
 
-    name: Ids
-    """(spellings,) one name for each spelling, so that equal names are sampled once."""
-    spelling: Ids
-    """(spellings,)"""
-    weight: Floats
-    """(spellings,) the probability of each spelling, up to a factor."""
+    name: Ids  # (spellings,) one name for each spelling, so that equal names are sampled once
+    spelling: Ids  # (spellings,)
+    weight: Floats  # (spellings,) the probability of each spelling, up to a factor
 
     @classmethod
     def of(cls, synonyms: Synonyms, entities: Ids) -> Self:
@@ -82,7 +75,6 @@ class Others:
 
         One sample serves all anchors, and each takes the first names that it does not avoid, so that a batch encodes
         little more than ``n`` names in total. For a single anchor the distribution is the same as with its own sample.
-
         Each name gets an exponential time with its weight as rate; their order is sampling without replacement.
         """
         time = rng.exponential(size=len(self.name)) / self.weight
