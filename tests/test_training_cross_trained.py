@@ -201,7 +201,7 @@ def test_what_cannot_be_trained(bert: Tower, tmp_path: Path, sample: Any) -> Non
     elsewhere = arbo.KnowledgeBase([arbo.Entity(f"Z{i}", "nothing of the kind") for i in range(2)])
     moved = [replace(document, domain="elsewhere") for document in dev]
     for start, linker, given, error, said in (
-        (cross(bert), arbo.Linker(), {}, UsageError, "this linker has none"),
+        (cross(bert), arbo.Linker(), {}, UsageError, "training needs a knowledge base"),
         (cross(bert, candidates=1), arbo.Linker(kb), {}, UsageError, "needs at least 2 candidates"),
         (cross(bert), arbo.Linker(list(kb)[:1]), {}, UsageError, "needs at least 2 .*candidates=5 of 1 entities"),
         (cross(bert), arbo.Linker(kb, reranker=cross(bert)), {}, UsageError, "this linker has a reranker"),
