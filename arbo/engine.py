@@ -1,4 +1,4 @@
-"""The names of `clustering` that arbo uses, safe from a user's own module `clustering`, see `arbo.siblings`."""
+"""The names of `clustering` that arbo uses, even if the user has a module called `clustering`, see `arbo.siblings`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Vectors, offset_of
 
-# The names above by their module, which is imported when the first of them is used; others are the package's.
+# The names above by their module, which is imported when one of them is first used; other names are the package's.
 _NAMES = {
     "arrays": "Bools Floats Ids Weights pairs_of ranges",
     "bridges": "bridges",

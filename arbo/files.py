@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 
 
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
-    """Write a file completely or not at all: `write` gets a temporary path, and the file is moved when it is done.
+    """Write a file completely or not at all: `write` gets a temporary path, and the file is moved when it is complete.
 
     Raises:
         UsageError: the file cannot be written, or the disk is full.
@@ -65,7 +65,7 @@ def write_json(value: dict[str, Any], file: PathLike) -> None:
 
 
 def json_ready(value: Any) -> Any:
-    """Replace infinities and NaN by null, since JSON has neither."""
+    """Replace infinities and NaN with null, since JSON has neither."""
     if isinstance(value, dict):
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -99,7 +99,7 @@ def _move_into_place(partial: Path, target: Path) -> None:
     aside = beside(target, "old")
     try:
         while partial.exists():
-            with suppress(FileNotFoundError):  # nothing there, or another process has just moved it
+            with suppress(FileNotFoundError):  # there is nothing, or another process has just moved it
                 os.replace(target, aside)
             _place(partial, target)
             shutil.rmtree(aside, ignore_errors=True)
@@ -125,7 +125,7 @@ def _flush(file: Path) -> None:
 
 
 def beside(target: Path, kind: str) -> Path:
-    """Return a new hidden path in the folder of `target`, from where a file can be moved in one step."""
+    """Return a new hidden path in the folder of `target`, from which a file can be moved in one step."""
     return target.with_name(f".arbo-{kind}-{uuid4().hex}")
 
 
@@ -200,7 +200,7 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
     """Check a manifest and return it.
 
     Raises:
-        DataError: the manifest has another format, is from a newer arbo, or lacks a key.
+        DataError: the manifest has another format, was written by a newer arbo, or has no such key.
 
     """
     values, path = check_format(given, format_, file), os.fspath(file)

@@ -1,4 +1,4 @@
-"""The metrics, `eval`, as arbo uses them: safe from a module of that name that a user has, see `arbo.siblings`."""
+"""The names of `eval` that arbo uses, even if the user has a module called `eval`, see `arbo.siblings`."""
 
 from __future__ import annotations
 

@@ -17,12 +17,12 @@ _BETWEEN_LINES = 30.0
 
 
 def quiet(what: str) -> Progress:
-    """Show no progress: the library's default."""
+    """Show no progress, the default of the library."""
     return silent
 
 
 def bars(what: str) -> Progress:
-    """Show a bar with the remaining time after two seconds, or a line each half minute if stderr is not a terminal."""
+    """Show a bar with the remaining time after two seconds, or a line every half minute if stderr is not a terminal."""
     if not sys.stderr.isatty():
         return _lines(what)
 

@@ -37,8 +37,8 @@ Finite = Annotated[float, Range("a finite number", -_LARGEST, _LARGEST)]
 class Settings:
     """Base class of settings; subclasses are frozen dataclasses with defaults.
 
-    A field is a Literal, a bool, a string or one of the numbers above, or one of these or None. A subclass checks
-    fields of other types itself.
+    A field is a Literal, a bool, a string or one of the number types above, each possibly combined with None. A
+    subclass checks fields of other types itself.
     """
 
     called: ClassVar[str] = "the configuration"
@@ -56,10 +56,10 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
-        """Make settings from values by name.
+        """Make settings from a dict of values by name.
 
         Raises:
-            DataError: an unknown name or an invalid value; the error names ``file`` as the source of the values.
+            DataError: a name is unknown or a value is invalid; the error names ``file`` as the source of the values.
 
         """
         known = [field.name for field in fields(cls)]
@@ -108,7 +108,7 @@ def check_choice(name: str, value: object, known: Sequence[object]) -> None:
 
 
 def _check(name: str, value: Any, hint: Any) -> None:
-    """Raise UsageError for a setting of another type than its field."""
+    """Raise UsageError if a value does not have the type of its field."""
     options = [option for option in get_args(hint) if option is not type(None)]
     or_none = "" if type(None) not in get_args(hint) else " or None"
     if or_none:

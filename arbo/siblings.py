@@ -1,8 +1,8 @@
 """Import arbo's packages `clustering` and `eval`, even if other modules have these names.
 
-A user's script may have its own `eval.py` beside it: Python then finds that file under the name, and arbo must neither
-use nor execute it. Without such a conflict each package is imported under its own name, so that there is only one copy
-of it; with a conflict, the package beside arbo is loaded under a private name.
+A user's script may have its own `eval.py` beside it. Python then finds that file under the name `eval`, and arbo must
+neither use nor execute it. If there is no such conflict, each package is imported under its own name, so that only one
+copy is loaded; otherwise, the package beside arbo is loaded under a private name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def attribute(facade: str, package: str, names: Mapping[str, str], name: str) ->
     Args:
         facade: name of the facade module.
         package: `clustering` or `eval`.
-        names: the names that each module inside the package gives, parted by blanks; any other is the package's.
+        names: the names that each module of the package defines, separated by blanks; other names are the package's.
         name: name of the attribute.
     """
     home = next((module for module, own in names.items() if name in own.split()), "")
@@ -36,7 +36,7 @@ def attribute(facade: str, package: str, names: Mapping[str, str], name: str) ->
 
 @cache
 def _name_of(package: str) -> str:
-    """Return the name for importing a package beside arbo."""
+    """Return the name under which to import a package beside arbo."""
     init = Path(__file__).resolve().parent.parent / package / "__init__.py"
     if package in sys.modules:
         found = getattr(sys.modules[package], "__file__", None)

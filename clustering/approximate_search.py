@@ -1,11 +1,11 @@
 """Approximate nearest neighbours of dense vectors: an index proposes rows, and exact scores rank them.
 
-Neighbours thus have the same dissimilarities as in the exact search. A list that is too short is filled from more
-rows, finally from all. Results do not depend on threads: one thread does the part of building an index that would, and
-faiss searches each query independently.
+So neighbours have the same dissimilarities as in the exact search. If a list is too short, more rows are searched, and
+finally all rows. Results do not depend on the number of threads: the parts of building an index that would depend on it
+use one thread, and faiss searches each query independently.
 
-The parameters are fixed, for a recall@8 of 0.97 or more on clustered vectors (`benchmarks/search.py`) and on names;
-measure the recall on other data.
+The parameters are fixed. They give a recall@8 of 0.97 or more on clustered vectors (`benchmarks/search.py`) and on
+names; measure the recall on other data.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from .search import Lists, Rows, Search, empty_lists, offer, score_found
 from .vectors import Vectors, dissimilarity, dot, unit
 
 Find: TypeAlias = Callable[[Floats, int], Ids]
-"""``find(vectors, n)``: up to ``n`` different rows for each vector, then -1."""
+"""``find(vectors, n)`` returns up to ``n`` different rows for each vector, padded with -1."""
 
 _LEAST = 10_000  # number of distinct vectors below which exact search is as fast as building an index
 _SHARE = 64  # an index is used for lists up to this share of the corpus
@@ -30,20 +30,20 @@ _CHUNK = 4096
 _SEED = 0
 
 _LINKS = 32  # HNSW: neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters.
-_BUILD_WIDTH = 100  # HNSW: candidates while building. With fewer, links between small clusters are missing.
-_SEARCH_WIDTH = 64  # HNSW: minimum candidates while searching
+_BUILD_WIDTH = 100  # HNSW: number of candidates while building. With fewer, links between small clusters are missing.
+_SEARCH_WIDTH = 64  # HNSW: minimum number of candidates while searching
 
 _LISTS = 4
-"""IVF: number of lists, as factor of the root of the number of vectors. With half as many, queries cost twice."""
-_PROBES = 64  # IVF: lists to search for a query: a twentieth of 100,000 vectors, a sixtieth of a million
-_TRAINING = 40  # IVF: vectors to sample for each list to train the centroids, about the minimum that faiss recommends
+"""IVF: number of lists, divided by the square root of the number of vectors. With half as many, queries cost twice."""
+_PROBES = 64  # IVF: number of lists to search per query: a twentieth of 100,000 vectors, a sixtieth of a million
+_TRAINING = 40  # IVF: number of vectors per list to train the centroids on, about the minimum that faiss recommends
 
 
 def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hnsw", "ivf"]) -> Search:
-    """Build the index for the ``k`` nearest things, k > 0, or the exact search if that is faster.
+    """Build the index for the ``k`` nearest things (k > 0), or the exact search if that is faster.
 
-    Number of inner products, for each vector to build and each query to search: ``"hnsw"`` about O(log n), ``"ivf"``
-    O(sqrt(n)), where building uses matrix products.
+    The number of inner products, for each vector when building and for each query when searching, is about O(log n) for
+    ``"hnsw"`` and O(sqrt(n)) for ``"ivf"``, which builds with matrix products.
     """
     matrix: Floats = corpus.matrix
     exact = dense_search(corpus, offset, k)
@@ -71,7 +71,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
         exact.fill(vectors[left], own)
         lists.ids[left], lists.dissimilarity[left] = own
 
-    # As in the exact search: faiss has its own threads, and chunks are smaller for a very large k.
+    # As in the exact search, faiss has its own threads, and chunks are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 64 * _CHUNK // n_first)), workers=1)
 
 
@@ -107,8 +107,8 @@ def _one_thread() -> Iterator[None]:
 def _hnsw(matrix: Floats) -> Find:
     """Build the graph of Malkov and Yashunin (2018); faiss draws the levels with a fixed seed.
 
-    Since 1.15.1 faiss builds one graph whatever the threads (the way of ParlayANN, Manohar et al. 2024); before, their
-    race decided.
+    Since version 1.15.1, faiss builds the same graph with any number of threads (as in ParlayANN, Manohar et al. 2024);
+    before, the graph depended on their timing.
     """
     import faiss
 
@@ -128,8 +128,8 @@ def _hnsw(matrix: Floats) -> Find:
 def _ivf(matrix: Floats) -> Find:
     """List the rows by the nearest of the centroids that spherical k-means finds in a sample.
 
-    One thread adds up the centroids, as sums depend on how the work is shared. The lists of a query are found by exact
-    search, so that they do not depend on its batch.
+    One thread adds up the centroids, since sums depend on how the work is divided. The lists of a query are found by
+    exact search, so that they do not depend on its batch.
     """
     import faiss
 
@@ -139,7 +139,7 @@ def _ivf(matrix: Floats) -> Find:
     index: Any = faiss.IndexIVFFlat(centroids, dim, n_lists, faiss.METRIC_INNER_PRODUCT)
     index.cp.seed = _SEED
     index.cp.spherical = True
-    index.cp.min_points_per_centroid = 1  # no warning on stderr where there are fewer than advised
+    index.cp.min_points_per_centroid = 1  # no warning on stderr if there are fewer than advised
     sample = np.random.default_rng(_SEED).choice(n_rows, min(n_rows, _TRAINING * n_lists), replace=False)
     with _one_thread():
         index.train(unit(matrix[sample]))

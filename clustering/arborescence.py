@@ -1,15 +1,15 @@
 """The arborescence partition: the procedure of the ArboEL paper (section 2.3), found by contraction.
 
 The procedure examines the edges from the heaviest to the lightest and deletes an edge when its target can still be
-reached from an entity without it. What it leaves is the spanning forest, rooted at entities, whose weights sorted in
-descending order are lexicographically smallest. Chu-Liu/Edmonds contraction on the raw weights finds that forest:
-each node takes its lightest edge from outside, cycles are contracted to one node, and the nodes inside a cycle keep
-the edges they took but for the one through which the outside enters.
+reached from an entity without it. The remaining edges are the spanning forest, rooted at entities, whose weights,
+sorted in descending order, are lexicographically smallest. Chu-Liu/Edmonds contraction on the raw weights finds that
+forest: each node takes its lightest edge from outside, cycles are contracted to one node, and the nodes inside a cycle
+keep the edges they took, except the node that an edge from outside enters.
 
-A path is grown backwards along lightest edges (Gabow, Galil, Spencer and Tarjan 1986): it ends at an entity, or at a
-node that is known to be reached, or closes a cycle, which is contracted in place. Each contracted node keeps its
-members in a mergeable heap, by the lightest edge of each that may still come from outside; a member's own edges are
-sorted, so that the heap holds mentions and not edges. O(edges log mentions) time.
+A path is grown backwards along lightest edges (Gabow, Galil, Spencer and Tarjan 1986) until it ends at an entity or at
+a node that is known to be reached, or closes a cycle, which is contracted in place. Each contracted node keeps its
+members in a mergeable heap, ordered by the lightest edge of each that may still come from outside. The edges of a
+member are sorted, so that the heap holds mentions rather than edges. O(edges log mentions) time.
 """
 
 from typing import NamedTuple
@@ -39,7 +39,7 @@ def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
 class _Lists(NamedTuple):
     """The edges between mentions, listed by their target, lightest first."""
 
-    start: Ids  # (mentions + 1,) the edges into ``v`` stand at ``start[v] .. start[v + 1] - 1``.
+    start: Ids  # (mentions + 1,) the edges into ``v`` are at ``start[v] .. start[v + 1] - 1``.
     source: Ids
     weight: Weights
 
@@ -59,7 +59,7 @@ def _list_by_target(edges: Edges, start: Ids, places: Ids) -> None:
     for v in range(len(start) - 1):
         start[v + 1] += start[v]
     for i in range(len(edges.target) - 1, -1, -1):
-        # Fill each list from its end: afterwards `start[v + 1]` has become the beginning of the list of `v`.
+        # Fill each list from its end, so that afterwards `start[v + 1]` is the beginning of the list of `v`.
         v = edges.target[i]
         start[v + 1] -= 1
         places[start[v + 1]] = i
@@ -74,7 +74,7 @@ class _Heaps(NamedTuple):
     """Skew heaps of mentions, the one with the lightest current edge on top; a heap is its top, or -1."""
 
     source: Ids  # (edges,) as in the lists
-    current: Ids  # (mentions,) place of the mention's current edge: the lightest that may still come from outside
+    current: Ids  # (mentions,) index of the mention's current edge: the lightest that may still come from outside
     weight: Weights  # (mentions,) weight of that edge
     left: Ids
     right: Ids

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ids: TypeAlias = npt.NDArray[np.signedinteger[Any]]
-"""Node or edge ids: int32 where they fit, else int64."""
+"""Node or edge ids: int32 if they fit, otherwise int64."""
 
 Weights: TypeAlias = npt.NDArray[np.floating[Any]]
 """Dissimilarities, float32 or float64; smaller is closer."""
@@ -18,11 +18,12 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 Threshold: TypeAlias = float | tuple[float, float] | None
-"""Largest dissimilarity kept: one for all edges, or (entity edges, mention edges); None keeps all."""
+"""Largest dissimilarity to keep: one value for all edges, or a pair (entity edges, mention edges); None keeps all
+edges."""
 
 
 class Edges(NamedTuple):
-    """Edges as three arrays of one length."""
+    """Edges as three arrays of the same length."""
 
     source: Ids
     target: Ids
@@ -63,5 +64,5 @@ def pairs_of(owner: Ids, things: Ids) -> tuple[Ids, Ids]:
 
 
 def id_dtype(largest: int) -> type[np.signedinteger[Any]]:
-    """Return the smallest id type that can count up to ``largest``."""
+    """Return the smallest id type that can hold ``largest``."""
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64

@@ -21,10 +21,10 @@ class Bridges(NamedTuple):
 def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     """Rank the edges of a forest by the smaller of the two parts that they join; the heavier edge wins ties.
 
-    A single wrong edge joins two complete clusters: both its parts are large. Ranking by the smaller *side* would not
-    find it: every edge between such an edge and the middle of a part has large sides too, even the lightest. Parts are
-    what remains of the tree without this edge and the heavier ones, as at a lower threshold; sides are what remains
-    without this edge only. O(edges log edges) time, without recursion.
+    A single wrong edge joins two complete clusters, so both its parts are large. Ranking by the smaller *side* would
+    not find it: every edge between such an edge and the middle of a part also has large sides, even the lightest. Parts
+    remain if this edge and all heavier edges are removed from the tree, as at a lower threshold; sides remain if only
+    this edge is removed. O(edges log edges) time, without recursion.
 
     Raises:
         ValueError: the edges have a cycle.
@@ -63,15 +63,15 @@ def _parts(source: Ids, target: Ids, size: Ids) -> Ids:
 def _sides(source: Ids, target: Ids, size: Ids) -> Ids:
     """Count both sides of each edge, by removing leaf after leaf.
 
-    Each node knows how many edges it has left, and the exclusive or of their places: with one left, that is the place
-    of the edge to what remains.
+    Each node has the number of its remaining edges and the exclusive or of their indices. If one edge is left, this is
+    the index of the edge to the rest of the tree.
     """
     degree, places = np.zeros_like(size), np.zeros(len(size), np.int64)
     for i in range(len(source)):
         for node in (source[i], target[i]):
             degree[node] += 1
             places[node] ^= i
-    below = size.copy()  # of a node with all that hung on it when it was taken off
+    below = size.copy()  # of a node and all nodes that hung on it when it was removed
     taken = np.empty(len(size), size.dtype)
     over = np.empty(len(size), np.int64)  # the edge over which it hung
     n_taken = 0
@@ -87,7 +87,7 @@ def _sides(source: Ids, target: Ids, size: Ids) -> Ids:
             degree[other] -= 1
             places[other] ^= i
             node = other
-    whole = below.copy()  # right at the last node of a tree, then at all others
+    whole = below.copy()  # correct at the last node of a tree, then at all others
     sides = np.zeros((len(source), 2), size.dtype)
     for k in range(n_taken - 1, -1, -1):
         node, i = taken[k], over[k]

@@ -1,7 +1,7 @@
 """Nearest neighbours and dissimilarities of embeddings, either vectors or token matrices.
 
-Of `Vectors` they are those of `clustering.knn`, of `TokenMatrices` those of `clustering.late_interaction`: a first
-stage on pooled vectors proposes `CANDIDATES` things, which are then compared token by token.
+`Vectors` are compared by `clustering.knn`, and `TokenMatrices` by `clustering.late_interaction`: a first stage on
+pooled vectors proposes `CANDIDATES` things, which are then compared token by token.
 """
 
 from typing import TypeAlias, Unpack
@@ -19,8 +19,9 @@ Embeddings: TypeAlias = Vectors | TokenMatrices
 """One or several vectors for each thing, or the vectors of all its tokens."""
 
 CANDIDATES = 256
-"""Things that the first stage proposes for each query, more if more neighbours are wanted; so few are searched exactly.
-What it misses of more, `is_exact` and `measured_recall` tell, and `benchmarks/late_interaction.py` of 5,000 names."""
+"""Number of things that the first stage proposes for each query, or more if more neighbours are requested. The search
+is exact if there are no more things. Otherwise `is_exact` and `measured_recall` tell how many it misses;
+`benchmarks/late_interaction.py` measures this for 5,000 names."""
 
 
 SAMPLE = 100
@@ -30,8 +31,8 @@ SAMPLE = 100
 def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
 
-    With token matrices ``search`` and ``scanner`` are those of the first stage; see `late_nearest`. Raise ValueError if
-    one argument is vectors and the other token matrices.
+    With token matrices, ``search`` and ``scanner`` apply to the first stage; see `late_nearest`. Raise ValueError if
+    one argument consists of vectors and the other of token matrices.
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_nearest(queries, corpus, k, n_candidates=max(k, CANDIDATES), **options)
@@ -60,8 +61,8 @@ def measured_recall(
 ) -> float:
     """Return the share of exact neighbours that `nearest` found for a sample of queries; 1 without neighbours.
 
-    This is recall@k, where k is the length of the lists. The cost is an exact search for the sample: ``sample`` queries
-    without replacement, at most all, by default 1,000 of vectors and `SAMPLE` of token matrices.
+    This is recall@k, where k is the length of the lists. It takes an exact search for ``sample`` queries, drawn without
+    replacement; by default 1,000 for vectors and `SAMPLE` for token matrices.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
@@ -89,7 +90,7 @@ def share_found(found: Floats, exact: Floats) -> float:
 def pair_dissimilarity(
     queries: Embeddings, corpus: Embeddings, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]``, equal to that of `nearest`; (pairs,)."""
+    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]``, as in `nearest`; (pairs,)."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_dissimilarity(queries, corpus, query, thing, metric=metric)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors):

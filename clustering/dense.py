@@ -1,9 +1,9 @@
-"""Complete graphs of a few vectors: their spanning tree, and the nearest other vector of each.
+"""Complete graphs of a few vectors: their spanning tree, and the vector nearest to each.
 
-The tree is how positives are picked for training (ArboEL, section 3.2): mentions of one gold entity, all edges among
-them, and the entity as root. The weights are the same in both directions, so the arborescence is the minimum spanning
-tree, oriented away from the entity. Prim's algorithm builds it in O(n^2 dim) time, attaching again and again the node
-nearest to the tree.
+The tree is used to choose positives for training (ArboEL, section 3.2): its nodes are the mentions of one gold entity,
+with all edges among them, and its root is the entity. The weights are the same in both directions, so the arborescence
+is the minimum spanning tree, oriented away from the entity. Prim's algorithm builds it in O(n^2 dim) time by repeatedly
+attaching the node nearest to the tree.
 """
 
 import numpy as np
@@ -14,17 +14,17 @@ from .kernels import kernel
 from .vectors import Metric, dissimilarity, offset_of, unit
 
 _WHOLE = 4096
-"""Up to this many nodes all products are computed at once, in 8 * n^2 bytes; for more, those of one node at a time."""
+"""Up to this many nodes, all products are computed at once, in 8 * n^2 bytes; above, those of one node at a time."""
 _BLOCK = 256
 
 
 def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> Forest:
-    """Build the minimum spanning tree of nodes, (n, dim), and a root at these dissimilarities from each, (n,).
+    """Build the minimum spanning tree of nodes, (n, dim), and a root, given its dissimilarity to each node, (n,).
 
     It is the forest of ``partition(graph, "minimax")`` on the complete graph of the entity and the mentions. With
     distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same weight. Nodes
-    count from 0, and the root is -1. Ties go to the edge from the root, then to the smaller parent, then to the smaller
-    node.
+    are numbered from 0, and the root is -1. Ties go to the edge from the root, then to the smaller parent, then to the
+    smaller node.
 
     Raises:
         ValueError: shapes differ, or a number is NaN or infinite.
@@ -40,7 +40,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
 
 def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
-    """Return the nearest other node of each of two or more nodes; the first in a tie; (n,)."""
+    """Return the node nearest to each of two or more nodes, (n,); ties go to the first node."""
     exact = _checked(vectors, metric).astype(np.float64)
     if len(exact) < 2:
         raise ValueError(f"expected two or more nodes, not {len(exact)}")
@@ -52,7 +52,7 @@ def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
 
 
 def _checked(vectors: Floats, metric: Metric) -> Floats:
-    """Return the vectors in float64, where products of float32 are exact, and sums nearly so."""
+    """Return the vectors in float64, in which products of float32 are exact, and their sums nearly exact."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")
@@ -60,7 +60,7 @@ def _checked(vectors: Floats, metric: Metric) -> Floats:
 
 
 def _blocks(rows: Floats) -> Floats:
-    """Copy rows into (blocks, dim, rows of a block), padded with zeros, so that a CPU multiplies several at a time."""
+    """Copy rows into (blocks, dim, rows of a block), padded with zeros; a CPU can multiply several at a time."""
     n, dim = rows.shape
     blocks = np.zeros((-(-n // _BLOCK), dim, _BLOCK), np.float32)
     for block, begin in zip(blocks, range(0, n, _BLOCK), strict=True):
@@ -82,7 +82,7 @@ def _grow(products: Weights, root: Floats, offset: float) -> tuple[Ids, Floats]:
 
 @kernel
 def _grow_large(blocks: Floats, root: Floats, offset: float) -> tuple[Ids, Floats]:
-    """Do as `_grow` in O(n) memory, with the vectors of the waiting nodes in front."""
+    """Like `_grow`, but in O(n) memory, with the vectors of the waiting nodes in front."""
     parent, weight, waiting = np.full(len(root), -1, np.int64), root.copy(), np.arange(len(root))
     width = blocks.shape[2]
     products = np.empty(len(blocks) * width)

@@ -1,8 +1,8 @@
 """Exact nearest neighbours of dense vectors: a matrix product proposes them, and exact scores rank them.
 
-The scores of a matrix product change with the shape of the batch and the number of threads. It therefore proposes
-more candidates than needed, which are scored again in a fixed order of summation. If another vector could belong to
-the list within the rounding error, every vector is scored again.
+The scores of a matrix product depend on the shape of the batch and the number of threads. The product therefore
+proposes more candidates than needed, which are scored again in a fixed order of summation. If another vector could
+belong to the list within the rounding error, every vector is scored again.
 """
 
 import os
@@ -22,11 +22,11 @@ _CHUNK = 4096
 _BLOCK = 256
 
 Scan: TypeAlias = Callable[[Floats, int], tuple[Floats, Ids]]
-"""``scan(vectors, n)``: the ``n`` largest inner products of each vector with the rows of a matrix, and these rows;
-(vectors, n) each, the largest first. In float32, in whatever order it likes to sum."""
+"""``scan(vectors, n)`` returns the ``n`` largest inner products of each vector with the rows of a matrix, and these
+rows; (vectors, n) each, the largest first. Products are float32; their order of summation is free."""
 
 Scanner: TypeAlias = Callable[[Floats], Scan]
-"""Makes a scan from a matrix, which is copied once to the device that computes the products."""
+"""Makes a scan from a matrix, which is copied once to the device that computes products."""
 
 
 def faiss_scanner(matrix: Floats) -> Scan:
@@ -70,12 +70,12 @@ def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_s
             with ThreadPoolExecutor(workers) as pool:
                 list(pool.map(settle, np.array_split(unsettled, min(workers, len(unsettled)))))
 
-    # Chunks run one after the other, since a scan has its own threads; they are smaller for a very large k.
+    # Chunks run one after the other, since a scan has its own threads. They are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 1024 * _CHUNK // fetched)), workers=1)
 
 
 def _rounding(vectors: Floats, longest: float) -> Weights:
-    """Bound the errors of float32 products with vectors up to a length, for any order of summation.
+    """Bound the rounding errors of float32 products with vectors up to a given length, for any order of summation.
 
     The bound is twice that of Higham (2002, section 3.1), with an allowance for products too small for float32.
     """
@@ -88,7 +88,7 @@ def _rounding(vectors: Floats, longest: float) -> Weights:
 def _score_all(
     queries: Ids, vectors: Floats, columns: Floats, first: int, owners: Owners, offset: float, lists: Lists, count: Ids
 ) -> None:
-    """Offer the owners of all rows of a block, given as columns, so that a CPU scores several at a time."""
+    """Offer the owners of all rows of a block, given as columns, so that a CPU can score several at a time."""
     score = np.empty(columns.shape[1], np.float64)
     for q in queries:
         score[:] = 0

@@ -18,7 +18,7 @@ from .methods import METHODS, Method
 from .partitions import partition
 from .vectors import METRICS, Metric, Vectors
 
-# What is not finite is refused by `Vectors.of`, which names the rows.
+# `Vectors.of` refuses values that are not finite, and names their rows.
 _CHECKS: dict[str, Any] = {
     "accept_sparse": "csr",
     "dtype": [np.float64, np.float32, np.float16],
@@ -30,15 +30,15 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster samples around known entities, and cluster unreached samples with each other.
 
     Each sample is connected with its nearest entity and its nearest other samples; the graph is cut so that no cluster
-    has two entities. Without entities, clusters are the connected components: single linkage of the graph of nearest
-    neighbours, cut at the threshold, for every method. **Without a threshold no distance is too large**: with
-    entities, every sample is linked to one; without entities, each connected component is one cluster.
+    has two entities. Without entities, every method gives the connected components: single linkage of the graph of
+    nearest neighbours, cut at the threshold. **Without a threshold, no distance is too large**: every sample is linked
+    to an entity if there are any, and otherwise each connected component is one cluster.
 
     Parameters
     ----------
     n_neighbors : int, default=8
-        Number of other samples that each sample is connected with; may exceed the number of samples. With 0, each
-        sample is linked to its nearest entity.
+        Number of other samples to connect each sample with; may exceed the number of samples. With 0, each sample is
+        linked to its nearest entity.
     threshold : float, (float, float) or None, default=None
         Largest dissimilarity of edges, or a pair for (entity, sample) and (sample, sample) edges. None means no limit.
     method : {"arborescence", "minimax", "undirected", "independent"}, default="arborescence"
@@ -51,7 +51,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     labels_ : ndarray of shape (n_samples,)
         Cluster of each sample, 0 .. n_clusters - 1 in order of first appearance.
     entity_ : ndarray of shape (n_samples,)
-        Row of the entity in the sample's cluster, -1 without an entity.
+        Row of the entity in the sample's cluster; -1 if there is none.
     partition_ : clustering.Partition
         Paths and bottlenecks. Node ``e`` is entity ``e``, node ``partition_.n_entities + i`` is sample ``i``.
     n_features_in_ : int

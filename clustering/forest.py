@@ -1,6 +1,6 @@
 """The lightest entity edge of each mention, and forests: the parent of each mention.
 
-Nodes are renumbered as node id minus ``n_entities``: mentions count from 0, and entities are negative.
+A node is its id minus ``n_entities``: mentions are numbered from 0, and entities are negative.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from .kernels import kernel
 class EntityEdges(NamedTuple):
     """The lightest entity edge of each mention."""
 
-    entity: Ids  # (mentions,) entity, a negative number; 0 without an entity edge
+    entity: Ids  # (mentions,) the entity, which is negative; 0 without an entity edge
     weight: Weights  # (mentions,) dissimilarity; infinity without an entity edge
 
 
@@ -30,7 +30,7 @@ def lightest_entity_edges(graph: Graph, limit: float, *, directed: bool) -> Enti
 
 
 def no_entity_edges(graph: Graph) -> EntityEdges:
-    """Return entity edges of mentions without any."""
+    """Return the entity edges of a graph in which no mention has one."""
     return EntityEdges(
         np.zeros(graph.n_mentions, graph.source.dtype), np.full(graph.n_mentions, np.inf, graph.weight.dtype)
     )
@@ -74,7 +74,7 @@ def _find(
 
 
 class Forest(NamedTuple):
-    """Parents of mentions; mentions count from 0, entities are negative."""
+    """Parents of mentions; mentions are numbered from 0, entities are negative."""
 
     parent: Ids  # (mentions,) the parent of the mention; the mention itself if no entity reaches it
     weight: Weights  # (mentions,) weight of the edge from the parent; NaN if no entity reaches the mention

@@ -14,8 +14,8 @@ from .arrays import Ids, Threshold, Weights, id_dtype
 class Graph:
     """Nodes ``0 .. n_entities-1`` are entities, ``n_entities .. n_nodes-1`` mentions.
 
-    An edge ``source -> target`` means that the target can be reached from the source at dissimilarity ``weight``.
-    Make a graph with `from_edges` or `from_neighbors`, which validate; the arrays are read-only.
+    An edge ``source -> target`` means that the target can be reached from the source at dissimilarity ``weight``. Make
+    a graph with `from_edges` or `from_neighbors`, which check their arguments. The arrays are read-only.
     """
 
     source: Ids
@@ -73,9 +73,9 @@ class Graph:
     ) -> Self:
         """Make the graph of ArboEL (appendix A.2, equation 7) from lists of neighbours.
 
-        ``mentions`` and ``entities`` are ``(ids, dissimilarities)`` of shape (mentions, k): row ``m`` lists the
-        nearest other mentions (numbered from 0) or entities of mention ``m``. An id of -1 is an empty place. Each
-        place becomes one edge *into* ``m``.
+        ``mentions`` and ``entities`` are ``(ids, dissimilarities)`` of shape (mentions, k): row ``m`` lists the nearest
+        other mentions (numbered from 0) or entities of mention ``m``. An id of -1 is an empty place; every other place
+        becomes one edge *into* ``m``.
         """
         n_mentions = len(mentions[0])
         if entities is None:
@@ -102,7 +102,7 @@ class Graph:
 def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
     """Return the largest weights of entity edges and mention edges to keep, rounded like the weights.
 
-    The rounding keeps an edge exactly at the threshold: ``float32(0.1) <= 0.1`` must hold.
+    Rounding ensures that an edge exactly at the threshold is kept: ``float32(0.1) <= 0.1`` must hold.
     """
     pair = threshold if isinstance(threshold, tuple) else (threshold, threshold)
     if len(pair) != 2:
@@ -138,7 +138,7 @@ def _finite_weights(values: npt.ArrayLike) -> Weights:
     if given.dtype == np.float16:
         given = given.astype(np.float32)
     weights = given if given.dtype == np.float32 else given.astype(np.float64, copy=False)
-    extremes = np.array([weights.min(), weights.max()])  # NaN passes through both
+    extremes = np.array([weights.min(), weights.max()])  # NaN propagates through both
     if not np.isfinite(extremes).all():
         row = int(np.argmin(np.isfinite(weights)))
         raise ValueError(f"weight[{row}]={weights[row]} is not finite; leave out edges that do not exist")

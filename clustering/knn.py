@@ -1,7 +1,7 @@
-"""Exact nearest neighbours of dense or sparse vectors: the same on every machine, for any batches and threads.
+"""Exact nearest neighbours of dense or sparse vectors, identical on every machine, for any batches and threads.
 
-A thing with several vectors is as near as its nearest vector. Ties are broken by the smaller id. Approximate search is
-optional; `measured_recall` measures what it misses.
+A thing with several vectors is as near as its nearest vector. Ties go to the smaller id. Approximate search is
+optional; `measured_recall` measures how many neighbours it finds.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from .vectors import (
 
 
 class SearchOptions(TypedDict, total=False):
-    """The options of `nearest`, to be passed on."""
+    """The options of `nearest`, for functions that pass them on."""
 
     metric: Metric
     search: SearchMethod
@@ -44,8 +44,8 @@ class SearchOptions(TypedDict, total=False):
 class Neighbors(NamedTuple):
     """The nearest things of each query, nearest first."""
 
-    ids: Ids  # (queries, k), filled up with -1
-    dissimilarity: Weights  # (queries, k) float32, filled up with infinity
+    ids: Ids  # (queries, k), padded with -1
+    dissimilarity: Weights  # (queries, k) float32, padded with infinity
 
     def first(self, k: int) -> "Neighbors":
         """Return only the ``k`` nearest."""
@@ -66,12 +66,13 @@ def nearest(
     """Return the ``k`` nearest things of the corpus for each query.
 
     Queries with the same vector are searched once. Dense vectors and the same vectors in sparse form give equal
-    results. Memory beyond the result: a copy of the corpus for cosine, and a few scores.
+    results. Besides the result, a copy of the corpus (for cosine) and a few scores are in memory.
 
-    Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as the
-    exact ones, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and the
-    version of faiss. Below 10,000 distinct vectors, or if k is not small in comparison, an index is not faster, and the
-    search is exact. Memory: one more copy of the corpus and, for ``"hnsw"``, some 270 bytes for each vector.
+    Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
+    exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
+    the version of faiss. Below 10,000 distinct vectors, or if k is not small in comparison, an index would not be
+    faster, and the search is exact. An index takes another copy of the corpus and, for ``"hnsw"``, some 270 bytes for
+    each vector.
 
     Args:
         queries: things with one vector each.
@@ -80,15 +81,15 @@ def nearest(
         metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 for a zero vector) or ``"dot"`` (minus the inner
             product).
         search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick to
-            search; or ``"ivf"``, lists around centroids, the other way round.
-        scanner: computes the matrix products of an exact search of dense vectors, without effect on the result.
-        self_ids: (queries,) the id of each query in the corpus, or -1: a thing is not its own neighbour. None if
+            search; or ``"ivf"``, lists around centroids, quick to build and slow to search.
+        scanner: computes the matrix products of an exact search of dense vectors; it does not affect the result.
+        self_ids: (queries,) the id of each query in the corpus, or -1, as a thing is not its own neighbour; None if
             queries and corpus are different things.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
-        ValueError: vectors differ in dimension or kind, a query has no or several vectors, inner products exceed
-            float32, or the search of sparse vectors is approximate.
+        ValueError: vectors differ in dimension or kind, a query does not have exactly one vector, inner products are
+            too large for float32, or the search of sparse vectors is approximate.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -117,7 +118,7 @@ def pair_dissimilarity(
 ) -> Floats:
     """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
-    It is equal to that of `nearest`, and infinity for a thing without vectors.
+    It is the same as in `nearest`, and infinity for a thing without vectors.
     """
     _check(queries, corpus, metric)
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
@@ -141,7 +142,7 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
     """Check two lists of ids, and return them as arrays."""
     query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
     if query.shape != thing.shape or query.ndim != 1:
-        raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of one length")
+        raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of the same length")
     for name, index, n in (("query", query, n_queries), ("thing", thing, n_things)):
         if len(index) and index.dtype.kind not in "iu":
             raise ValueError(f"{name} must be integers, not {index.dtype}")
@@ -153,8 +154,8 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
 def lists_of(row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Lists], None]) -> Neighbors:
     """Return the list of each query; queries with the same row are searched once.
 
-    ``fill(rows, lists)`` fills the lists of distinct rows, which are empty, and not as long as ``k`` where there are
-    fewer things. With ``self_ids`` they have one place more, for the query itself, which is taken out.
+    ``fill(rows, lists)`` fills the empty lists of distinct rows. Lists are shorter than ``k`` if there are fewer
+    things. With ``self_ids``, they have a further place for the query itself, which is removed.
     """
     rows, place = np.unique(row, return_inverse=True)
     lists = empty_lists(len(rows), min(k, n_things) + (self_ids is not None))
@@ -179,7 +180,7 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
 
 
 def in_threads(fill: Callable[[int], None], begins: range, workers: int, progress: Progress = silent) -> None:
-    """Call ``fill`` with each number in threads; an interruption stops at once."""
+    """Call ``fill`` with each item of ``begins`` in threads; an interruption stops them at once."""
     with ThreadPoolExecutor(workers) as pool:
         try:
             for _ in progress(pool.map(fill, begins), len(begins)):
@@ -225,4 +226,4 @@ def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMeth
     if metric == "dot":
         largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
         if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(f"inner products may reach {largest:.2g}, beyond float32; scale the vectors down")
+            raise ValueError(f"inner products may reach {largest:.2g}, too large for float32; scale the vectors down")

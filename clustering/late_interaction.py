@@ -1,17 +1,17 @@
-"""Late interaction: compare things token by token, each token of the query with its best match.
+"""Late interaction: compare things token by token, matching each token of the query with its best counterpart.
 
 The score is the sum of maxima, SOM (Zhang and Stratos 2021; equation 6 of Cai et al. 2023; the MaxSim of ColBERT,
 Khattab and Zaharia 2020)::
 
     f(q, t) = sum over the tokens a of q of max over the tokens b of t of <a, b>
 
-The sum is over the tokens of the query, in entity linking those of the mention: ``f`` is not symmetric. It grows with
-their number, so that it only ranks the things of one query. To compare queries of different lengths, dissimilarities
-use the mean ``f / n``, where ``n`` is the number of the query's tokens.
+The sum is over the tokens of the query (in entity linking, the mention), so ``f`` is not symmetric. It grows with their
+number, so it can only rank the things of one query. To compare queries of different lengths, dissimilarities use the
+mean ``f / n``, where ``n`` is the number of the query's tokens.
 
-Scores use one order of summation: they are the same on every machine, for any batches and threads. A search scores all
-things, or candidates that pooled vectors propose; `clustering.comparison.measured_recall` measures what the latter
-misses.
+Scores have a fixed order of summation, so they are the same on every machine, for any batches and threads. A search
+scores all things, or only candidates that pooled vectors propose; `clustering.comparison.measured_recall` measures how
+many neighbours the candidates contain.
 """
 
 import os
@@ -30,15 +30,16 @@ from .search import Lists, SearchMethod, check_choices
 from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
 _PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
-_SHARE = 256  # number of pairs that a thread takes at a time
+_SHARE = 256  # number of pairs that a thread scores at a time
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenMatrices:
     """``n`` things, their texts, and the token vectors of the texts; things with the same text share its tokens.
 
-    Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, perhaps none. Pair ``i`` means that text ``row[i]``
-    belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from valid arrays.
+    Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, possibly none. Pair ``i`` means that text
+    ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from valid
+    arrays.
     """
 
     matrix: Floats  # (tokens, dim) float32, finite
@@ -57,7 +58,7 @@ class TokenMatrices:
         """Copy a (tokens, dim) array; text ``r`` belongs to ``owner[r]`` (default: ``r``).
 
         ``n`` is the number of things (default: up to the last owner); some may have no text. The errors are those of
-        `Vectors.of`, and ValueError for an ``indptr`` that does not lead from 0 to the number of tokens.
+        `Vectors.of`, and ValueError if ``indptr`` does not rise from 0 to the number of tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
@@ -70,14 +71,16 @@ class TokenMatrices:
         falls = np.flatnonzero(np.diff(starts) < 0)
         if len(falls) > 0:
             at = int(falls[0])
-            raise ValueError(f"indptr must not fall, but falls from {starts[at]} to {starts[at + 1]} at index {at + 1}")
+            values = f"from {starts[at]} to {starts[at + 1]} at index {at + 1}"
+            raise ValueError(f"indptr must not decrease, but decreases {values}")
         if starts[0] != 0 or starts[-1] != len(tokens):
-            raise ValueError(f"indptr must lead from 0 to the {len(tokens)} tokens, not {starts[0]} to {starts[-1]}")
+            ends = f"from {starts[0]} to {starts[-1]}"
+            raise ValueError(f"indptr must go from 0 to {len(tokens)}, the number of tokens, not {ends}")
         order, owners, n_things = by_owner(len(starts) - 1, "texts", owner, n)
         return cls(tokens, starts, order.astype(np.int32), owners, n_things)
 
     def taken(self, things: Ids) -> Self:
-        """Return only these things, renumbered in their order, with their texts."""
+        """Return only these things with their texts, renumbered in this order."""
         if np.array_equal(things, np.arange(self.n)):
             return self
         pair, owner = pairs_of(self.owner, things)
@@ -91,7 +94,7 @@ class TokenMatrices:
         return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
 
     def pooled(self) -> Vectors:
-        """Return the mean of the token vectors of each text; zeros without tokens.
+        """Return the mean of the token vectors of each text; zeros for a text without tokens.
 
         The inner product of two means is the mean inner product of their tokens, the paper's score *Pooling Mean*
         (equation 5).
@@ -103,15 +106,15 @@ class TokenMatrices:
 def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
     """Return the score of query ``query[i]`` and thing ``thing[i]``; higher is nearer; (pairs,) float32.
 
-    A text without tokens has the score 0, like one token of zeros. A thing with several texts has the score of the
-    best; a thing without texts has minus infinity.
+    A text without tokens has the score 0, like one token of zeros. A thing with several texts has the score of the best
+    text; a thing without texts has minus infinity.
 
-    Sums are in float64, in the order of dimensions, then of the query's tokens. Memory beyond the result: the tokens of
-    one query for each thread. It is fastest if the pairs of a query are adjacent.
+    Sums are in float64, in the order of dimensions, then of the query's tokens. Besides the result, the tokens of one
+    query per thread are in memory. Scoring is fastest if the pairs of a query are adjacent.
 
     Raises:
-        ValueError: dimensions differ, a query has no or several texts, pairs are out of range, or scores exceed
-            float32.
+        ValueError: dimensions differ, a query does not have exactly one text, pairs are out of range, or scores are too
+            large for float32.
     """
     _check(queries, corpus, "dot")
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
@@ -151,10 +154,10 @@ def late_nearest(
 ) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query, in two stages; see `clustering.knn.nearest`.
 
-    The first stage proposes ``n_candidates`` things, the nearest by `TokenMatrices.pooled` (one more with
-    ``self_ids``); ``search`` and ``scanner`` are its own. None, or at least the size of the corpus, scores all things,
-    which is exact. The second compares them token by token, see `late_dissimilarity`; ``progress`` counts its chunks of
-    queries.
+    The first stage proposes the ``n_candidates`` things nearest by `TokenMatrices.pooled` (one more with ``self_ids``);
+    ``search`` and ``scanner`` apply to it. If ``n_candidates`` is None, or at least the size of the corpus, all things
+    are scored, which is exact. The second stage compares the things token by token, see `late_dissimilarity`;
+    ``progress`` counts its chunks of queries.
 
     Raises:
         ValueError: the errors of `sum_of_max` and of the first stage, or fewer candidates than neighbours.
@@ -204,7 +207,7 @@ def _comparable(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric) -
 def _best(
     queries: TokenMatrices, corpus: TokenMatrices, begin: int, candidates: Ids, k: int, metric: Metric
 ) -> Neighbors:
-    """Return the best ``k`` candidates of some queries, where -1 is no candidate; (queries, at most k)."""
+    """Return the best ``k`` candidates of some queries, ignoring -1; (queries, at most k)."""
     is_there = candidates >= 0
     dissimilarity = np.full(candidates.shape, np.inf, np.float32)
     query = begin + np.nonzero(is_there)[0]
@@ -259,7 +262,7 @@ def _score_pairs(
 
 @kernel
 def _columns(tokens: Floats) -> Weights:
-    """Turn token vectors into columns, so that a CPU multiplies several at a time."""
+    """Turn token vectors into columns, so that a CPU can multiply several at a time."""
     columns = np.empty((tokens.shape[1], tokens.shape[0]), np.float64)
     for i in range(tokens.shape[0]):
         for j in range(tokens.shape[1]):
@@ -308,5 +311,5 @@ def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search
         largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
         if largest > np.finfo(np.float32).max / 2:
             raise ValueError(
-                f"scores of queries and corpus may reach {largest:.2g}, beyond float32; scale the tokens down"
+                f"scores of queries and corpus may reach {largest:.2g}, too large for float32; scale the tokens down"
             )

@@ -1,11 +1,11 @@
 """Single linkage: constrained by entities (`undirected_forest`), and as a merge tree of the mentions (`merge_tree`).
 
-Both come from one procedure after Boruvka (1926): in each round every component without an entity takes the lightest
-edge that leaves it, or its lightest entity edge, all at once. Such an edge is always one that would be joined over if
-the edges were taken from the lightest to the heaviest: when its turn comes, what its component then consists of is
-connected to nothing outside and has no entity. So no sort is needed, and after each round the edges that can no
-longer matter are dropped: those inside a component, between two that hold an entity, or heavier than the lightest
-entity edges of both sides. O(edges log mentions) time; in practice the second round sees a fraction of the edges.
+Both come from one procedure after Boruvka (1926): in each round, every component without an entity takes the lightest
+edge that leaves it, or its lightest entity edge, all at once. Taking the edges from the lightest to the heaviest would
+use each of these edges too: when its turn comes, its component is not yet connected to the outside and has no entity.
+So no sort is needed. After each round, the edges that can no longer matter are dropped: those inside a component, those
+between two components that have an entity, and those heavier than the lightest entity edges of both sides. O(edges log
+mentions) time; in practice, the second round sees a fraction of the edges.
 """
 
 from dataclasses import dataclass
@@ -40,26 +40,21 @@ class MergeTree:
     """Single linkage of mentions at every threshold: merge ``i`` makes node ``n_leaves + i`` from two earlier nodes.
 
     Leaves are the mentions, counted from 0. The numbering is that of `scipy.cluster.hierarchy.linkage`, but mentions
-    that no edge connects are never merged, so that there may be fewer than ``n_leaves - 1`` merges.
+    that no edge connects are never merged, so there may be fewer than ``n_leaves - 1`` merges.
     """
 
     n_leaves: int
-    left: Ids
-    """(merges,) node with the smaller leaf."""
-    right: Ids
-    """(merges,) the other node."""
-    height: Weights
-    """(merges,) weight of the joining edge, ascending."""
-    source: Ids
-    """(merges,) smaller end of the joining edge, a leaf."""
-    target: Ids
-    """(merges,) its larger end."""
+    left: Ids  # (merges,) node with the smaller leaf.
+    right: Ids  # (merges,) the other node.
+    height: Weights  # (merges,) weight of the joining edge, ascending.
+    source: Ids  # (merges,) smaller end of the joining edge, a leaf.
+    target: Ids  # (merges,) its larger end.
 
     def __repr__(self) -> str:
         return f"MergeTree({self.n_leaves:,} leaves, {len(self.height):,} merges)"
 
     def cut(self, threshold: float = np.inf) -> Ids:
-        """Label each leaf by the smallest leaf of its cluster, joined over edges not heavier than ``threshold``.
+        """Label each leaf with the smallest leaf of its cluster, joined over edges not heavier than ``threshold``.
 
         O(leaves) time, independent of the number of edges.
 
@@ -77,7 +72,7 @@ class MergeTree:
 
 
 def merge_tree(graph: Graph) -> MergeTree:
-    """Build the merge tree of the mention edges of a graph, without regard to directions and entities."""
+    """Build the merge tree of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
     joining, _, _ = _joining_edges(none, surviving_edges(graph, none, np.inf, directed=False))
     joining = joining.take(by_weight(joining))
@@ -86,8 +81,8 @@ def merge_tree(graph: Graph) -> MergeTree:
 
 
 def _joining_edges(entity_edges: EntityEdges, edges: Edges) -> tuple[Edges, Bools, Bools]:
-    """Return the edges of the forest, the mentions with an entity, and those of them with an entity edge."""
-    own = Edges(edges.source.copy(), edges.target.copy(), edges.weight.copy())  # what is dropped is overwritten
+    """Return the edges of the forest, the mentions with an entity, and which of these have an entity edge."""
+    own = Edges(edges.source.copy(), edges.target.copy(), edges.weight.copy())  # dropped edges are overwritten
     source, target, weight, is_linked, hangs = _boruvka(entity_edges, own)
     return Edges(source, target, weight), is_linked, hangs
 
@@ -164,8 +159,9 @@ def _lightest_edges(
 def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
     """Direct the edges of the linked trees away from their entities, by removing leaf after leaf.
 
-    Each mention knows how many edges it has left, and the exclusive or of their places: with one left, that is the
-    place of the edge to its parent. Who hangs on the entity itself has a parent already and is never taken off.
+    Each mention has the number of its remaining edges and the exclusive or of their indices. If one edge is left, this
+    is the index of the edge to its parent. Mentions that hang on the entity itself already have a parent and are never
+    removed.
     """
     degree = np.zeros(len(forest.parent), joining.source.dtype)
     places = np.zeros(len(forest.parent), joining.source.dtype)

@@ -1,12 +1,13 @@
 """The minimax partition: equation 1 of the ArboEL paper.
 
-Each mention gets an entity with the smallest bottleneck, the heaviest edge on the best path. Multi-source Prim does
-it: attach again and again the mention at the end of the lightest edge that leaves what is reached, entities being
-reached at the start. Every path is then a minimax path, and with distinct weights the forest is unique.
+Each mention gets an entity with the smallest bottleneck, the heaviest edge on the best path. Prim's algorithm with
+several sources finds it: entities are reached at the start, and the mention at the end of the lightest edge that leaves
+the reached nodes is attached repeatedly. Every path is then a minimax path, and with distinct weights the forest is
+unique.
 
 Most of Prim's queue is not needed. Edges are sorted once and read in that order; an edge whose source is reached
-attaches its target on the spot. Only the edges that were passed over, because their source was not reached yet, wait
-for it: when it is, they come before the next edge in the order. O(edges log edges) time, nearly all of it the sort.
+attaches its target at once. Only edges whose source is not yet reached have to wait; once it is reached, they come
+before the next edge in the order. O(edges log edges) time, nearly all of it for the sort.
 """
 
 import numpy as np
@@ -33,7 +34,7 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
     """Return the rank of the edge that reaches each mention, or -1; edge ``r`` leads from tail to head."""
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
     reached_by = np.full(n_mentions, -1, ordered.dtype)
-    reached = np.zeros(n_mentions, np.bool_)  # the same in a quarter of the cache
+    reached = np.zeros(n_mentions, np.bool_)  # takes a quarter of the cache
     waiting = np.empty(len(outward) + 1, ordered.dtype)
     for next_rank in range(len(ordered)):
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):

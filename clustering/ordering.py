@@ -11,8 +11,8 @@ _SHORT, _LONG = 16, 1 << 16
 def by_weight(edges: Edges) -> Ids:
     """Return the indices of the edges, sorted by (weight, source, target).
 
-    One integer an edge holds the bits of its weight, rounded to float32, above its place. Integers sort several times
-    faster than places by floats; runs of equal rounded weights are then put in exact order.
+    One integer per edge holds the bits of its weight, rounded to float32, above its index. Sorting integers is several
+    times faster than sorting indices by floats; runs of equal rounded weights are then put in exact order.
     """
     if len(edges.weight) >= 2**32:
         raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^32 - 1")
@@ -93,7 +93,7 @@ def _sift_down(edges: Edges, places: Ids, root: int, end: int) -> None:
 
 @kernel
 def before(edges: Edges, a: int, b: int) -> bool:
-    """Return whether the edge at index ``a`` comes before the one at ``b``."""
+    """Return whether the edge at index ``a`` comes before the edge at ``b``."""
     if edges.weight[a] != edges.weight[b]:
         return bool(edges.weight[a] < edges.weight[b])
     if edges.source[a] != edges.source[b]:

@@ -78,8 +78,8 @@ class Partition:
     def weakest_joins(self) -> Edges:
         """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
 
-        It is the heaviest edge of the cluster's minimum spanning tree: without it the cluster falls apart.
-        Ordered by the cluster's label.
+        It is the heaviest edge of the cluster's minimum spanning tree; without it, the cluster falls apart. Edges are
+        ordered by the label of the cluster.
         """
         nil = Graph(*self.nil_edges, n_entities=0, n_nodes=len(self.labels))
         tree = merge_tree(nil)
@@ -107,14 +107,14 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
         method: ``"arborescence"``, the procedure of the ArboEL paper (section 2.3), which follows each mention's
             lightest edge; ``"minimax"``, its equation 1, an entity with the smallest bottleneck; ``"undirected"``,
             single linkage that never joins two entities (Angell et al. 2021); ``"independent"``, the nearest entity.
-        threshold: remove edges heavier than this first (an edge exactly at it stays); a pair
+        threshold: edges heavier than this are removed first (an edge exactly at the threshold is kept); a pair
             ``(entity, mention)`` sets a threshold for each kind of edge.
 
     Ties are broken by (weight, source id, target id), never by the order of the edges.
     O(edges log edges) time, nearly linear in practice.
 
-    The smallest graph on which the first two differ: mention 4 follows its lightest edge, from mention 3, or takes
-    the entity with the smaller bottleneck.
+    In the smallest graph on which the first two methods differ, mention 4 either follows its lightest edge, from
+    mention 3, or takes the entity with the smaller bottleneck.
 
     >>> graph = Graph.from_edges([2, 3, 0], [3, 4, 4], [-1, -5, -4], n_entities=3, n_nodes=5)
     >>> partition(graph).entity.tolist(), partition(graph, "minimax").entity.tolist()
@@ -194,7 +194,7 @@ def _trace(parent: Ids, weight: Weights, n_entities: int) -> tuple[Ids, Weights]
 
 @kernel
 def _label_components(source: Ids, target: Ids, labels: Ids) -> None:
-    """Label every node of these edges by the smallest node id of its connected component."""
+    """Label every node of these edges with the smallest node id of its connected component."""
     if len(source) == 0:
         return
     sets = singletons(len(labels), labels)

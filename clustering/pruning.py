@@ -1,9 +1,9 @@
-"""Exact local pruning: drop edges that each mention's own list excludes.
+"""Exact local pruning: drop edges that cannot matter, given only the edges of one mention.
 
 Two facts make the engine fast. A mention's lightest entity edge dominates its other entity edges under every method.
 And an edge between mentions that is heavier than the lightest entity edge of its target (for ``undirected``: of both
 its ends) can never be part of the result. Ties are decided by (weight, source id, target id), and entity ids are
-smaller than mention ids, so an edge as heavy as the entity edge goes too.
+smaller than mention ids, so an edge as heavy as the entity edge is dropped too.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
     """Select the edges between mentions that can matter.
 
     They are not heavier than ``limit``, and lighter than the entity edge of their target or, if not ``directed``, of
-    either end; if not ``directed``, their source is the smaller end. Mentions count from 0.
+    either end; if not ``directed``, their source is the smaller end. Mentions are numbered from 0.
     """
     ids, weights = graph.source.dtype, graph.weight.dtype
     room = min(_CHUNK, graph.n_edges)

@@ -1,8 +1,8 @@
 """Parts of all searches, dense and sparse, exact and approximate.
 
-A shortlist has the nearest things offered so far, each once, sorted by (dissimilarity, id): two arrays of the same
-length and a count of the taken places. Its content does not depend on the order of the offers. Empty places have -1 and
-infinity.
+A shortlist contains the nearest things offered so far, without repetition, sorted by (dissimilarity, id). It consists
+of two arrays of the same length and a count of the places taken. Its content does not depend on the order of the
+offers. Empty places have -1 and infinity.
 """
 
 from collections.abc import Callable
@@ -80,7 +80,7 @@ class Rows(NamedTuple):
 def score_found(
     vectors: Floats, matrix: Floats, found: Ids, owners: Owners, offset: float, lists: Lists, count: Ids
 ) -> None:
-    """Offer each query the owners of its found rows (distinct, or -1), and update ``count``, its neighbours."""
+    """Offer each query the owners of its found rows (distinct, or -1), and update ``count``, the lists' lengths."""
     for q in range(len(vectors)):
         ids, values, taken = lists.ids[q], lists.dissimilarity[q], count[q]
         for row in found[q]:

@@ -1,4 +1,4 @@
-"""The vectors of things: one for each mention, one or several (one for each name) for each entity."""
+"""The vectors of things: one for each mention, and one or several (one for each name) for each entity."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
@@ -39,7 +39,7 @@ class Vectors:
 
         Raises:
             ValueError: the array is not two-dimensional or not numeric, owners are out of range, or rows (which are
-                named) have NaN, infinity or a number beyond float32.
+                named) contain NaN, infinity or a number too large for float32.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)
@@ -52,7 +52,7 @@ class Vectors:
         return type(self)(self.matrix, self.row[low:high], self.owner[low:high] - begin, max(0, end - begin))
 
     def taken(self, things: Ids) -> Self:
-        """Return only these things, renumbered in their order, with their vectors."""
+        """Return only these things with their vectors, renumbered in this order."""
         if np.array_equal(things, np.arange(self.n)):
             return self
         pair, owner = pairs_of(self.owner, things)
@@ -100,7 +100,7 @@ def lengths(matrix: Matrix) -> Weights:
 def dot(a: Floats, b: Floats) -> float:
     """Compute the inner product in float64, summed in the order of the dimensions.
 
-    Products of two float32 are exact in float64: a machine that fuses them with the sum gets the same.
+    Products of two float32 are exact in float64, so a machine that fuses them with the sum gets the same result.
     """
     total = 0.0
     for j in range(len(a)):
@@ -148,7 +148,7 @@ def float_rows(matrix: Any) -> Floats:
     with np.errstate(over="ignore"):
         dense = np.array(given, np.float32, order="C")
     _refuse(np.flatnonzero(_has_infinite(dense)))
-    dense += np.float32(0)  # -0 becomes 0: rows that are equal have equal bits
+    dense += np.float32(0)  # -0 becomes 0, so that equal rows have equal bits
     return dense
 
 
@@ -168,7 +168,7 @@ def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:
 def _refuse(rows: Ids) -> None:
     if len(rows) > 0:
         shown = ", ".join(map(str, rows[:10].tolist())) + (", ..." if len(rows) > 10 else "")
-        raise ValueError(f"NaN, infinity or a number beyond float32 in {len(rows)} vector(s): row {shown}")
+        raise ValueError(f"NaN, infinity or a number too large for float32 in {len(rows)} vector(s): row {shown}")
 
 
 @kernel
@@ -182,7 +182,7 @@ def _has_infinite(matrix: Floats) -> npt.NDArray[np.bool_]:
 
 @kernel
 def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
-    """Return the first row of each content, and the index of each row among them, by an open hash table."""
+    """Return the first row of each distinct content, and the index of each row among them, using an open hash table."""
     n, dim = bits.shape
     size = 16
     while size < 2 * n:
@@ -211,15 +211,15 @@ def _distinct(bits: npt.NDArray[np.uint32]) -> tuple[Ids, Ids]:
 
 
 def offset_of(metric: Metric) -> float:
-    """Return the number from which the product is subtracted: 1 for cosines of unit vectors, 0 for inner products."""
+    """Return the value from which the product is subtracted: 1 for cosines of unit vectors, 0 for inner products."""
     return 1.0 if metric == "cosine" else 0.0
 
 
 @kernel
 def dissimilarity(product: float, offset: float) -> np.float32:
-    """Return offset minus product; a cosine that differs from 1 only by the rounding of unit vectors counts as 1.
+    """Return offset minus product; a cosine that differs from 1 only by rounding counts as 1.
 
-    The result never rises with the product, so that a bound of the product bounds the rounded dissimilarity.
+    The result never increases with the product, so a bound on the product bounds the rounded dissimilarity.
     """
     w = offset - product
     return np.float32(0.0 if offset == 1.0 and abs(w) < 1e-6 else w)
@@ -260,7 +260,7 @@ def csr(matrix: Any) -> Csr:
 
 @kernel
 def sparse_products(a: Csr, b: Csr, rows_a: Ids, rows_b: Ids) -> Weights:
-    """Do as `dense_products` for sparse rows, summed in the order of the indices."""
+    """Like `dense_products`, for sparse rows; sums are in the order of the indices."""
     product = np.zeros(len(rows_a), np.float64)
     for p in range(len(rows_a)):
         i, j = a.indptr[rows_a[p]], b.indptr[rows_b[p]]

@@ -40,16 +40,17 @@ class _Alignment:
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
     """Choose edges with the largest total weight, no two of which share a row or a column; return indices, ascending.
 
-    The arguments are (edges,): row, column and weight, above 0, of each overlapping pair of clusters. Of several best
-    alignments it is any one. Exact to rounding, in O(edges) memory. Rounds of two rules, O(edges) each, settle nearly
-    all of a natural clustering:
+    The arguments are (edges,): row, column and positive weight of each overlapping pair of clusters. If several
+    alignments are best, any of them may be returned. The result is exact up to rounding, in O(edges) memory. Rounds of
+    two rules, O(edges) each, settle nearly all of a natural clustering:
 
-    - An edge that weighs at least as much as the best rivals at both its ends together is chosen.
-    - A cluster that overlaps a single other waits, and gets it if nothing better does. So the other edges
-      of that one are worth only what they weigh beyond.
+    - An edge is chosen if it weighs at least as much as the best rival edges at its two ends together.
+    - A cluster that overlaps a single other cluster waits, and gets that cluster if no better edge does. So the other
+      edges of that cluster count only with their weight beyond that of the waiting edge.
 
-    What is left goes to an assignment, in rounds of O(edges log edges) each. Where those get on badly, as between
-    clusterings that have nothing to do with each other, it is done one row after the other, O(rows x edges) at worst.
+    An assignment algorithm settles the remaining edges, in rounds of O(edges log edges) each. If the rounds make too
+    little progress, as between unrelated clusterings, rows are assigned one after the other, in O(rows x edges) at
+    worst.
 
     >>> best_alignment(np.array([0, 0, 1]), np.array([0, 1, 0]), np.array([3.0, 2.0, 2.0]))
     array([1, 2])
@@ -62,7 +63,7 @@ def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArra
         alignment.add(_apart(edges, np.flatnonzero(edges.weight >= rivals)))
         leaves, edges = _without_leaves(alignment.open(edges))
         waiting.append(leaves)
-        if n_open - len(edges.number) <= n_open // 100:  # a ring may yield one edge a round
+        if n_open - len(edges.number) <= n_open // 100:  # a ring may yield one edge per round
             alignment.add(edges.at(_assign(edges)))
             break
     for leaves in reversed(waiting):
@@ -118,7 +119,7 @@ def _assign(edges: _Edges) -> IntArray:
     columns, column = np.unique(edges.column, return_inverse=True)
     if len(rows) > len(columns):
         return _assign(edges._replace(row=edges.column, column=edges.row))
-    # One row takes at least a step for each cluster, a round about 256 for each edge; ten rounds rarely do.
+    # A row takes at least one step per cluster, a round about 256 steps per edge; ten rounds are rarely enough.
     patience = len(rows) * (len(rows) + len(columns)) // (256 * len(row))
     partner = _partners_in_rounds(row, column, edges.weight, patience) if patience >= 10 else None
     if partner is None:
@@ -129,11 +130,11 @@ def _assign(edges: _Edges) -> IntArray:
 def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, patience: int) -> IntArray | None:
     """Return the column of each row in a best alignment, if it has one; None if that takes too long.
 
-    Let every cluster, of rows and of columns, have one that it overlaps as its successor, or itself. The heaviest
-    permutations of the clusters are two best alignments, there and back. Since a permutation leaves no cluster out, a
-    shortest augmenting path may end at any cluster that is nobody's successor, and paths from many clusters without a
-    successor need not wait for the shortest of all: one run of Dijkstra's algorithm gives each of them a tree, and each
-    tree that has an end gives a path.
+    The successor of each cluster, row or column, is a cluster that it overlaps, or itself. The heaviest permutation of
+    the clusters consists of two best alignments, one in each direction. Since a permutation leaves no cluster out, a
+    shortest augmenting path may end at any cluster that is not yet a successor, and paths from many clusters without a
+    successor can be found at once: one run of Dijkstra's algorithm grows a tree from each of them, and each tree that
+    reaches an end gives a path.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
@@ -150,9 +151,9 @@ def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, pat
 
     price = _heaviest(tail, worth) / 2
     slack = price[tail] + price[head] - worth
-    step = 2.0**-50 * price.max()  # between equal paths: without it, one tree would take all that is equally near
+    step = 2.0**-50 * price.max()  # separates equal paths; without it, one tree would take all equally near clusters
     successor = np.full(n, -1)
-    # Where a path goes on from a head: at the cluster whose successor it is, or at an end, numbered n and above.
+    # Where a path continues from a head: at the cluster whose successor it is, or at an end, numbered n and above.
     beyond = np.arange(n, 2 * n, dtype=np.int32)
     n_rounds = 0
     while len(free := np.flatnonzero(successor < 0)):
@@ -176,7 +177,7 @@ def _partners_in_rounds(row: IntArray, column: IntArray, weight: FloatArray, pat
 
 
 def _partners_one_by_one(row: IntArray, column: IntArray, weight: FloatArray) -> IntArray:
-    """Return the column of each row in a best alignment, or a number beyond the columns."""
+    """Return the column of each row in a best alignment, or an index beyond the columns."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 

@@ -11,26 +11,26 @@ import numpy.typing as npt
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
-# An array, or any other ordered iterable of hashable labels; an integer array is the fast way.
+# An array, or any other ordered iterable of hashable labels; an integer array is fastest.
 Labels: TypeAlias = npt.NDArray[Any] | Iterable[Any]
 
 
 class Encoded(NamedTuple):
-    """One class per item, ``0 .. n_classes-1``, every class in use."""
+    """The class of each item, from ``0`` to ``n_classes - 1``; every class is in use."""
 
     codes: IntArray
     n_classes: int
 
 
 def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
-    """Assign numbers without gaps to labels, one label per item; equal labels get equal numbers.
+    """Encode labels, one per item, as codes from 0 without gaps; equal labels get equal codes.
 
     Labels are a one-dimensional array, or an ordered iterable of hashable values; errors call them ``name``. Integers
-    are the fast case, O(n) where their range is of the order of n.
+    are fastest: O(n) if their range is of the order of n.
 
     Raises:
         ValueError: the array is not one-dimensional, or a label is missing (NaN, NaT, None or masked).
-        TypeError: the labels have no order or are one string, or a label cannot be hashed.
+        TypeError: the labels are unordered or a single string, or a label cannot be hashed.
 
     >>> encode_labels(["b", "a", "b"])
     Encoded(codes=array([0, 1, 0]), n_classes=2)
@@ -72,7 +72,7 @@ def _encode_sorted(array: npt.NDArray[Any]) -> Encoded:
 
 def _encode_hashables(labels: list[Any], name: str) -> Encoded:
     number: defaultdict[Any, int] = defaultdict()
-    number.default_factory = number.__len__  # a new label gets the next number
+    number.default_factory = number.__len__  # a new label gets the next code
     try:
         codes = np.fromiter(map(number.__getitem__, labels), np.int64, len(labels))
     except TypeError:
@@ -85,7 +85,7 @@ def _encode_hashables(labels: list[Any], name: str) -> Encoded:
 def _missing(name: str, where: npt.NDArray[Any]) -> ValueError:
     return ValueError(
         f"{name} has {len(where)} missing labels (NaN or None), the first at position {where[0]}; "
-        "leave these items out, or give each a label of its own"
+        "leave these items out, or give each its own label"
     )
 
 
@@ -115,7 +115,7 @@ def _brief(value: object) -> str:
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64; refuse other kinds, another number of axes, ragged rows, and values below `low`.
+    """Return `values` as int64; refuse other types, another number of axes, ragged rows, and values below `low`.
 
     >>> integer_array([3, -2], name="predicted", low=-1)
     Traceback (most recent call last):
@@ -124,7 +124,7 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
     try:
         array = np.asarray(values)
     except ValueError:
-        mend = f"fill short rows up with {low}"
+        mend = f"pad short rows with {low}"
         raise ValueError(f"{name} has rows of different lengths, not {n_axes} axes; {mend}") from None
     if array.ndim != n_axes:
         raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not {n_axes}")
@@ -148,10 +148,10 @@ def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None
     TypeError: seen holds float64, not booleans
     >>> boolean_array({"c"}, name="seen")
     Traceback (most recent call last):
-    TypeError: seen is a set; give one boolean a mention
+    TypeError: seen is a set; give one boolean per mention
     """
     if isinstance(values, Set | Mapping):
-        raise TypeError(f"{name} is a {type(values).__name__}; give one boolean a mention")
+        raise TypeError(f"{name} is a {type(values).__name__}; give one boolean per mention")
     array = np.asarray(values)
     if array.ndim != 1:
         raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not 1")

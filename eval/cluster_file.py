@@ -1,4 +1,4 @@
-r"""Clusters as JSON lines: one cluster a line, with the document that it belongs to.
+r"""Clusters as JSON lines: one cluster per line, with the document that it belongs to.
 
 ::
 
@@ -8,8 +8,8 @@ r"""Clusters as JSON lines: one cluster a line, with the document that it belong
     {"document": "d3", "mentions": []}
 
 A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a tuple; ``1``
-and ``"1"`` are two mentions. Without `document` (or with null) all clusters are of one document, ``""``. A line without
-mentions names a document that may have no cluster.
+and ``"1"`` are two mentions. Clusters without a `document`, or with null, belong to one document, ``""``. A line
+without mentions names a document that may have no clusters.
 """
 
 import json
@@ -25,11 +25,11 @@ _KEYS = ("document", "mentions")
 
 
 def read_clusters(path: PathLike) -> ClusteredDocuments:
-    """Read a file of JSON lines, one cluster a line; the first of repeated mentions in a document counts.
+    """Read a file of JSON lines, one cluster per line; the first of repeated mentions in a document counts.
 
     Raises:
         FileFormatError: a line is not such an object, or the file is not text. The message names line and column; for
-            JSON of another form, the column where the object begins.
+            valid JSON of another form, the column where the object begins.
         OSError: the file cannot be read.
     """
     documents: dict[str, list[Mentions]] = {}

@@ -1,7 +1,7 @@
 """Agreement of two clusterings of the same items, by pairs of items and by information.
 
-Throughout, ``K_i`` are the true clusters, ``R_j`` the predicted ones, and a pair is an unordered pair of two items.
-Every function takes one label per item and side and agrees with scikit-learn; the labels themselves mean nothing, and
+Throughout, ``K_i`` are the true clusters, ``R_j`` the predicted clusters, and a pair is an unordered pair of items.
+Every function takes one label per item for each side and agrees with scikit-learn. Only equality of labels matters, and
 no clusters x clusters matrix is built.
 """
 
@@ -47,12 +47,12 @@ class ClusteringScores(TypedDict):
 def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
     """Compute all scores of two clusterings of the same items, from one contingency table.
 
-    The function of each one's name defines it and names its source. O(n log n), except for `ami`, which takes a step
-    for every two distinct cluster sizes.
+    The function of the same name defines each score and gives its source. O(n log n) time, except for `ami`, which
+    takes a step for every pair of distinct cluster sizes.
 
     Args:
         labels_true: (mentions,) the true cluster of each mention. Any hashable labels; integer arrays are fastest.
-        labels_pred: (mentions,) the predicted one.
+        labels_pred: (mentions,) the predicted cluster of each mention.
 
     Raises:
         ValueError: the lengths differ, or a label is missing (NaN or None).
@@ -86,16 +86,12 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
 
 
 class PairCounts(NamedTuple):
-    """Counts of unordered pairs, together or apart on either side; exact integers of any size."""
+    """Counts of unordered pairs, together or apart on each side, as exact integers of any size."""
 
-    tp: int
-    """together on both sides"""
-    fp: int
-    """together only in the prediction"""
-    fn: int
-    """together only in the truth"""
-    tn: int
-    """apart on both sides"""
+    tp: int  # together on both sides
+    fp: int  # together only in the prediction
+    fn: int  # together only in the truth
+    tn: int  # apart on both sides
 
 
 def pair_counts(labels_true: Labels, labels_pred: Labels) -> PairCounts:
@@ -120,9 +116,9 @@ def pair_counts_from_contingency(table: Contingency) -> PairCounts:
 def pairwise(labels_true: Labels, labels_pred: Labels) -> PairwiseScores:
     """Return precision, recall and F1 of the pairs that the prediction puts together.
 
-    With ``P(X)`` the pairs inside the clusters of X: precision ``|P(K) & P(R)| / |P(R)|``, recall
-    ``|P(K) & P(R)| / |P(K)|``. All three are 0 where nothing is together, also of singletons with themselves. Source:
-    Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
+    If ``P(X)`` are the pairs inside the clusters of X, precision is ``|P(K) & P(R)| / |P(R)|`` and recall is
+    ``|P(K) & P(R)| / |P(K)|``. All three are 0 if no pair is together, even for singletons compared with themselves.
+    Source: Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
 
     >>> pairwise([0, 0, 0, 1], [0, 0, 1, 1])
     {'precision': 0.5, 'recall': 0.3333333333333333, 'f1': 0.4}
@@ -138,7 +134,8 @@ def _pairwise(pairs: PairCounts) -> PairwiseScores:
 def rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)``.
 
-    1 where there is no pair. Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA 66.
+    It is 1 if there are no pairs. Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA
+    66.
 
     >>> rand_index([0, 0, 0, 1], [0, 0, 1, 1])
     0.5
@@ -151,11 +148,11 @@ def _rand(pairs: PairCounts) -> float:
 
 
 def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the Rand index corrected for chance: 0 expected of random clusters of the same sizes.
+    """Return the Rand index corrected for chance: its expected value is 0 for random clusters of the same sizes.
 
     ``ARI = (tp - E) / ((|P(K)| + |P(R)|) / 2 - E)`` with ``E = |P(K)| |P(R)| / (n (n - 1) / 2)``, computed as
-    ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` in exact integers. 1 for equal clusterings, at
-    least -1/2. Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
+    ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` in exact integers. It is 1 for equal clusterings,
+    and at least -1/2. Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
 
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
     -0.5
@@ -164,7 +161,7 @@ def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def adjusted_rand_from_pairs(pairs: PairCounts) -> float:
-    """Return the adjusted Rand index of counted pairs."""
+    """Return the adjusted Rand index from counts of pairs."""
     tp, fp, fn, tn = pairs
     if fp == fn == 0:
         return 1.0
@@ -199,7 +196,7 @@ class _Information(NamedTuple):
 
 def _information(table: Contingency) -> _Information:
     true, pred = entropy(table.row_size), entropy(table.column_size)
-    if not (true and pred):  # a single cluster knows nothing of the other side, and is known from it
+    if not (true and pred):  # a single cluster says nothing about the other side, which determines it
         return _Information(true, pred, float(not true), float(not pred))
     # Rounding can make a conditional entropy slightly larger than the entropy.
     homogeneity = max(0.0, 1 - conditional_entropy(table) / true)
@@ -208,9 +205,9 @@ def _information(table: Contingency) -> _Information:
 
 
 def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return to what degree each predicted cluster has items of one true cluster: ``1 - H(K|R) / H(K)``.
+    """Return the degree to which each predicted cluster has items of a single true cluster: ``1 - H(K|R) / H(K)``.
 
-    1 where the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
+    It is 1 if the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
     https://aclanthology.org/D07-1043.
 
     >>> homogeneity([0, 0, 1, 1], [0, 1, 2, 2])
@@ -220,9 +217,9 @@ def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def completeness(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return to what degree each true cluster is inside one predicted cluster: ``1 - H(R|K) / H(R)``.
+    """Return the degree to which each true cluster is inside a single predicted cluster: ``1 - H(R|K) / H(R)``.
 
-    It is the homogeneity of the exchanged sides, and has the same source.
+    It is the homogeneity with the sides exchanged. Source: as for `homogeneity`.
 
     >>> round(completeness([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.666667
@@ -247,9 +244,9 @@ Average = Literal["arithmetic", "geometric", "min", "max"]
 def normalized_mutual_information(
     labels_true: Labels, labels_pred: Labels, *, average: Average = "arithmetic"
 ) -> float:
-    """Return ``I(K; R) / average(H(K), H(R))``, the shared information relative to that of both sides.
+    """Return ``I(K; R) / average(H(K), H(R))``, the shared information relative to the information of both sides.
 
-    1 for two single clusters, 0 where only one side is a single cluster. Source: Vinh, Epps, Bailey 2010, Information
+    It is 1 if both sides are a single cluster, and 0 if only one side is. Source: Vinh, Epps, Bailey 2010, Information
     theoretic measures for clusterings comparison, JMLR 11.
 
     >>> labels = [0, 0, 1, 1], [0, 1, 2, 2]
@@ -260,8 +257,8 @@ def normalized_mutual_information(
 
 
 def _normalized_mutual_information(info: _Information, average: Average) -> float:
-    h, c = info.homogeneity, info.completeness  # I/H(K) and I/H(R): dividing by a mean H is a mean of them
-    shared = max(h, c) if h and c else 0.0  # a single cluster has h or c at 1, and shares nothing
+    h, c = info.homogeneity, info.completeness  # I/H(K) and I/H(R); dividing by a mean of both H gives a mean of these
+    shared = max(h, c) if h and c else 0.0  # with a single cluster, h or c is 1, and nothing is shared
     values = {"arithmetic": f1(c, h), "geometric": math.sqrt(h * c), "min": shared, "max": min(h, c)}
     if average not in values:
         raise ValueError(f"average={average!r} is not 'arithmetic', 'geometric', 'min' or 'max'")
@@ -271,9 +268,9 @@ def _normalized_mutual_information(info: _Information, average: Average) -> floa
 def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the mutual information corrected for chance, over the arithmetic mean of the entropies.
 
-    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)`` with ``E`` the mutual information expected of random clusters of the
-    same sizes. 1 for equal clusterings. Source: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings
-    comparison, JMLR 11.
+    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)`` where ``E`` is the expected mutual information of random clusters of the
+    same sizes. It is 1 for equal clusterings. Source: Vinh, Epps, Bailey 2010, Information theoretic measures for
+    clusterings comparison, JMLR 11.
 
     >>> round(adjusted_mutual_information([0, 0, 1, 1], [0, 1, 0, 1]), 6)
     -0.5
@@ -284,7 +281,7 @@ def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> flo
 
 def _adjusted_mutual_information(table: Contingency, info: _Information) -> float:
     if len(table.count) == len(table.row_size) == len(table.column_size):
-        return 1.0  # equal clusterings: also where only one outcome is possible, and the ratio is 0/0
+        return 1.0  # equal clusterings, including the case of a single possible outcome, where the ratio is 0/0
     if not (info.entropy_true and info.entropy_pred):
         return 0.0
     expected = expected_mutual_information(table.row_size, table.column_size)
@@ -292,7 +289,7 @@ def _adjusted_mutual_information(table: Contingency, info: _Information) -> floa
     return (mutual - expected) / ((info.entropy_true + info.entropy_pred) / 2 - expected)
 
 
-# Probability of each hypergeometric tail that the expected information leaves out: exp(-32) is 1e-14.
+# Minus the logarithm of the probability of each hypergeometric tail that is left out: exp(-32) is 1e-14.
 _LOG_TAIL = 32.0
 
 
@@ -307,9 +304,9 @@ def entropy(sizes: IntArray) -> float:
 
 
 def conditional_entropy(table: Contingency) -> float:
-    """Return ``H(K|R)``, the uncertainty about the row of an item with known column.
+    """Return ``H(K|R)``, the uncertainty about the row of an item whose column is known.
 
-    ``H(K|R) = - sum_ij |K_i & R_j|/n log(|K_i & R_j| / |R_j|)``: exactly 0 when every column lies inside one row.
+    ``H(K|R) = - sum_ij |K_i & R_j|/n log(|K_i & R_j| / |R_j|)``: it is exactly 0 if every column lies inside one row.
 
     >>> conditional_entropy(Contingency.from_labels([0, 0, 1], ["x", "y", "z"]))
     0.0
@@ -321,17 +318,17 @@ def conditional_entropy(table: Contingency) -> float:
 def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> float:
     """Return the expected mutual information of two random clusterings with these sizes.
 
-    All ways to put the items into clusters of the given sizes are equally likely, so that a cell is hypergeometric:
-    ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts the ``b_j - 1`` draws, of
-    ``n - 1`` items, that fall among ``a_i - 1``.
+    All assignments of the items to clusters of the given sizes are equally likely, so a cell is hypergeometric:
+    ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts how many of ``b_j - 1`` draws
+    from ``n - 1`` items are among ``a_i - 1`` marked items.
 
-    Clusters of equal size are done once, and of each distribution only the part around its mean, which holds all but
-    1e-14: O(A B w), for A and B distinct sizes and windows of w values.
+    Clusters of equal size are computed once, and only the part of each distribution around its mean, which has all but
+    1e-14 of the probability. O(A B w) time for A and B distinct sizes and windows of w values.
 
     Sources: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11; the tail bound
     is Bernstein's.
 
-    Two halves of two pairs: a third of the ways agree (log 2), two thirds share nothing (0).
+    Four items in two halves on both sides: a third of the assignments agree (log 2), two thirds share nothing (0):
 
     >>> halves = np.array([2, 2])
     >>> print(round(expected_mutual_information(halves, halves) / np.log(2), 12))
@@ -392,7 +389,7 @@ def unseen_scores(
 ) -> UnseenScores[T]:
     """Compute the agreement of two clusterings, over all mentions and over mentions of unseen entities.
 
-    With ``M`` the mentions and ``U`` those of them whose true entity does not occur in training:
+    ``M`` are the mentions, and ``U`` are the mentions whose true entity does not occur in training:
 
     ===============  ============  ==============  ==============================================
     setting          clustered     evaluated       a cluster of unseen mentions
@@ -405,10 +402,10 @@ def unseen_scores(
     Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
     https://aclanthology.org/2022.naacl-main.343, section 3.5 and table 5 (adjusted Rand index).
 
-    The true entity of each mention and its cluster are (mentions,); ``seen``, (mentions,), tells whether the entity
+    The true entity and the cluster of each mention are (mentions,); ``seen``, (mentions,), says whether the entity
     occurs in training. ``score`` is a function of true and predicted labels, such as `adjusted_rand_index` or
-    `clustering_scores`. `unseen_only` needs the clusters of the unseen mentions alone, in their order, and is None
-    without them.
+    `clustering_scores`. `unseen_only` needs ``labels_pred_unseen_only``, the clusters of the unseen mentions clustered
+    alone, in their order; without it, the result is None.
 
     Raises:
         ValueError: lengths differ, or a label is missing (NaN or None).

@@ -7,10 +7,10 @@
     bc/cctv/00/cctv_0000  0  1  mayor  12)|(7)
     #end document
 
-One word a line, its chains as brackets in the last column: ``(12`` begins a mention of chain 12, ``12)`` ends the one
-that began last, ``(7)`` is a mention of one word. They may nest, cross, and do without the ``|``. Of the brackets of
-one word, those of one-word mentions come first, then those that begin, then those that end, in whatever order they are
-written.
+Each line is one word, with its chains as brackets in the last column: ``(12`` begins a mention of chain 12, ``12)``
+ends the mention of chain 12 that began last, and ``(7)`` is a mention of one word. Mentions may nest and cross, and the
+``|`` may be left out. The brackets of a word are read in a fixed order, however they are written: first one-word
+mentions, then beginnings, then ends.
 """
 
 import re
@@ -77,13 +77,13 @@ class Chains:
 
     def __init__(self) -> None:
         self.mentions: dict[str, list[Span]] = {}
-        """spans by chain, chains in the order of their first brackets"""
+        """spans by chain, in the order of the chains' first brackets"""
         self._begun: dict[str, list[int]] = {}
 
     def read(self, word: int, column: str) -> None:
-        """Read the brackets of one word; ``-``, ``_`` and ``*`` stand for none.
+        """Read the brackets of one word; ``-``, ``_`` and ``*`` mean that there are none.
 
-        Raise BracketError if the column holds something else, or ends a mention that has not begun.
+        Raise BracketError if the column contains anything else, or ends a mention that has not begun.
         """
         if column in _NO_CHAIN:
             return
@@ -101,7 +101,7 @@ class Chains:
 
     @property
     def unclosed(self) -> list[tuple[int, str]]:
-        """Word and chain of the mentions that have not ended, by word."""
+        """Word and chain of the mentions that have not ended, in the order of words."""
         return sorted((word, chain) for chain, words in self._begun.items() for word in words)
 
 
@@ -116,23 +116,24 @@ def columns_of(line: str) -> list[str]:
 
 
 def is_comment(line: str) -> bool:
-    """Whether a line says nothing of a word: it begins with ``#`` and has no columns parted by tabs."""
+    """Whether a line is not a word: it begins with ``#`` and has no columns separated by tabs."""
     return line.startswith("#") and "\t" not in line
 
 
 def read_conll(path: PathLike) -> ClusteredDocuments:
-    """Read the chains of a CoNLL file, gzipped or not, each mention as the span of its first and last word, from 0.
+    """Read the chains of a CoNLL file, gzipped or not; a mention is the span of its first and last word, from 0.
 
-    A document's name is the text behind ``#begin document``, blanks at its end included; parts are documents. The
-    chains of a document come in the order of their first brackets, which decides what is first of repeated mentions.
+    The name of a document is the text after ``#begin document``, including blanks at its end; parts are separate
+    documents. The chains of a document are in the order of their first brackets, which decides which of several
+    repeated mentions is the first.
 
-    The reference scorer 8.01 differs where files are odd. It keeps repeated mentions that the key lacks, counts
-    comments inside a document as words, passes over what is not a bracket, and searches a line without tabs as a whole,
-    not its last column alone; of documents with one name it reads the last.
+    The reference scorer 8.01 differs for unusual files. It keeps repeated mentions that are not in the key, counts
+    comments inside a document as words, ignores text that is not a bracket, searches a whole line without tabs and not
+    only its last column, and reads only the last of several documents with the same name.
 
     Raises:
-        FileFormatError: brackets do not fit, words stand outside of documents, documents do not end, begin in one
-            another or share a name, or the file is not text. The message names line and column.
+        FileFormatError: brackets do not match, a word outside a document, a document does not end, begins inside
+            another or has the name of another, or the file is not text. The message names line and column.
         OSError: the file cannot be read.
     """
     lines = read_lines(path)
@@ -185,7 +186,7 @@ def _check_no_word(lines: list[str], begin: int, end: int, path: PathLike) -> No
     for at in range(begin, end):
         if _is_word(lines[at]):
             guess = "; is this JSON?" if lines[at].lstrip().startswith(("{", "[")) else ""
-            problem = f"a word outside of a document; {_HOW_TO_BEGIN}{guess}"
+            problem = f"a word outside a document; {_HOW_TO_BEGIN}{guess}"
             raise FileFormatError(problem, path=path, line=at + 1, column=1)
 
 

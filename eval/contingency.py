@@ -1,6 +1,6 @@
 """The contingency table of two clusterings: how many mentions their clusters share.
 
-Every clustering and coreference metric is a function of this one sparse table.
+Every clustering and coreference metric is a function of this sparse table.
 """
 
 from dataclasses import dataclass
@@ -16,26 +16,21 @@ from .mentions import Clusters, match_mentions
 class Contingency(Brief):
     """The cells ``|K_i & R_j| > 0`` of two clusterings ``K`` (rows) and ``R`` (columns), and their sizes.
 
-    A size counts every mention of its cluster, also those that the other side lacks, so that the sum of a row's cells
-    is at most its size. Only nonzero cells are stored, never clusters x clusters.
+    A size counts every mention of its cluster, including mentions that are missing on the other side, so the sum of a
+    row's cells is at most its size. Only nonzero cells are stored, never a clusters x clusters matrix.
     """
 
-    row: IntArray
-    """(cells,) cluster of ``K``"""
-    column: IntArray
-    """(cells,) cluster of ``R``"""
-    count: IntArray
-    """(cells,) number of shared mentions; no cell is repeated or zero, and their order has no meaning"""
-    row_size: IntArray
-    """(clusters of ``K``,) mentions in each, at least 1"""
-    column_size: IntArray
-    """(clusters of ``R``,)"""
+    row: IntArray  # (cells,) cluster of ``K``
+    column: IntArray  # (cells,) cluster of ``R``
+    count: IntArray  # (cells,) number of shared mentions; no cell is repeated or zero, and their order does not matter
+    row_size: IntArray  # (clusters of ``K``,) mentions in each, at least 1
+    column_size: IntArray  # (clusters of ``R``,)
 
     @classmethod
     def from_labels(cls, labels_true: Labels, labels_pred: Labels) -> Self:
         """Count two labellings of the same items; O(n log n).
 
-        Raise ValueError where the lengths differ, and the errors of `encode_labels`.
+        Raise ValueError if the lengths differ, and the errors of `encode_labels`.
 
         >>> table = Contingency.from_labels([0, 0, 1], ["x", "y", "y"])
         >>> table.row, table.column, table.count
@@ -68,7 +63,7 @@ class Contingency(Brief):
 
     @property
     def transposed(self) -> "Contingency":
-        """The same table with the sides exchanged: its recall is this one's precision."""
+        """The same table with the sides exchanged; its recall is the precision of this table."""
         return Contingency(self.column, self.row, self.count, self.column_size, self.row_size)
 
     @property

@@ -1,9 +1,9 @@
-"""Coreference metrics: counts first, ratios last, so that documents add.
+"""Coreference metrics: counts first, ratios last, so that documents can be added.
 
 Throughout, ``K_i`` are the key clusters, ``R_j`` the response clusters, and a mention may be on one side only. Each
-metric is defined by its recall; precision is the recall with the sides exchanged, and F1 their harmonic mean. 0/0 is 0.
-Singletons count. The values are those of the CoNLL reference scorer 8.01 (Pradhan et al. 2014,
-https://aclanthology.org/P14-2006), and for LEA of its authors' scorer.
+metric is defined by its recall; precision is the recall with the sides exchanged, and F1 is their harmonic mean. 0/0 is
+0. Singletons count. The values are those of the CoNLL reference scorer 8.01 (Pradhan et al. 2014,
+https://aclanthology.org/P14-2006) and, for LEA, those of its authors' scorer.
 
 A new metric is one function from a `Contingency` to its counts, its public name above the function, and one line each
 in `Metric`, `METRICS`, `CoreferenceScores` and `scores_from_counts`.
@@ -47,7 +47,7 @@ class CoreferenceScores(TypedDict):
 
 
 class CoreferenceCounts(dict[str, Counts]):
-    """The counts of each metric; the counts of documents add, also with `sum`.
+    """The counts of each metric; counts of documents can be added, also with `sum`.
 
     >>> document = coreference_counts([["a", "b"]], [["a", "b"]])
     >>> sum([document, document])["muc"]
@@ -64,9 +64,9 @@ class CoreferenceCounts(dict[str, Counts]):
 def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
 
-    The function of each one's name defines it and names its source. CoNLL F1 is the mean of the F1 of MUC, B-cubed and
-    CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. Clusters are iterables of
-    hashable mention ids; the mentions of key and response may differ.
+    The function of the same name defines each metric and gives its source. CoNLL F1 is the mean of the F1 of MUC,
+    B-cubed and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. Clusters are
+    iterables of hashable mention ids; the mentions of key and response may differ.
 
     Raises:
         ValueError: a mention is twice on one side.
@@ -86,7 +86,7 @@ def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
 
 
 def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> CoreferenceScores:
-    """Return the scores of `coreference_scores` from the cluster of each mention, of the same mentions on both sides.
+    """Return the scores of `coreference_scores` from the cluster of each mention; both sides have the same mentions.
 
     For the arguments and errors see `clustering_scores`.
 
@@ -98,7 +98,7 @@ def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> 
 
 
 def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:
-    """Return the counts of every metric for one document; add them over documents, then take the scores.
+    """Return the counts of every metric for one document; add them over documents, then call `scores_from_counts`.
 
     >>> documents = [([["a", "b"]], [["a", "b"]]), ([["a", "b"]], [["a"], ["b"]])]
     >>> counts = sum(coreference_counts(key, response) for key, response in documents)
@@ -109,7 +109,7 @@ def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:
 
 
 def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
-    """Return the counts of every metric from clusters that are integers already (rows are the key).
+    """Return the counts of every metric from a contingency table whose rows are the key.
 
     >>> counts_from_contingency(Contingency.from_labels([0, 0, 1], [0, 0, 0]))["muc"]
     [1, 1, 1, 2]
@@ -118,7 +118,7 @@ def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
 
 
 def scores_from_counts(counts: Mapping[str, Counts]) -> CoreferenceScores:
-    """Return the ratios of counts, of one document or summed over many."""
+    """Return the ratios from the counts of one document, or from the sum over many."""
     names = ("muc", "b3", "ceafm", "ceafe", "lea")
     muc, b3, ceafm, ceafe, lea = (recall_precision_f1(counts[name]) for name in names)
     blanc, conll = _blanc_score(counts["blanc"]), (muc["f1"] + b3["f1"] + ceafe["f1"]) / 3
@@ -138,9 +138,9 @@ def recall_precision_f1(counts: Counts) -> Score:
 def muc(key: Clusters, response: Clusters) -> Score:
     """Return MUC: the share of the links in clusters that the other side also has.
 
-    Recall ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)``, where ``p(K_i)`` counts the parts into which the response
-    cuts ``K_i``, a mention that it lacks being a part of its own. Singletons have no links: they alone score 0, also
-    against themselves.
+    Recall is ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)``, where ``p(K_i)`` is the number of parts into which the
+    response cuts ``K_i``; a mention missing from the response is a separate part. Singletons have no links, so
+    clusterings of only singletons score 0, even if they are equal.
 
     Source: Vilain et al. 1995, A model-theoretic coreference scoring scheme, MUC-6, https://aclanthology.org/M95-1005.
 
@@ -157,10 +157,10 @@ def _muc(table: Contingency) -> Counts:
 
 
 def b_cubed(key: Clusters, response: Clusters) -> Score:
-    """Return B-cubed: the mean share of a mention's cluster that is with it on the other side.
+    """Return B-cubed: the mean share of a mention's cluster that is in the mention's cluster on the other side.
 
-    Recall: the mean, over the mentions m of the key, of ``|K(m) & R(m)| / |K(m)|``, where ``X(m)`` is the cluster of m;
-    a mention that the response lacks has 0. Summed over cells, the numerator is ``sum_ij |K_i & R_j|^2 / |K_i|``.
+    Recall is the mean of ``|K(m) & R(m)| / |K(m)|`` over the mentions m of the key, where ``X(m)`` is the cluster of m;
+    a mention missing from the response has 0. Summed over cells, the numerator is ``sum_ij |K_i & R_j|^2 / |K_i|``.
 
     Source: Bagga and Baldwin 1998, Algorithms for scoring coreference chains, LREC workshop on linguistic coreference.
 
@@ -181,7 +181,7 @@ def _b_cubed(table: Contingency) -> Counts:
 def ceaf_m(key: Clusters, response: Clusters) -> Score:
     """Return CEAF-m: the mentions in common under the best one-to-one alignment of the clusters.
 
-    Recall ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters to response
+    Recall is ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters to response
     clusters.
 
     Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004 (phi 3).
@@ -200,7 +200,7 @@ def _ceaf_m(table: Contingency) -> Counts:
 def ceaf_e(key: Clusters, response: Clusters) -> Score:
     """Return CEAF-e: the similarity of the clusters under their best one-to-one alignment.
 
-    Recall ``max_g sum_i phi(K_i, R_g(i)) / number of K_i``, with ``phi(K, R) = 2 |K & R| / (|K| + |R|)``, over
+    Recall is ``max_g sum_i phi(K_i, R_g(i)) / number of K_i``, with ``phi(K, R) = 2 |K & R| / (|K| + |R|)``, over
     one-to-one partial maps g of key clusters to response clusters.
 
     Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004 (phi 4).
@@ -219,11 +219,11 @@ def _ceaf_e(table: Contingency) -> Counts:
 
 
 def lea(key: Clusters, response: Clusters) -> Score:
-    """Return LEA: the share of each cluster's links that is resolved, weighted by its size.
+    """Return LEA: the share of each cluster's links that is resolved, weighted by the size of the cluster.
 
-    Recall ``sum_i |K_i| s(K_i) / sum_i |K_i|``, where ``s(K) = sum_j link(K & R_j) / link(K)`` and
-    ``link(X) = |X| (|X| - 1) / 2``. A singleton links to itself: s is 1 if the other side has the same singleton, else
-    0.
+    Recall is ``sum_i |K_i| s(K_i) / sum_i |K_i|``, where ``s(K) = sum_j link(K & R_j) / link(K)`` and
+    ``link(X) = |X| (|X| - 1) / 2``. A singleton links to itself: s is 1 if the other side has the same singleton,
+    otherwise 0.
 
     Source: Moosavi and Strube 2016, Which coreference evaluation metric do you trust?,
     https://aclanthology.org/P16-1060, section 3.
@@ -247,11 +247,11 @@ def _lea(table: Contingency) -> Counts:
 
 
 def blanc(key: Clusters, response: Clusters) -> Score:
-    """Return BLANC: the mean agreement on the links that corefer and on those that do not.
+    """Return BLANC: the mean agreement on coreferent links and on other links.
 
-    With ``C(X)`` the pairs of mentions inside clusters of X and ``N(X)`` all its other pairs: recall is the mean of
-    ``|C(K) & C(R)| / |C(K)|`` and ``|N(K) & N(R)| / |N(K)|``; precision and F1 likewise are means over the two kinds of
-    link. Where the key has links of one kind only, that kind alone counts.
+    If ``C(X)`` are the pairs of mentions inside clusters of X, and ``N(X)`` all other pairs of X, recall is the mean of
+    ``|C(K) & C(R)| / |C(K)|`` and ``|N(K) & N(R)| / |N(K)|``; precision and F1 are also means over the two kinds of
+    link. If the key has links of only one kind, only that kind counts.
 
     Source: Luo et al. 2014, An extension of BLANC to system mentions, https://aclanthology.org/P14-2005; Recasens and
     Hovy 2011.
@@ -269,7 +269,7 @@ def _blanc(table: Contingency) -> Counts:
 
     shared = table.n_shared
     linked, key_linked, response_linked = map(n_pairs, (table.count, table.row_size, table.column_size))
-    # Shared mentions that are together on one side: the links of either side cut down to them.
+    # The links between shared mentions that are together on one side.
     key_shared = n_pairs(np.bincount(table.row, table.count).astype(np.int64))
     response_shared = n_pairs(np.bincount(table.column, table.count).astype(np.int64))
     unlinked = shared * (shared - 1) // 2 - key_shared - response_shared + linked
@@ -302,8 +302,8 @@ METRICS: dict[Metric, Callable[[Contingency], Counts]] = {
 def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
     """Return ``sum(numerators / denominators)``, correctly rounded for any order.
 
-    Equal denominators are added as integers first. Denominators are sizes of clusters: n mentions have at most sqrt(2
-    n) different ones, so little is left to add as fractions. Three thirds make 1:
+    Numerators with equal denominators are first added as integers. Denominators are sizes of clusters, and n mentions
+    have at most sqrt(2 n) different sizes, so few fractions are left to add. Three thirds make 1:
 
     >>> sum_of_fractions(np.array([1, 1, 1]), np.array([3, 3, 3]))
     1.0
@@ -314,7 +314,7 @@ def sum_of_fractions(numerators: IntArray, denominators: IntArray) -> float:
     np.add.at(by_denominator, denominators, numerators)
     used = np.flatnonzero(by_denominator)
     terms = list(zip(by_denominator[used].tolist(), used.tolist(), strict=True))
-    while len(terms) > 1:  # by halves: the long numbers meet only at the end
+    while len(terms) > 1:  # by halves, so that long numbers are added only at the end
         odd = terms[len(terms) & ~1 :]
         terms = [(a * d + c * b, b * d) for (a, b), (c, d) in zip(terms[::2], terms[1::2], strict=False)] + odd
     return terms[0][0] / terms[0][1] if terms else 0.0

@@ -1,8 +1,8 @@
 """Counts at every cut of a merge tree, with numba.
 
-The leaves are laid on a line on which every cluster of the tree is a range. Then no table of clusters and classes is
-needed: two neighbours on the line are joined by one merge, and so are two members of a class that have none of it
-between them. These two lists, each in the order of the merges, hold all that a merge changes.
+The leaves are ordered on a line so that every cluster of the tree is a range. Then no table of clusters and classes is
+needed: one merge joins two neighbours on the line, and one merge joins two members of a class with no other member
+between them. These two lists, in the order of the merges, contain everything that a merge changes.
 """
 
 from collections.abc import Callable
@@ -32,8 +32,8 @@ class CutCounts(NamedTuple):
 def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:
     """Count at every cut of a merge tree; O(n log n) time, O(n) memory.
 
-    For the tree see `all_cuts`; ``step`` counts its heights from 0, and ``class_size`` is (classes,), the leaves of
-    each.
+    For the tree see `all_cuts`; ``step`` numbers its heights from 0, and ``class_size``, (classes,), is the number of
+    leaves of each class.
     """
     n_steps = int(step[-1]) + 1 if len(step) else 0
     leaves, joined = _line(label, left, right, step, n_steps, int(class_size.sum()))
@@ -43,7 +43,7 @@ def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray,
 
 
 def _kernel(function: Function) -> Function:
-    """Compile a function; kept on disk under the name of its module too, as that can be imported under two."""
+    """Compile a function; its cache on disk depends on the name of its module, which can have two names."""
     function.__qualname__ = f"{function.__module__}.{function.__qualname__}"
     return cast(Function, numba.njit(cache=True)(function))
 
@@ -54,7 +54,7 @@ def _line(
 ) -> tuple[IntArray, IntArray]:
     """Order the leaves with a class so that each cluster is a range.
 
-    Also return the step that joins each place with the one before, ``n_steps`` for never, as at place 0.
+    Also return the step that joins each place with the previous one; ``n_steps`` means never, as at place 0.
     """
     n_leaves = len(label)
     size = np.empty(n_leaves + len(left), np.int64)
@@ -83,11 +83,11 @@ def _line(
 
 @_kernel
 def _meetings(label: IntArray, joined: IntArray, n_steps: int, class_begin: IntArray) -> tuple[IntArray, IntArray]:
-    """Order the leaves by class, and find the step at which each member of a class meets the one before.
+    """Order the leaves by class, and find the step at which each member of a class meets the previous one.
 
-    It is the latest step between their places. A place is hidden by a later one with a later step; who follows that
-    from place to place comes to the latest step so far, and leaves a shorter way behind. Returns the places by class,
-    and the steps: ``n_steps`` for never, as for the first member of a class.
+    It is the latest step between their places. A place is hidden by a later place with a later step; following these
+    links leads to the latest step so far, and path halving shortens the links. Returns the places by class, and the
+    steps; ``n_steps`` means never, as for the first member of a class.
     """
     member = np.empty(len(label), np.int64)
     met = np.full(len(label), n_steps, np.int64)
@@ -144,10 +144,10 @@ def _walk(
     recall = np.full(n_steps + 1, float(len(class_size)))
     precision = np.full(n_steps + 1, float(n))
     of_recall, of_precision, of_purity = (recall[0], 0.0), (precision[0], 0.0), (0.0, 0.0)
-    above = np.full(n, -1, np.int64)  # clusters as disjoint sets of places; what follows is kept at their roots
+    above = np.full(n, -1, np.int64)  # clusters as disjoint sets of places; further values are kept at their roots
     size = np.ones(n, np.int64)
     squares = np.ones(n, np.int64)  # sum over the classes of the count in the cluster, squared
-    is_open = np.zeros(n, np.bool_)  # its part of the precision is taken out
+    is_open = np.zeros(n, np.bool_)  # its part of the precision has been removed
     together = np.ones(n, np.int64)  # members of a class in one cluster, at the first rank and at the last
     for s in range(n_steps):
         n_found = 0

@@ -29,7 +29,7 @@ class BestCut(NamedTuple):
     """The maximum of a curve."""
 
     threshold: float
-    """Smallest threshold that gives this cut, -inf for the cut that joins nothing."""
+    """Smallest threshold that gives this cut; -inf for the cut that joins nothing."""
     value: float
     place: int
 
@@ -38,12 +38,12 @@ class BestCut(NamedTuple):
 class Cuts(Brief):
     """Scores of all clusterings of a merge tree: a cut for each distinct height, and one below all of them.
 
-    The values are those that `clustering_scores` and `coreference_scores` give for the leaves with a class, to 1e-12.
+    The values equal those of `clustering_scores` and `coreference_scores` for the leaves with a class, to within 1e-12.
     """
 
     threshold: FloatArray
-    """(cuts,) ascending: -inf, where every leaf is alone, then the distinct heights. A cut applies all merges up to its
-    threshold, and is valid up to the next."""
+    """(cuts,) in ascending order: -inf, where every leaf is alone, then the distinct heights. A cut applies all merges
+    up to its threshold, and is valid up to the next threshold."""
     clusters: IntArray
     """(cuts,) number of clusters with a leaf that has a class."""
     ari: FloatArray
@@ -55,7 +55,7 @@ class Cuts(Brief):
     """See `dendrogram_purity`."""
 
     def best(self, metric: CutMetric) -> BestCut:
-        """Return the cut with the best ARI or F1; the one with the smallest threshold in a tie.
+        """Return the cut with the best ARI or F1; ties go to the smallest threshold.
 
         >>> cuts = all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6])
         >>> cuts.best("b3")
@@ -80,20 +80,20 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     compiles the function, or loads it from the cache.
 
     Args:
-        labels_true: (leaves,) the class of each leaf as an integer. A leaf of class -1 is part of the tree, but of no
-            score.
-        left: (merges,) a node that merge ``i`` joins into node ``leaves + i``; leaves are the nodes before. A forest,
-            with fewer than ``leaves - 1`` merges, will do, and so will floats that are whole numbers, as in the linkage
-            matrix of SciPy.
+        labels_true: (leaves,) the class of each leaf as an integer. A leaf of class -1 is part of the tree, but is not
+            scored.
+        left: (merges,) a node that merge ``i`` joins into node ``leaves + i``; the first nodes are the leaves. A
+            forest, with fewer than ``leaves - 1`` merges, is valid, as are floats that are whole numbers, as in the
+            linkage matrix of SciPy.
         right: (merges,) the other node.
         height: (merges,) thresholds at which the merges happen, ascending. Merges of equal height happen together.
 
     Raises:
-        ValueError: the lengths differ, there are too few leaves for the merges, a merge joins a node that is not there
-            yet or was joined before, or the heights are not finite and ascending.
+        ValueError: the lengths differ, there are too few leaves for the merges, a merge joins a node that does not
+            exist yet or was joined before, or the heights are not finite and ascending.
         TypeError: labels or nodes are not integers.
 
-    The tree of SciPy, of four points on a line:
+    SciPy's tree of four points on a line:
 
     >>> from scipy.cluster.hierarchy import linkage
     >>> Z = linkage([[0.0], [1.0], [4.0], [6.0]], "average")
@@ -119,11 +119,11 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
 def dendrogram_purity(
     labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike
 ) -> float:
-    """Return the mean purity of the smallest cluster with both leaves, over all pairs of leaves of one class.
+    """Return the mean purity of the smallest cluster with both leaves, over all pairs of leaves of the same class.
 
-    The mean over all pairs of leaves of one class ``K`` of ``|A & K| / |A|``, where ``A`` is the first cluster of the
-    tree that holds both. Merges of equal height are one node with several children, so that their order means nothing.
-    A pair that a forest never joins counts as 0: no cut brings it together. 0 where no class has two leaves.
+    The purity is ``|A & K| / |A|``, where ``K`` is the class and ``A`` is the first cluster of the tree with both
+    leaves. Merges of equal height are one node with several children, so their order does not matter. A pair that a
+    forest never joins counts as 0. The result is 0 if no class has two leaves.
 
     The arguments are those of `all_cuts`. Source: Heller and Ghahramani 2005, Bayesian hierarchical clustering, ICML.
 
@@ -172,7 +172,7 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     ordered[1:] &= heights[1:] >= heights[:-1]
     if not ordered.all():
         i = int(np.argmin(ordered))
-        raise ValueError(f"height[{i}]={heights[i]} is not finite, or below the one before")
+        raise ValueError(f"height[{i}]={heights[i]} is not finite, or is below the previous one")
     if 0 < (n := len(heights)) >= len(given):
         raise ValueError(f"labels_true has {len(given)} leaves, but {n} merges need {n + 1} or more")
     late = np.maximum(*nodes) >= len(given) + np.arange(len(heights))
@@ -204,7 +204,7 @@ def _count(tree: _Tree) -> CutCounts:
 
 
 def _adjusted_rand(shared: FloatArray, found: FloatArray, true: float, all_: float) -> FloatArray:
-    """Compute `eval.adjusted_rand_index` in floats; the error is below 1e-15: no term exceeds half the divisor."""
+    """Compute `eval.adjusted_rand_index` in floats; the error is below 1e-15, as no term exceeds half the divisor."""
     fp, fn = found - shared, true - shared
     tn = all_ - shared - fp - fn
     divisor = (shared + fn) * (fn + tn) + (shared + fp) * (fp + tn)

@@ -12,10 +12,10 @@ from .mentions import Clusters
 
 Mentions: TypeAlias = list[Hashable]
 Notes: TypeAlias = dict[str, int]
-# Yields the names of the documents unchanged, given their number.
+# Yields the names of the documents unchanged; it also gets the number of documents.
 Progress: TypeAlias = Callable[[Iterable[str], int], Iterable[str]]
 
-REPEATED = "repeated mentions left out; of each the first counts"
+REPEATED = "repeated mentions left out; the first of each counts"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ClusteredDocuments:
     documents: dict[str, list[Mentions]]
     """in the order of the file; a document without clusters has an empty list"""
     notes: Notes
-    """irregularities and their counts, to be reported to the user"""
+    """irregularities and their counts, to report to the user"""
     n_words: dict[str, int] = field(default_factory=dict)
     """the number of words of each document, if the file has the words"""
 
@@ -41,8 +41,8 @@ class ClusteredDocuments:
         The first is the one in the first cluster with the mention. A cluster that becomes empty is left out.
 
         >>> ClusteredDocuments.first_of_each({"d": [["a", "b", "a"], ["b"], ["c", "a"]]})
-        ClusteredDocuments(documents={'d': [['a', 'b'], ['c']]}, notes={'repeated mentions left out; of each \
-the first counts': 3}, n_words={})
+        ClusteredDocuments(documents={'d': [['a', 'b'], ['c']]}, notes={'repeated mentions left out; the first \
+of each counts': 3}, n_words={})
         """
         kept: dict[str, list[Mentions]] = {}
         n_repeated = 0
@@ -61,12 +61,11 @@ the first counts': 3}, n_words={})
 class DocumentCounts(NamedTuple):
     """The counts of one document, or of several together."""
 
-    mentions: Counts
-    """mention detection: correct, in the key, correct, in the response"""
+    mentions: Counts  # mention detection: numerator and denominator of recall, then of precision
     coreference: CoreferenceCounts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the ratios of both with their counts, ready for JSON."""
+        """Return the ratios of mentions and coreference with their counts, ready for JSON."""
         return {"mentions": recall_precision_f1(self.mentions), "coreference": scores_from_counts(self.coreference)}
 
 
@@ -74,12 +73,9 @@ class DocumentCounts(NamedTuple):
 class PairedCounts:
     """The result of `coreference_by_document`."""
 
-    documents: dict[str, DocumentCounts]
-    """every document of the key, in its order"""
-    missing: tuple[str, ...]
-    """documents of the key that the response lacks, counted as empty responses"""
-    ignored: tuple[str, ...]
-    """documents that only the response has"""
+    documents: dict[str, DocumentCounts]  # every document of the key, in its order
+    missing: tuple[str, ...]  # documents of the key that are missing from the response, counted as empty responses
+    ignored: tuple[str, ...]  # documents that only the response has
 
     @property
     def total(self) -> DocumentCounts:
@@ -94,8 +90,8 @@ def coreference_by_document(
 ) -> PairedCounts:
     """Return the counts of every document of the key; mentions are compared only within a document.
 
-    As in the CoNLL reference scorer, the documents of the key are scored: a document that the response lacks counts as
-    an empty response, a document that only the response has is ignored. Each side maps documents to their clusters, as
+    As in the CoNLL reference scorer, the documents of the key are scored: a document missing from the response counts
+    as an empty response, and a document only in the response is ignored. Each side maps documents to their clusters, as
     the `documents` of `read_conll` and `read_clusters` do. ``progress`` gets the names of the documents and their
     number, and yields the names one by one.
 

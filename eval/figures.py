@@ -58,7 +58,7 @@ class Figure(ABC):
 
     @property
     def is_defined(self) -> bool:
-        """Whether the score is defined, and not 0/0."""
+        """Whether the score is defined, that is, not 0/0."""
         return not math.isnan(self._score)
 
     def interval(self, how: Resampling) -> Interval | None:
@@ -99,9 +99,9 @@ class Figure(ABC):
 class Summed(Brief, Figure):
     """A score of counts that add over documents: accuracy, recall, F1, CoNLL F1.
 
-    The interval is a percentile bootstrap over documents, the comparison is approximate randomisation; see
-    `eval.uncertainty`. Both assume that documents are independent draws. With few documents the interval is too narrow.
-    The counts are (documents, columns); ``ratio`` maps (..., columns) to (...), NaN if it is not defined.
+    The interval is a percentile bootstrap over documents, and the comparison is approximate randomisation; see
+    `eval.uncertainty`. Both assume that documents are independent draws. With few documents, the interval is too
+    narrow. The counts are (documents, columns); ``ratio`` maps (..., columns) to (...), NaN if it is not defined.
 
     Raises:
         ValueError: the counts have another number of axes, a count is not finite, or a numerator of `proportion`
@@ -137,13 +137,13 @@ class Summed(Brief, Figure):
 
     def _interval(self, how: Resampling) -> Interval | None:
         scores = bootstrap(self.counts, self.ratio, how)
-        is_defined = ~np.isnan(scores)  # others, 0/0, are left out
+        is_defined = ~np.isnan(scores)  # scores of 0/0 are left out
         return _percentiles(scores[is_defined], how.level) if is_defined.any() else None
 
     def _check_comparable(self, other: Self) -> None:
         if self.counts.shape != other.counts.shape:
             raise ValueError(
-                f"counts has shape {self.counts.shape}, that of the other system {other.counts.shape}; "
+                f"counts has shape {self.counts.shape}, but in the other system {other.counts.shape}; "
                 "give both for the same documents in the same order"
             )
 
@@ -162,7 +162,7 @@ class Summed(Brief, Figure):
 
 
 def _check_parts(counts: FloatArray) -> None:
-    is_above = counts[:, 0] > counts[:, 1] * (1 + 1e-9)  # sums of fractions round
+    is_above = counts[:, 0] > counts[:, 1] * (1 + 1e-9)  # sums of fractions are rounded
     if is_above.any():
         i = int(np.argmax(is_above))
         raise ValueError(
@@ -183,20 +183,21 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 class OfClusters(Brief, Figure):
     """A score of clusters across documents, for which counts of documents do not add.
 
-    A bootstrap sample would have some documents twice, and the copies of a mention would corefer with themselves: with
-    small clusters that raises every score. Therefore halves of the documents are drawn without replacement. The
-    interval is the value plus the quantiles of the deviations of the half-samples' scores from their mean, at most 1.
-    The comparison uses the same halves for both systems; its p-value is the share of deviations of their difference,
+    A bootstrap sample would contain some documents twice, and a mention would corefer with its copy; if clusters are
+    small, this raises every score. Therefore halves of the documents are drawn without replacement. The interval is the
+    value plus the quantiles of the deviations of the half-samples' scores from their mean, capped at 1. The comparison
+    uses the same halves for both systems; its p-value is the share of deviations of their difference,
     ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance of 1e-12. A half-sample costs as
     much as scoring half the mentions.
 
     This assumes that documents are independent draws, and that the score varies nearly like a mean over documents. A
-    half has a quarter of the pairs of mentions across documents, so that its scores may differ: therefore deviations
-    are taken from their own mean. Simulated intervals at 95 % held the expected score in 88 % to 95 % of the
-    collections of 20 to 100 documents; with few documents, or if one entity fills most of them, they are less reliable.
+    half has only a quarter of the pairs of mentions across documents, so its score may differ; therefore deviations are
+    taken from the mean of the halves. In simulations, 95 % intervals contained the expected score for 88 % to 95 % of
+    the collections of 20 to 100 documents. With few documents, or if one entity fills most of them, they are less
+    reliable.
 
-    The true cluster, the predicted one and the document of each mention are (mentions,). ``score`` is at most 1, and
-    NaN if it is not defined.
+    The true cluster, the predicted cluster and the document of each mention are (mentions,). ``score`` is at most 1,
+    and NaN if it is not defined.
 
     Raises:
         ValueError: the lengths differ, or a label is missing (NaN or None).

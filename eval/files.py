@@ -20,7 +20,7 @@ def suffix_of(path: str | os.PathLike[str], known: Collection[str]) -> str:
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write a file completely or not at all, replacing an existing one; an OSError names the file."""
+    """Write a file completely or not at all, replacing an existing file; an OSError names the file."""
     target = Path(path).resolve()
     partial = target.with_name(f".{uuid4().hex}.partial")
     try:

@@ -10,7 +10,7 @@ from .arrays import BoolArray, IntArray, boolean_array, integer_array
 
 OUTSIDE = -1
 """A gold id that the knowledge base does not have."""
-_CELLS = 1 << 20  # candidates compared at once, to bound the memory
+_CELLS = 1 << 20  # number of candidates to compare at once, which bounds the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class Gold:
     ============================  ==============================================
     """
 
-    indptr: IntArray  # (mentions + 1,) from 0 to ``len(indices)``, never falling
+    indptr: IntArray  # (mentions + 1,) from 0 to ``len(indices)``, never decreasing
     indices: IntArray  # (gold ids,) entity, or `OUTSIDE`
     annotated: BoolArray  # (mentions,)
 
@@ -38,7 +38,7 @@ class Gold:
     ) -> Self:
         """Check and convert the arrays; without `annotated`, a mention is annotated if it has an id.
 
-        Raise ValueError where the rows do not fit the indices, or a mention has ids but is not annotated.
+        Raise ValueError if the rows do not fit the indices, or a mention has ids but is not annotated.
         """
         if _has_rows(indices):
             row = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"
@@ -50,7 +50,7 @@ class Gold:
             raise ValueError(f"gold_indptr must go from 0 to {len(ids)}, the number of gold ids, not {ends}")
         lengths = np.diff(pointers)
         if (lengths < 0).any():
-            raise ValueError(f"gold_indptr falls after position {np.argmax(lengths < 0)}")
+            raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)}")
         if annotated is None:
             return cls(pointers, ids, lengths > 0)
         flags = boolean_array(annotated, name="annotated", length=len(lengths))
@@ -87,7 +87,7 @@ class Gold:
         return right
 
     def first_accepted(self, candidates: IntArray) -> IntArray:
-        """Return the position of the first candidate that is a gold id, or the width; (mentions,).
+        """Return the position of the first candidate that is a gold id, or the width if there is none; (mentions,).
 
         The candidates have the shape (mentions, width). O(gold ids x width) time.
         """
@@ -106,5 +106,5 @@ class Gold:
 def _has_rows(values: npt.ArrayLike) -> bool:
     try:
         return np.ndim(values) > 1
-    except ValueError:  # of different lengths
+    except ValueError:  # rows of different lengths
         return True

@@ -20,21 +20,18 @@ from .uncertainty import Ratio
 class Line:
     """A line of a report: a score, and the ratios and counts behind it."""
 
-    name: str
-    """MUC, accuracy, ARI"""
-    score: Figure
-    """the headline: F1, accuracy, ARI"""
+    name: str  # such as MUC, accuracy or ARI
+    score: Figure  # the main score, such as F1, accuracy or ARI
     recall: Figure | None = None
     precision: Figure | None = None
-    over: str = ""
-    """what was counted: 743 of 960 with a concept"""
+    over: str = ""  # what was counted, such as `743 of 960 with a concept`
 
     @classmethod
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
         """Make a line with recall, precision and F1 from numerator and denominator of both, (documents, 4).
 
         Raises:
-            ValueError: the counts have another shape, one is not finite, or a numerator exceeds its denominator.
+            ValueError: the counts have another shape, a count is not finite, or a numerator exceeds its denominator.
 
         >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
         >>> line.recall.value, line.precision.value, line.score.value
@@ -64,7 +61,7 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     """
     if isinstance(documents, Mapping):
         kind = type(documents).__name__
-        raise TypeError(f"documents is a {kind}, not a list of counts, one a document; write [counts] for one document")
+        raise TypeError(f"documents is a {kind}, not a list of counts per document; for one document write [counts]")
 
     def table(*metrics: Metric, width: int = 4) -> FloatArray:
         rows = [[count for metric in metrics for count in document[metric]] for document in documents]
@@ -110,10 +107,10 @@ def _precision(counts: FloatArray) -> FloatArray:
 
 
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) -> list[Line]:
-    """Make the lines of ARI, B-cubed and CoNLL F1 of clusters across documents.
+    """Make the lines of ARI, B-cubed and CoNLL F1 for clusters across documents.
 
-    Each interval needs a pass over half the mentions for every half-sample: leave intervals out for a million mentions.
-    The arguments are those of `OfClusters`.
+    An interval scores half the mentions for every half-sample; for a million mentions, leave intervals out. The
+    arguments are those of `OfClusters`.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines}

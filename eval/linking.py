@@ -17,19 +17,13 @@ from .ratio import ratio
 class LinkingCounts:
     """Counts of a group of mentions, and their ratios."""
 
-    mentions: int
-    """mentions with a gold concept, inside or outside the knowledge base (KB)"""
-    in_kb: int
-    """mentions with a gold id inside the KB"""
-    correct: int
-    """mentions whose predicted entity is one of their gold ids"""
-    found: tuple[int, ...] = ()
-    """mentions with a gold id among the first k candidates, for each k"""
+    mentions: int  # mentions with a gold concept, inside or outside the knowledge base (KB)
+    in_kb: int  # mentions with a gold id inside the KB
+    correct: int  # mentions whose predicted entity is one of their gold ids
+    found: tuple[int, ...] = ()  # mentions with a gold id among the first k candidates, for each k
     k: tuple[int, ...] = ()
-    retrieved: int | None = None
-    """mentions with a gold id among all the candidates; None without candidates"""
-    correct_retrieved: int | None = None
-    """retrieved mentions whose predicted entity is one of their gold ids"""
+    retrieved: int | None = None  # mentions with a gold id among their candidates; None without candidates
+    correct_retrieved: int | None = None  # retrieved mentions that are linked to a gold id
 
     @property
     def accuracy(self) -> float:
@@ -85,17 +79,11 @@ class MacroScores:
     """None without candidates"""
     recall: dict[int, float]
     groups: dict[Any, LinkingCounts]
-    """The counts by label, in the order of the mentions, including groups without a concept, which are in no mean."""
+    """counts by label, in the order of the mentions; groups without a concept are in no mean"""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the means and the counts of each group; ready for JSON where the labels are strings or numbers."""
-        groups = {label: counts.as_dict() for label, counts in self.groups.items()}
-        return {
-            "accuracy": self.accuracy,
-            "accuracy_normalized": self.accuracy_normalized,
-            "recall": self.recall,
-            "groups": groups,
-        }
+        return asdict(self) | {"groups": {label: counts.as_dict() for label, counts in self.groups.items()}}
 
     def __str__(self) -> str:
         normalized = "" if self.accuracy_normalized is None else f", normalised {self.accuracy_normalized:.4f}"
@@ -111,27 +99,21 @@ def _recall_text(recall: Mapping[int, float]) -> str:
 class LinkingOutcomes(Brief):
     """The outcome of each mention, from which all counts and ratios of linking are computed.
 
-    Each of the four flags implies the ones before.
+    Each of the four flags implies the previous flags.
     """
 
-    annotated: BoolArray
-    """(mentions,)"""
-    concept: BoolArray
-    """(mentions,) whether it has a gold concept"""
-    in_kb: BoolArray
-    """(mentions,) whether it has a gold id inside the knowledge base (KB)"""
-    correct: BoolArray
-    """(mentions,) whether it is linked to a gold id"""
-    rank: IntArray | None = None
-    """(mentions,) position of the first candidate that is a gold id, from 0; `width` if none is"""
-    width: int = 0
-    """number of candidates of a mention; 0 without candidates"""
+    annotated: BoolArray  # (mentions,)
+    concept: BoolArray  # (mentions,) whether it has a gold concept
+    in_kb: BoolArray  # (mentions,) whether it has a gold id inside the knowledge base (KB)
+    correct: BoolArray  # (mentions,) whether it is linked to a gold id
+    rank: IntArray | None = None  # (mentions,) position of the first gold candidate, from 0; `width` if there is none
+    width: int = 0  # number of candidates of a mention; 0 without candidates
 
     def __len__(self) -> int:
         return len(self.concept)
 
     def count(self, chosen: npt.ArrayLike | None = None, *, k: Sequence[int] = ()) -> LinkingCounts:
-        """Count the mentions with a concept, or those of them that a boolean array selects.
+        """Count the mentions with a concept; a boolean array can select some of them.
 
         >>> linking_outcomes([0, 1, 2], [7, 4], [7, 5]).count([False, True]).accuracy
         0.0
@@ -143,8 +125,8 @@ class LinkingOutcomes(Brief):
     def count_groups(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> dict[Any, LinkingCounts]:
         """Count the mentions with a concept by group; the label None means no group.
 
-        Every label has counts, even if none of its mentions has a concept, in the order of the mentions. Errors call
-        the labels `name`. O(mentions) time for each count, for any number of groups.
+        Every label has counts, even if none of its mentions has a concept; labels are in the order of the mentions.
+        Errors call the labels `name`. O(mentions) time for each count, for any number of groups.
 
         Raises:
             ValueError: the number of labels is wrong, a label is NaN, or k exceeds the number of candidates.
@@ -187,7 +169,7 @@ class LinkingOutcomes(Brief):
         if self.rank is not None:
             in_list = self.rank < self.width
             flags += [in_list, in_list & self.correct, *(self.rank < at for at in ks)]
-        place = group + 1  # place 0 is thrown away
+        place = group + 1  # place 0 is discarded
         rows = zip(*(np.bincount(place[flag], minlength=n_groups + 1)[1:].tolist() for flag in flags), strict=True)
         if self.rank is None:
             return [LinkingCounts(*row) for row in rows]
@@ -203,24 +185,20 @@ class LinkingOutcomes(Brief):
         if ks and self.rank is None:
             raise ValueError(f"recall at k={list(ks)} needs candidates")
         if max(ks, default=0) > self.width:
-            raise ValueError(f"k={list(ks)} must lie in 1..{self.width}, the number of candidates a mention")
+            raise ValueError(f"k={list(ks)} must lie in 1..{self.width}, the number of candidates per mention")
         return ks
 
 
 @dataclass(frozen=True)
 class LinkingScores:
-    """The result of `linking_scores`: scores of all mentions and of groups, and the numbers of ignored mentions."""
+    """The result of `linking_scores`: scores of all mentions and of groups, and the numbers of mentions left out."""
 
     overall: LinkingCounts
-    seen: LinkingCounts | None
-    """mentions whose gold concept occurs in the training data, if that was said"""
+    seen: LinkingCounts | None  # mentions whose gold concept occurs in the training data; None if unknown
     unseen: LinkingCounts | None
-    no_concept: int
-    """left out: annotated as NIL without an id (they count as NIL)"""
-    not_annotated: int
-    """left out: no annotation at all"""
-    macro: dict[str, MacroScores] = field(default_factory=dict)
-    """by the name of a grouping: the means over its groups"""
+    no_concept: int  # left out: annotated as NIL without an id (they count as NIL)
+    not_annotated: int  # left out: no annotation at all
+    macro: dict[str, MacroScores] = field(default_factory=dict)  # the means over groups, by the name of the grouping
 
     @classmethod
     def of(
@@ -231,7 +209,7 @@ class LinkingScores:
         seen: npt.ArrayLike | None = None,
         groups: Mapping[str, Labels] | None = None,
     ) -> Self:
-        """Compute the scores of outcomes; the parameters are those of `linking_scores`."""
+        """Compute the scores of outcomes; see `linking_scores` for the parameters."""
         was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(outcomes))
         if groups is not None and not isinstance(groups, Mapping):
             kind = type(groups).__name__
@@ -299,21 +277,22 @@ def linking_scores(
     """Compute the accuracy of links to gold ids, and the recall of candidates.
 
     Accuracy is ``|{m in C : predicted(m) in gold(m)}| / |C|``, where ``C`` are the mentions with a gold concept. A gold
-    id outside the knowledge base (KB) cannot be predicted, and counts as wrong. Two further accuracies are over the
-    mentions with a gold id inside the KB, and (normalised) over those with a gold id among their candidates, which
-    measures ranking alone. Recall@k replaces "predicted" by "one of the first k candidates", over ``C``.
+    id outside the knowledge base (KB) cannot be predicted, so such a mention counts as wrong. Two further accuracies
+    are over the mentions with a gold id inside the KB and, normalised, over the mentions with a gold id among their
+    candidates, which measures only ranking. Recall@k replaces "predicted" by "one of the first k candidates", over
+    ``C``.
 
     Sources: Logeswaran et al. 2019, Zero-shot entity linking by reading entity descriptions,
     https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable zero-shot
     entity linking with dense entity retrieval, https://aclanthology.org/2020.emnlp-main.519 (unnormalised accuracy).
 
-    O(gold ids x candidates a mention + mentions x (k + groupings)) time.
+    O(gold ids x candidates per mention + mentions x (k + groupings)) time.
 
-    The other arguments are those of `linking_outcomes`. The ``k`` of recall@k come in any order, each from 1 to the
-    width of the candidates. With ``seen``, (mentions,) booleans, whether the gold concept occurs in the training data,
-    figures are given for both groups too. ``groups`` are labels of the mentions by the name of a grouping, such as
-    ``{"type": types, "domain": domains}``, whose means over groups are added under this name; a mention with the label
-    None belongs to no group.
+    The other arguments are those of `linking_outcomes`. The ``k`` of recall@k are in any order, each from 1 to the
+    width of the candidates. If ``seen``, (mentions,) booleans, says whether the gold concept occurs in the training
+    data, there are also scores for seen and unseen mentions. ``groups`` are labels of the mentions by the name of a
+    grouping, such as ``{"type": types, "domain": domains}``; the means over the groups are added under this name. A
+    mention with the label None belongs to no group.
 
     Raises:
         ValueError: lengths differ, rows do not fit, k exceeds the number of candidates, or a label is NaN.
@@ -341,14 +320,14 @@ def linking_outcomes(
     annotated: npt.ArrayLike | None = None,
     candidates: npt.ArrayLike | None = None,
 ) -> LinkingOutcomes:
-    """Return whether each mention is linked to one of its gold ids, and the first of its candidates that is one.
+    """Return whether each mention is linked to one of its gold ids, and which of its candidates is the first gold id.
 
     Args:
         gold_indptr: (mentions + 1,) mention i accepts ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``.
-        gold_indices: (gold ids,) entities, -1 standing for an id outside the KB.
+        gold_indices: (gold ids,) entities; -1 means an id outside the KB.
         predicted: (mentions,) entity, or -1 for NIL.
-        annotated: (mentions,) booleans. A mention with an empty row is NIL without an id if annotated, otherwise
-            unknown; neither has a concept. Default: unknown.
+        annotated: (mentions,) booleans. A mention with an empty row is NIL without an id if it is annotated, otherwise
+            (the default) unknown; neither has a concept.
         candidates: (mentions, width) entities, best first, padded with -1.
 
     Raises:
@@ -376,7 +355,7 @@ _NO_GROUP = object()
 
 
 def _mark_none(labels: Labels, name: str) -> npt.NDArray[Any] | list[Any]:
-    """Replace None, which `encode_labels` refuses, by `_NO_GROUP`."""
+    """Replace None, which `encode_labels` refuses, with `_NO_GROUP`."""
     if isinstance(labels, str | bytes | Set | Mapping | None):
         raise TypeError(f"{name} is a {type(labels).__name__}, not an array or a list of labels")
     if hasattr(labels, "__array__"):

@@ -11,7 +11,7 @@ from .arrays import IntArray
 Clusters: TypeAlias = Iterable[Iterable[Hashable]]
 
 _COLLECTIONS = (list, tuple, set, frozenset)
-# A dict of strings alone does not keep their hashes: it visits all of them again each time that it grows.
+# A dict with only strings does not store their hashes: it visits all strings again each time it grows.
 _NO_STRING = object()
 
 
@@ -51,10 +51,10 @@ def match_mentions(key: Clusters, response: Clusters) -> Matched:
 
 
 def _positions(members: list[Collection[Hashable]], side: str) -> dict[Hashable, int]:
-    """Assign numbers to mentions in the order of the clusters."""
+    """Assign indices to mentions in the order of the clusters."""
     mentions = chain((_NO_STRING,), chain.from_iterable(members))
     try:
-        # NaN, which equals nothing, is left out: then there are too few, as if a mention were there twice.
+        # NaN equals nothing and is left out, so the dict is too small, as if a mention occurred twice.
         position = {mention: i for i, mention in enumerate(mentions, -1) if mention == mention}
     except (TypeError, ValueError):
         raise _fault(members, side) from None
@@ -81,12 +81,12 @@ def _found(members: list[Collection[Hashable]], position: dict[Hashable, int], s
 def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
     if isinstance(clusters, Mapping):
         raise TypeError(
-            f"{side} is a {type(clusters).__name__}, not a list of clusters; for clusters by document there is "
+            f"{side} is a {type(clusters).__name__}, not a list of clusters; for clusters by document use "
             "coreference_by_document"
         )
     if clusters is None or isinstance(clusters, str | bytes):
         raise TypeError(f"{side} is a {type(clusters).__name__}, not a list of clusters")
-    # Uncopied where they may be: a million mentions can be in as many clusters.
+    # Not copied if possible, since a million mentions can be in a million clusters.
     return [
         cluster if isinstance(cluster, _COLLECTIONS) else _listed(cluster, side, i)
         for i, cluster in enumerate(clusters)

@@ -1,4 +1,4 @@
-"""NIL: scores of recognising mentions whose concept is not in the knowledge base."""
+"""NIL: how well mentions whose concept is not in the knowledge base are recognised."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
@@ -17,16 +17,11 @@ from .threshold_curve import ThresholdCurve, score_array
 class NilScores:
     """The result of `nil_scores`: counts of mentions, and their ratios."""
 
-    mentions: int
-    """annotated mentions"""
-    gold: int
-    """mentions that are annotated as NIL"""
-    predicted: int
-    """mentions that are predicted to be NIL"""
-    correct: int
-    """mentions that are both annotated and predicted as NIL"""
-    not_annotated: int = 0
-    """left out"""
+    mentions: int  # annotated mentions
+    gold: int  # mentions that are annotated as NIL
+    predicted: int  # mentions that are predicted to be NIL
+    correct: int  # mentions that are both annotated and predicted as NIL
+    not_annotated: int = 0  # left out
 
     @property
     def precision(self) -> float:
@@ -60,10 +55,10 @@ def nil_scores(
 ) -> NilScores:
     """Compute precision, recall and F1 of the mentions predicted to be NIL.
 
-    With ``G`` the NIL mentions and ``P`` those predicted NIL: precision ``|G & P| / |P|``, recall ``|G & P| / |G|``, F1
-    their harmonic mean; 0/0 is 0. All arguments are (mentions,) booleans. A mention is NIL if it is annotated as NIL,
-    or all its gold ids are outside the knowledge base (`gold_is_nil`); those that are not annotated are left out and
-    counted.
+    If ``G`` are the NIL mentions and ``P`` the mentions predicted to be NIL, precision is ``|G & P| / |P|``, recall is
+    ``|G & P| / |G|``, and F1 is their harmonic mean; 0/0 is 0. All arguments are (mentions,) booleans. A mention is NIL
+    if it is annotated as NIL, or if all its gold ids are outside the knowledge base (`gold_is_nil`). Mentions that are
+    not annotated are left out and counted.
 
     Source: van Rijsbergen 1979, Information retrieval, chapter 7; a NIL mention is one without an entity in the
     knowledge base: McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track.
@@ -88,16 +83,16 @@ def nil_scores(
 
 
 NilCurve: TypeAlias = ThresholdCurve
-"""The result of `nil_curve`: NIL mentions are positive, and the thresholds ascend."""
+"""The result of `nil_curve`, in which NIL mentions are positive and thresholds ascend."""
 
 
 def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None) -> NilCurve:
     """Compute precision, recall and F1 at every threshold, where mentions with a lower score are called NIL.
 
-    With ``G`` the NIL mentions and ``P(t) = {m : score(m) < t}``, the ratios at ``t`` are those of `nil_scores` for
-    ``P(t)``. The area under precision over recall, with its source, is `ThresholdCurve.average_precision`; the
-    threshold that maximises F1 is `ThresholdCurve.best`. O(n log n) time. The score is (mentions,), the similarity of
-    the best entity; -inf if none was found. Mentions with equal scores are called NIL together.
+    The ratios at ``t`` are those of `nil_scores` for the predictions ``P(t) = {m : score(m) < t}``. The area under the
+    precision-recall curve is `ThresholdCurve.average_precision`; the threshold that maximises F1 is
+    `ThresholdCurve.best`. O(n log n) time. The score, (mentions,), is the similarity of the best entity, or -inf if
+    none was found. Mentions with equal scores are called NIL together.
 
     Raises:
         ValueError: lengths that differ, a score that is NaN or inf.
@@ -141,14 +136,15 @@ def gold_is_nil(
 
 
 def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> LinkingOutcomes:
-    """Return the outcomes over all classes: the entities, and NIL as one more class.
+    """Return the outcomes over all classes: the entities, and NIL as a further class.
 
-    Each annotated mention then has a concept, NIL if no gold id is inside the knowledge base. A mention called NIL has
-    NIL for its link and its only candidate, any other keeps its own. With ``A`` the annotated mentions, ``G`` the NIL
-    ones among them and ``P`` those called NIL, recall@k is ``|{m in A : m in G & P, or m not in P and one of its first
-    k candidates is a gold id}| / |A|``: a linkable mention called NIL misses at every k, as does a NIL mention that is
-    not. The accuracy is that of links and NIL decisions together. Mentions annotated as NIL without an id have to be
-    `annotated` in the outcomes. The errors are those of `nil_scores`.
+    Each annotated mention then has a concept, which is NIL if no gold id is inside the knowledge base. NIL is the link
+    and the only candidate of a mention called NIL; other mentions keep theirs. If ``A`` are the annotated mentions,
+    ``G`` the NIL mentions among them, and ``P`` the mentions called NIL, recall@k is
+    ``|{m in A : m in G & P, or m not in P and one of its first k candidates is a gold id}| / |A|``: a linkable mention
+    called NIL is a miss at every k, as is a NIL mention not called NIL. The accuracy covers links and NIL decisions
+    together. Mentions annotated as NIL without an id must be `annotated` in the outcomes. The errors are those of
+    `nil_scores`.
 
     Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all
     classes incl. NIL".

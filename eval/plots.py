@@ -1,6 +1,6 @@
 """Plots of curves, as PNG or SVG; equal figures give equal bytes.
 
-matplotlib is loaded when something is plotted; its interactive part, pyplot, never is.
+matplotlib is loaded when something is plotted; its interactive part, pyplot, is never loaded.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Legend: TypeAlias = "list[tuple[Line2D, str]]"
 
 FORMATS: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Creator": None, "Date": None}}
-"""Formats of plots by suffix, with metadata without date and version."""
-# The colours of Okabe and Ito, which suit colour-blind readers, without yellow, which is faint on white.
+"""Formats of plots by suffix, and their metadata, which leave out date and version."""
+# The colours of Okabe and Ito, which colour-blind readers can distinguish, without yellow, which is faint on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _DASHES = ("-", "--", "-.", ":")
 _STYLE: dict[str, Any] = {
@@ -39,7 +39,7 @@ _STYLE: dict[str, Any] = {
     "grid.color": "0.9",
     "legend.frameon": False,
     "lines.linewidth": 1.8,
-    "svg.hashsalt": "eval",  # else ids are random
+    "svg.hashsalt": "eval",  # otherwise ids are random
 }
 
 
@@ -58,8 +58,8 @@ class RecallPrecision(Protocol):
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
     """Plot precision against recall, with lines of equal F1, and mark the best F1 of each curve.
 
-    Points without recall are left out: their precision is 0, or 0/0. The lines between points guide the eye. The points
-    of each curve are in the order of the thresholds. The file is `.png` or `.svg`; the errors are those of
+    Points with recall 0 are left out, since their precision is 0 or 0/0. Lines between points only guide the eye. The
+    points of each curve are in the order of the thresholds. The file is `.png` or `.svg`; the errors are those of
     `plot_thresholds`.
     """
     _check_named(curves)
@@ -100,9 +100,9 @@ def plot_thresholds(
 ) -> None:
     """Plot scores against a threshold as steps: each score is valid from its threshold up to the next.
 
-    Thresholds are (points,), ascending; infinite ones are drawn at the edges, a little beyond the finite ones. The
-    curves are the score at each threshold, by name; ``chosen`` is a threshold to mark, or several by name; ``xlabel``
-    and ``ylabel`` name the axes. The file is `.png` or `.svg`.
+    Thresholds are (points,), ascending; infinite thresholds are drawn at the edges, slightly beyond the finite ones.
+    ``curves`` maps names to the scores at each threshold; ``chosen`` is a threshold to mark, or several by name;
+    ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`.
 
     Raises:
         ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path
@@ -172,7 +172,7 @@ def _plot(draw: Callable[[Axes], Legend], path: str | os.PathLike[str]) -> None:
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'arbo[plot]'") from error
     content = io.BytesIO()
-    with style.context(["default", _STYLE]):  # not as the user's settings have it, nor beyond this block
+    with style.context(["default", _STYLE]):  # independent of the user's settings, and only in this block
         figure = Figure(figsize=(6.4, 4.8))
         axes = figure.add_subplot()
         lines = draw(axes)

@@ -1,4 +1,4 @@
-"""Ratios of counts, the last step of every metric: 0/0 is 0, and of arrays NaN, so that it can be told from 0."""
+"""Ratios of counts, the last step of every metric: 0/0 is 0 for numbers, and NaN for arrays."""
 
 import numpy as np
 import numpy.typing as npt
@@ -57,5 +57,5 @@ def divide(numerator: npt.NDArray[np.number], denominator: npt.ArrayLike) -> Flo
 
 
 def nan_to_zero(scores: FloatArray) -> FloatArray:
-    """Replace NaN by 0."""
+    """Replace NaN with 0."""
     return np.where(np.isnan(scores), 0.0, scores)

@@ -46,7 +46,7 @@ class Entry:
 
     @property
     def stars(self) -> str:
-        """Stars: one for p < 0.05 against the first system, two for p < 0.01."""
+        """One star for p < 0.05 against the first system, two stars for p < 0.01."""
         return "" if self.comparison is None else "*" * sum(self.comparison.p_value < limit for limit in (0.05, 0.01))
 
     def as_dict(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Entry:
 class Report:
     """The lines of one system with their intervals, or of several with tests against the first.
 
-    Make a report with `Report.of`, which computes everything; printing and saving compute nothing.
+    `Report.of` makes a report and computes everything; printing and saving compute nothing.
     """
 
     title: str
@@ -80,8 +80,8 @@ class Report:
     def of(cls, systems: Mapping[str, Sequence[Line]], *, title: str = "", how: Resampling | None = _USUAL) -> Self:
         """Compute the lines of one or more systems, with intervals and tests unless ``how`` is None.
 
-        Each later system is compared with the first, line by line of the same name, over the same documents in the same
-        order.
+        Each later system is compared with the first on lines of the same name, which need the same documents in the
+        same order.
 
         Raises:
             ValueError: there is no system, a system has two lines of the same name, or two figures cannot be compared.
@@ -189,7 +189,7 @@ def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:
 def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -> Comparison | None:
     try:
         if type(line.score) is not type(base.score):
-            raise ValueError(f"the one is {type(line.score).__name__}, the other {type(base.score).__name__}")
+            raise ValueError(f"one is {type(line.score).__name__}, the other {type(base.score).__name__}")
         return line.score.against(base.score, how)
     except ValueError as error:
         raise ValueError(
@@ -240,7 +240,7 @@ def _several_systems(report: Report) -> Table:
 def _scores(entries: Sequence[Entry | None]) -> Iterator[Cell]:
     scores = [entry.score.value for entry in entries if entry]
     best = _number(max(scores))
-    is_told = any(_number(score) != best for score in scores)  # of equals, none is best
+    is_told = any(_number(score) != best for score in scores)  # equal scores have no best one
     for entry in entries:
         if entry is None:
             yield Cell("-")

@@ -11,31 +11,23 @@ import numpy as np
 from .arrays import BoolArray, IntArray
 from .ratio import f1, ratio
 
-# Items of mentions of fragments (start, end).
+# Items, which are lists of mentions, which are lists of fragments (start, end).
 Spans: TypeAlias = Iterable[Collection[Collection[Collection[int]]]]
 
-_BITS = 32  # tokens have numbers below 2^32, so that item and token together are one integer
+_BITS = 32  # token indices are below 2^32, so that item and token fit in one integer
 
 
 class SpanCounts(NamedTuple):
     """The counts of an item, or the sums over several items."""
 
-    gold_tokens: int
-    """tokens that a gold mention covers"""
-    predicted_tokens: int
-    """tokens that a predicted mention covers"""
-    shared_tokens: int
-    """tokens that both cover"""
-    gold_mentions: int
-    """different gold mentions"""
-    predicted_mentions: int
-    """different predicted mentions"""
-    shared_mentions: int
-    """mentions on both sides with exactly the same tokens"""
-    gold_overlapping: int
-    """different gold mentions that share a token with a predicted one"""
-    predicted_overlapping: int
-    """different predicted mentions that share a token with a gold one"""
+    gold_tokens: int  # tokens that a gold mention covers
+    predicted_tokens: int  # tokens that a predicted mention covers
+    shared_tokens: int  # tokens that both cover
+    gold_mentions: int  # different gold mentions
+    predicted_mentions: int  # different predicted mentions
+    shared_mentions: int  # mentions on both sides with exactly the same tokens
+    gold_overlapping: int  # different gold mentions that share a token with a predicted mention
+    predicted_overlapping: int  # different predicted mentions that share a token with a gold mention
 
 
 class SpanRatios(NamedTuple):
@@ -50,11 +42,10 @@ class SpanRatios(NamedTuple):
 class SpanScores:
     """The result of `span_scores`: the counts of each item, and ratios over all items.
 
-    ``SpanScores(scores.items[rows])`` has the ratios of some items, or of a sample with repetitions.
+    ``SpanScores(scores.items[rows])`` gives the ratios of some items, or of a sample with repetitions.
     """
 
-    items: IntArray
-    """(items, 8): a row of `SpanCounts` for each item"""
+    items: IntArray  # (items, 8): a row of `SpanCounts` for each item
 
     @property
     def counts(self) -> SpanCounts:
@@ -71,8 +62,8 @@ class SpanScores:
     def macro(self) -> SpanRatios:
         """Ratios of tokens, as means of the items' precision, recall and F1.
 
-        Each is the mean over the items with a nonzero denominator: precision over items with predictions, recall over
-        items with gold, F1 over items with either.
+        Each mean is over the items with a nonzero denominator: precision over items with predicted mentions, recall
+        over items with gold mentions, F1 over items with either.
         """
         gold, predicted, shared = self.items[:, :3].T
         return SpanRatios(
@@ -87,7 +78,7 @@ class SpanScores:
 
     @property
     def overlap(self) -> SpanRatios:
-        """Ratios of whole mentions, which are correct if they share a token with a mention of the other side."""
+        """Ratios of whole mentions, which are correct if they share a token with a mention on the other side."""
         of = self.counts
         return _ratios(of.predicted_overlapping, of.predicted_mentions, of.gold_overlapping, of.gold_mentions)
 
@@ -107,28 +98,28 @@ class SpanScores:
 def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     """Compute the agreement of predicted spans with gold spans, by token and by whole mention.
 
-    With ``G`` and ``P`` the tokens that the gold and the predicted mentions of an item cover, each token once:
-    precision is ``|G & P| / |P|`` and recall ``|G & P| / |G|``, of all items pooled (`micro`) or as a mean over items
-    (`macro`). Of mentions, each different one counts once: it is right if the other side has a mention of exactly the
-    same tokens (`exact`), or one that shares a token with it (`overlap`).
+    If ``G`` and ``P`` are the distinct tokens that the gold and the predicted mentions of an item cover, precision is
+    ``|G & P| / |P|`` and recall is ``|G & P| / |G|``, over all items together (`micro`) or as a mean over items
+    (`macro`). Repeated mentions count once. A mention is correct if the other side has a mention with exactly the same
+    tokens (`exact`), or a mention that shares a token with it (`overlap`).
 
     Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
     extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`.
 
-    O(n log n) time for n fragments, however long, and O(n) memory; a mention with f fragments adds log f sorts.
+    O(n log n) time for n fragments of any length, and O(n) memory; a mention with f fragments adds log f sorts.
 
     Args:
         gold: an item for each text, or for each text and entity. An item is a list of mentions, a mention a list of
             fragments, a fragment a half-open pair ``(start, end)`` of tokens or of any other unit, below 2^32. A
             mention with several fragments is discontinuous; fragments may touch and overlap. An item may be empty.
-        predicted: the same items of the prediction.
+        predicted: the predicted mentions of the same items.
 
     Raises:
-        ValueError: the numbers of items differ, a mention without a fragment, a fragment that is not two numbers, has
-            no token or is negative.
-        TypeError: an item, mention or fragment that is not a list, or a number that is not an integer.
+        ValueError: the numbers of items differ, a mention has no fragment, or a fragment is not two numbers, is empty
+            or is negative.
+        TypeError: an item, mention or fragment is not a list, or a number is not an integer.
 
-    One mention is found; of the other, in two fragments, one token of two is, and two tokens too many.
+    One mention is found. Of the other, which has two fragments, one of two tokens is found, with two tokens too many.
 
     >>> gold = [[[(0, 4)]], [[(3, 4), (7, 8)]]]
     >>> predicted = [[[(0, 4)]], [[(7, 10)]]]
@@ -141,7 +132,7 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     """
     true, pred = _flatten(gold, "gold"), _flatten(predicted, "predicted")
     if true.n_items != pred.n_items:
-        raise ValueError(f"gold has {true.n_items} items, predicted has {pred.n_items}; give either side the same")
+        raise ValueError(f"gold has {true.n_items} items, predicted has {pred.n_items}; give both sides the same items")
     number = _number_by_tokens(true, pred)
     true_number, true_first = np.unique(number[: len(true.item)], return_index=True)
     pred_number, pred_first = np.unique(number[len(true.item) :], return_index=True)
@@ -213,7 +204,7 @@ def _flatten(spans: Spans, side: str) -> _Side:
 
 def _union(parts: _Intervals) -> _Intervals:
     """Return separate, ascending intervals that cover the same positions."""
-    order = np.argsort(parts.start, kind="stable")  # fast where they are nearly in order
+    order = np.argsort(parts.start, kind="stable")  # fast if they are nearly in order
     start, end = parts.start[order], np.maximum.accumulate(parts.end[order])
     is_first = np.ones(len(start), np.bool_)
     is_first[1:] = start[1:] > end[:-1]
@@ -234,10 +225,10 @@ def _overlaps(side: _Side, cover: _Intervals) -> BoolArray:
 
 
 def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:
-    """Assign numbers to the mentions of both sides; equal ones to the same tokens of an item."""
+    """Assign codes to the mentions of both sides; mentions with the same tokens of an item get equal codes."""
     item = np.concatenate([true.item, pred.item])
     mention = np.concatenate([true.mention, pred.mention + len(true.item)])
-    shift = (mention - item[mention]) << _BITS  # to a line that the mentions share out
+    shift = (mention - item[mention]) << _BITS  # to a line on which each mention has its own range
     start, end = _union(_Intervals(*(places + shift for places in _joined(true.fragments, pred.fragments))))
     owner = start >> _BITS
     shift = (owner - item[owner]) << _BITS
@@ -246,9 +237,9 @@ def _number_by_tokens(true: _Side, pred: _Side) -> IntArray:
 
 
 def _number_sequences(values: IntArray, lengths: IntArray) -> IntArray:
-    """Assign numbers to concatenated sequences; equal sequences get equal numbers.
+    """Assign codes to concatenated sequences; equal sequences get equal codes.
 
-    Adjacent elements are merged pair by pair, until each sequence is a single number.
+    Adjacent elements are merged pair by pair until each sequence is a single code.
     """
     numbers = np.unique(values, return_inverse=True)[1]
     while len(numbers) > len(lengths):

@@ -160,7 +160,7 @@ _LATEX_CHARACTERS: dict[str, str | int | None] = {
     "|": "\\textbar{}",
     '"': "''",
     **{char: f"\\{char}" for char in "{}$&#_%"},
-    **{char: f"{{{char}}}" for char in "[]*"},  # at the begin of a line, \\ would take them for its arguments
+    **{char: f"{{{char}}}" for char in "[]*"},  # at the start of a line, \\ would take them for its arguments
 }
 
 

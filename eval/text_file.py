@@ -35,7 +35,7 @@ class FileFormatError(ValueError):
 
 
 def read_lines(path: PathLike) -> list[str]:
-    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; Unicode's other line ends stay.
+    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; keep other line ends of Unicode.
 
     Raise FileFormatError if it is empty, is not UTF-8, has a NUL, ends lines with only ``\r``, or is damaged gzip.
     """
@@ -69,12 +69,12 @@ def _read_bytes(path: PathLike) -> bytes:
         with gzip.open(path, "rb") as stream:
             return stream.read()
     except EOFError:
-        raise FileFormatError("the compressed file breaks off; fetch it again", path=path) from None
+        raise FileFormatError("the compressed file is incomplete; download it again", path=path) from None
     except (gzip.BadGzipFile, zlib.error):
-        problem = "not a sound gzip file; fetch it again, or drop .gz from its name if it is plain text"
+        problem = "not a valid gzip file; download it again, or remove .gz from its name if it is plain text"
         raise FileFormatError(problem, path=path) from None
 
 
 def _place(before: str) -> tuple[int, int]:
-    """Return line and column of the character after a text, from 1."""
+    """Return the line and column, from 1, of the character after a text."""
     return before.count("\n") + 1, len(before) - before.rfind("\n")

@@ -21,20 +21,14 @@ class BestThreshold(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ThresholdCurve(Brief):
-    """Counts at every threshold, from no positive items to all, with a point for each distinct decision."""
+    """Counts at every threshold, from no positive items to all, with a point for each distinct set of decisions."""
 
-    threshold: FloatArray
-    """(points,) the middle between the neighbouring scores, infinite at both ends"""
-    predicted: IntArray
-    """(points,) items called positive, rising"""
-    correct: IntArray
-    """(points,) items called positive that are positive"""
-    mentions: int
-    """annotated items"""
-    gold: int
-    """annotated items that are positive"""
-    not_annotated: int = 0
-    """left out"""
+    threshold: FloatArray  # (points,) midpoints between neighbouring scores, infinite at both ends
+    predicted: IntArray  # (points,) items called positive, ascending
+    correct: IntArray  # (points,) items called positive that are positive
+    mentions: int  # annotated items
+    gold: int  # annotated items that are positive
+    not_annotated: int = 0  # left out
 
     @classmethod
     def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
@@ -52,12 +46,12 @@ class ThresholdCurve(Brief):
 
     @property
     def precision(self) -> FloatArray:
-        """(points,) share of correct items among the predicted ones; 0 without predicted items."""
+        """(points,) share of predicted items that are correct; 0 if no items are predicted."""
         return self.correct / np.maximum(self.predicted, 1)
 
     @property
     def recall(self) -> FloatArray:
-        """(points,) share of predicted items among the gold ones, rising."""
+        """(points,) share of gold items that are predicted, ascending."""
         return self.correct / max(self.gold, 1)
 
     @property
@@ -69,15 +63,15 @@ class ThresholdCurve(Brief):
     def average_precision(self) -> float:
         """Area under the precision-recall curve: ``sum_i (recall_i - recall_(i-1)) precision_i``.
 
-        This is a sum of steps, not of trapezoids: between two points precision does not fall linearly with recall, and
-        trapezoids overestimate the area (Davis and Goadrich 2006, The relationship between precision-recall and ROC
-        curves, ICML). It is 0 without positive items.
+        This is a sum of steps rather than trapezoids: between two points, precision does not decrease linearly with
+        recall, so trapezoids overestimate the area (Davis and Goadrich 2006, The relationship between precision-recall
+        and ROC curves, ICML). It is 0 without positive items.
         """
         return ratio(float((np.diff(self.correct) * self.precision[1:]).sum()), self.gold)
 
     @property
     def best(self) -> BestThreshold:
-        """The point with the highest F1; in a tie the one with the fewest positive items."""
+        """The point with the highest F1; ties go to the point with the fewest positive items."""
         place = int(np.argmax(self.f1))
         ratios = (self.threshold, self.precision, self.recall, self.f1)
         return BestThreshold(*(float(values[place]) for values in ratios))
@@ -89,8 +83,8 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
     Both arguments are (items,). O(n log n) time, O(n) memory. Items with equal scores are called positive together.
 
     Raises:
-        ValueError: lengths that differ, a score that is not finite.
-        TypeError: flags that are not booleans, scores that are not numbers.
+        ValueError: the lengths differ, or a score is not finite.
+        TypeError: flags are not booleans, or scores are not numbers.
 
     >>> curve = threshold_curve([False, True, True], [0.1, 0.5, 0.9])
     >>> curve.threshold, curve.recall, curve.best.threshold
@@ -102,7 +96,7 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
         where = int(np.argmin(np.isfinite(values)))
         raise ValueError(f"score has {values[where]} at position {where}; scores must be finite")
     curve = ThresholdCurve.below(positive, -values, np.ones(len(positive), np.bool_))
-    return replace(curve, threshold=0.0 - curve.threshold)  # 0, where minus alone would make it -0
+    return replace(curve, threshold=0.0 - curve.threshold)  # 0 rather than -0
 
 
 def score_array(score: npt.ArrayLike, length: int) -> FloatArray:
@@ -116,7 +110,7 @@ def score_array(score: npt.ArrayLike, length: int) -> FloatArray:
 
 
 def _between(scores: FloatArray) -> FloatArray:
-    """Return thresholds between ascending scores: above the lower, at most the upper."""
+    """Return a threshold between neighbouring ascending scores, above the lower and at most the upper score."""
     if not len(scores):
         return np.array([-np.inf])
     low, high = scores[:-1], scores[1:]

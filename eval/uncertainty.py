@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .arrays import BoolArray, FloatArray
 
-# From the counts (..., columns) of one or more systems or samples to their scores (...).
+# Maps counts, (..., columns), of one or more systems or samples to their scores, (...).
 Ratio: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _BLOCK = 1 << 20  # number of weights in memory at once: 8 MB as float64
@@ -24,16 +24,13 @@ class Resampling:
     """Settings of intervals and tests; reports print them.
 
     Raises:
-        ValueError: a number of samples is below 1, the seed is negative, or the level is not between 0 and 1.
+        ValueError: a number of samples is below 1, the seed is negative, or the level is outside 0 to 1.
         TypeError: a number of samples or the seed is not an integer.
     """
 
-    n_resamples: int = 1000
-    """bootstrap samples of a score whose counts add"""
-    n_permutations: int = 10_000
-    """random exchanges of two systems; if there are no more than this, all are used once"""
-    n_half_samples: int = 500
-    """half-samples of a score of clusters, each of which is a pass over half the mentions"""
+    n_resamples: int = 1000  # number of bootstrap samples of a score whose counts can be added
+    n_permutations: int = 10_000  # number of random exchanges; if there are no more than this in all, each is used once
+    n_half_samples: int = 500  # number of half-samples of the documents; each takes a pass over half the mentions
     level: float = 0.95
     seed: int = 0
 
@@ -57,10 +54,8 @@ class Interval(NamedTuple):
 class Comparison(NamedTuple):
     """The comparison of two systems on the same documents."""
 
-    difference: float
-    """the score of this system minus that of the other: above 0 if this one is better"""
-    p_value: float
-    """two-sided: the probability that chance makes a difference at least as large"""
+    difference: float  # the score of this system minus the score of the other, above 0 if this system is better
+    p_value: float  # two-sided: the probability of a difference at least as large by chance
 
 
 # Scores whose counts add over documents ------------------------------------------------------------------
@@ -69,9 +64,10 @@ class Comparison(NamedTuple):
 def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
     """Score samples of documents, drawn with replacement, each as large as the collection; (n_resamples,).
 
-    The counts are (documents, columns), and ``ratio`` is the score of their sums. A sample is a vector of weights, how
-    often each document is in it; many weights times the counts are one matrix product. O(n_resamples x documents) time,
-    bounded memory. Samples are drawn one after the other, so that the size of a block does not show.
+    The counts are (documents, columns), and ``ratio`` is the score of their sums. A sample is a vector of weights that
+    says how often each document is drawn; many vectors times the counts are one matrix product. O(n_resamples x
+    documents) time, bounded memory. Samples are drawn one after the other, so the result does not depend on the size of
+    a block.
 
     Source: Efron 1979, Bootstrap methods: another look at the jackknife, Annals of Statistics 7.
 
@@ -91,18 +87,19 @@ def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
 def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Ratio, how: Resampling) -> Comparison:
     """Compare two systems by exchanging their counts, document by document, as if they were the same system.
 
-    Each exchange of some documents gives a difference ``d*``; with ``d`` the one observed, the p-value is the share of
-    exchanges with ``|d*| >= |d|``: of all of them, where the ``2^documents`` are at most `n_permutations`; else of
-    random ones, the observed one counted among them, ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``.
+    Each exchange of some documents gives a difference ``d*``. If ``d`` is the observed difference, the p-value is the
+    share of exchanges with ``|d*| >= |d|``. All ``2^documents`` exchanges are used if they are at most
+    `n_permutations`, otherwise random ones, with the observed difference counted among them:
+    ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``.
 
-    O(n_permutations x documents) time, bounded memory. Counts are added in another order under each exchange: a
-    ``|d*|`` that is below ``|d|`` by no more than 1e-12 is taken for equal.
+    O(n_permutations x documents) time, bounded memory. Counts are added in another order for each exchange, so a
+    ``|d*|`` at most 1e-12 below ``|d|`` counts as equal.
 
     Source: Noreen 1989, Computer-intensive methods for testing hypotheses; Yeh 2000, More accurate tests for the
     statistical significance of result differences, https://aclanthology.org/C00-2137.
 
-    The counts of both systems are (documents, columns), and ``ratio`` is the score of their sums. One system is right
-    in all of four documents, the other in none; 2 of 16 exchanges are as extreme:
+    The counts of both systems are (documents, columns), and ``ratio`` is the score of their sums. If one system is
+    right in all of four documents and the other in none, 2 of 16 exchanges are as extreme:
 
     >>> one, other = np.array([[1.0, 1.0]] * 4), np.array([[0.0, 1.0]] * 4)
     >>> approximate_randomisation(one, other, lambda sums: sums[..., 0] / sums[..., 1], Resampling())
@@ -130,7 +127,7 @@ def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
 
 
 def _coins(rng: np.random.Generator, n_throws: int, n: int) -> npt.NDArray[np.uint64]:
-    """Throw ``n`` coins many times; each throw begins a new word, so that results do not depend on blocks."""
+    """Throw ``n`` coins many times; each throw starts a new word, so results do not depend on blocks."""
     return rng.integers(2**64 - 1, size=(n_throws, -(-n // 64)), dtype=np.uint64, endpoint=True)
 
 
@@ -155,7 +152,7 @@ def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
 def half_sample_deviations(scores: FloatArray, n_documents: int) -> FloatArray:
     """Estimate the deviations of a score of all documents from its mean, from scores of half-samples.
 
-    The mean of m of n documents, drawn without replacement, has the variance ``s^2 / m (1 - m / n)``; for a half that
+    The mean of m of n documents, drawn without replacement, has the variance ``s^2 / m (1 - m / n)``; for a half this
     is ``s^2 / n``, the variance of the mean of all n documents over collections. So the deviations of the half-samples
     from their mean are those of the full score; for odd n they are scaled by ``sqrt(m / (n - m))``.
 

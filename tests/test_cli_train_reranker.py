@@ -71,7 +71,7 @@ def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, m
     assert done.code == 0, done.err
     assert f"next: arbo link DOCS --encoder {bert_folder} --reranker" in " ".join(done.out.split())
     for wrong, code, said in (
-        (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: another first stage found these candidates"),
+        (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: these candidates come from another first stage"),
         (["--run", found, "--run", tmp_path / "." / "found"], 2, "--run names the same run twice"),
         (["--run", found, "--k", 17], 3, f"{found}: 16 candidates per mention, but the cross-encoder reads 17"),
     ):

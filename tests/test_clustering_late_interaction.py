@@ -233,12 +233,12 @@ def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
     ("matrix", "indptr", "owner", "n", "message"),
     [
         ([1.0], [0, 1], None, None, r"vectors must be a \(rows, dim\) array"),
-        ([[np.nan]], [0, 1], None, None, "NaN, infinity or a number beyond float32 in 1 vector"),
+        ([[np.nan]], [0, 1], None, None, "NaN, infinity or a number too large for float32 in 1 vector"),
         ([[1.0]], [], None, None, "indptr must be a list of integers"),
         ([[1.0]], [0.0, 1.0], None, None, "indptr must be a list of integers"),
-        ([[1.0]], [0, 2], None, None, "indptr must lead from 0 to the 1 tokens, not 0 to 2"),
-        ([[1.0]], [1, 1], None, None, "indptr must lead from 0 to the 1 tokens, not 1 to 1"),
-        ([[1.0]], [0, 1, 0, 1], None, None, "indptr must not fall, but falls from 1 to 0 at index 2"),
+        ([[1.0]], [0, 2], None, None, "indptr must go from 0 to 1, the number of tokens, not from 0 to 2"),
+        ([[1.0]], [1, 1], None, None, "indptr must go from 0 to 1, the number of tokens, not from 1 to 1"),
+        ([[1.0]], [0, 1, 0, 1], None, None, "indptr must not decrease, but decreases from 1 to 0 at index 2"),
         ([[1.0]], [0, 1], [0, 1], None, "1 texts, but owners of shape"),
         ([[1.0]], [0, 1], [2], 2, r"owners must lie in 0 \.\. 1, not 2"),
     ],
@@ -258,10 +258,10 @@ def test_pairs_and_searches_that_cannot_be() -> None:
         sum_of_max(one, one, [0], [1])
     with pytest.raises(ValueError, match="query must be integers, not float64"):
         sum_of_max(one, one, [0.0], [0])
-    with pytest.raises(ValueError, match=r"query \(1,\) and thing \(2,\) must be lists of one length"):
+    with pytest.raises(ValueError, match=r"query \(1,\) and thing \(2,\) must be lists of the same length"):
         sum_of_max(one, one, [0], [0, 0])
     large = TokenMatrices.of([[1e19]] * 4, [0, 4])
-    with pytest.raises(ValueError, match="scores of queries and corpus may reach 4e\\+38, beyond float32"):
+    with pytest.raises(ValueError, match="scores of queries and corpus may reach 4e\\+38, too large for float32"):
         sum_of_max(large, large, [0], [0])
     assert late_nearest(large, large, 1, n_candidates=None).dissimilarity.tolist() == [[0]]
     for known, wrong in (({}, {"metric": "euclidean"}), ({"n_candidates": None}, {"search": "lsh"})):

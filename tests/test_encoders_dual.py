@@ -193,7 +193,7 @@ def test_towers_of_different_sizes(bert: Tower, tmp_path: Path) -> None:
         tmp_path
     )
     bert.tokenizer.save_pretrained(tmp_path)
-    with pytest.raises(UsageError, match="vectors of mentions have 64 numbers, but vectors of entities 8"):
+    with pytest.raises(UsageError, match="vectors of mentions have 64 dimensions, but vectors of entities have 8"):
         arbo.DualEncoder(bert, Tower.load(tmp_path), arbo.EncoderConfig())
 
 

@@ -101,7 +101,7 @@ def test_pickles_beside_a_model_are_no_fallback(folder: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("weights", "problem"),
     [
-        ({"weight": torch.ones(16, 63)}, "the projection needs vectors of 63 numbers, but the model returns 64"),
+        ({"weight": torch.ones(16, 63)}, "the projection needs vectors of 63 dimensions, but the model returns 64"),
         ({"weight": torch.ones(64)}, "the projection has no matrix `weight`"),
         ({"weight": torch.ones(2, 3, 64)}, "the projection has no matrix `weight`"),
         ({"other": torch.ones(16, 64)}, "the projection has no matrix `weight`"),
@@ -121,7 +121,7 @@ def test_projections_into_different_spaces(bert: Tower, tmp_path: Path) -> None:
     file = "entity/projection.safetensors"
     save_file({"weight": load_file(tmp_path / file)["weight"][:8]}, tmp_path / file)
     vouch(tmp_path, file)
-    with pytest.raises(UsageError, match="vectors of mentions have 16 numbers, but vectors of entities 8"):
+    with pytest.raises(UsageError, match="vectors of mentions have 16 dimensions, but vectors of entities have 8"):
         load(tmp_path)
 
 

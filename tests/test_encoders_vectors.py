@@ -98,7 +98,7 @@ def test_the_manifest_names_the_vectors_by_content() -> None:
         ({"m2": ["a", "b"]}, r"'m2': the mention has <U1 \(2,\)"),
         ({"m2": [True, False]}, r"'m2': the mention has bool \(2,\)"),
         ({"m2": [1j, 0]}, r"'m2': the mention has complex128 \(2,\)"),
-        ({"m2": [0, np.nan]}, r"'m2': the vector has NaN, infinity or a number beyond float32"),
+        ({"m2": [0, np.nan]}, r"'m2': the vector has NaN, infinity or a number too large for float32"),
         ({"m2": [0, np.inf]}, r"'m2': the vector has NaN"),
         ({"m2": [0, 1e300]}, r"'m2': the vector has NaN"),
         ({"E2": np.empty((0, 2))}, r"'E2': the entity has float64 \(0, 2\); .* or \(vectors, 2\)$"),

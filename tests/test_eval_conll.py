@@ -265,7 +265,7 @@ def test_spans_come_back(file, documents, random):
         ([BEGIN, *words("()"), END], 2, 9, "expected brackets"),
         ([BEGIN, *words("((1)"), END], 2, 9, "expected brackets"),
         ([BEGIN, *words("(1))"), END], 2, 12, "expected brackets"),
-        (["", *words("-"), BEGIN, END], 2, 1, "a word outside of a document; a document begins with `#begin"),
+        (["", *words("-"), BEGIN, END], 2, 1, "a word outside a document; a document begins with `#begin"),
         ([BEGIN, END, *words("-")], 3, 1, "a word outside"),
         (
             [BEGIN, *words("-"), "#begin document b", END],
@@ -306,7 +306,7 @@ def test_malformed_files_are_told_by_place(file, lines, line, column, problem):
 )
 def test_gzip_that_cannot_be_unpacked(file, data):
     for read, name in ((read_conll, "a.conll.gz"), (read_clusters, "a.jsonl.gz")):
-        with pytest.raises(FileFormatError, match=f"{name}: (not a sound gzip file|the compressed file breaks off)"):
+        with pytest.raises(FileFormatError, match=f"{name}: (not a valid gzip file|the compressed file is incomplete)"):
             read(file(data, name=name))
 
 

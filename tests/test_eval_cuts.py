@@ -281,7 +281,7 @@ def test_without_a_leaf_that_has_a_class(labels):
         ([0], [1, 2], [1.0], "left has 1 merges, right 2"),
         ([0], [1], [1.0, 2.0], r"height has shape \(2,\)"),
         ([0], [1], [[1.0]], r"height has shape \(1, 1\)"),
-        ([0, 3], [1, 2], [2.0, 1.0], r"height\[1\]=1.0 is not finite, or below"),
+        ([0, 3], [1, 2], [2.0, 1.0], r"height\[1\]=1.0 is not finite, or is below"),
         ([0, 3], [1, 2], [1.0, np.nan], r"height\[1\]=nan"),
         ([0, 3], [1, 2], [-np.inf, 1.0], r"height\[0\]=-inf"),
         ([0, 3], [1, 2], [0.0, np.inf], r"height\[1\]=inf"),

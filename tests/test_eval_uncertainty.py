@@ -195,7 +195,9 @@ def test_odd_counts_are_refused():
         with pytest.raises(ValueError, match="counts has 3 out of 2 in document 1; give each numerator before its"):
             Line.of_counts("NIL", counts)
     assert Summed([[0.1 + 0.2, 0.3]], proportion).value == pytest.approx(1)  # a sum that was rounded up
-    with pytest.raises(TypeError, match=r"documents is a CoreferenceCounts, not a list of counts, .* write \[counts\]"):
+    with pytest.raises(
+        TypeError, match=r"documents is a CoreferenceCounts, not a list of counts per document; .* write \[counts\]"
+    ):
         coreference_lines(coreference_counts([["a"]], [["a"]]))
 
 

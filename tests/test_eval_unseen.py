@@ -66,8 +66,8 @@ def test_labels_of_any_kind():
         (([0, 1], [0], [True, True]), None, ValueError, "labels_true has 2 mentions, labels_pred has 1"),
         (([0, 1], [0, 1], [True]), None, ValueError, "seen has 1 values for 2 mentions"),
         (([0, 1], [0, 1], [0, 1]), None, TypeError, "seen holds int64, not booleans"),
-        ((["b", "c"], [0, 1], {"c"}), None, TypeError, "seen is a set; give one boolean a mention"),
-        ((["b", "c"], [0, 1], {"c": 3}), None, TypeError, "seen is a dict; give one boolean a mention"),
+        ((["b", "c"], [0, 1], {"c"}), None, TypeError, "seen is a set; give one boolean per mention"),
+        ((["b", "c"], [0, 1], {"c": 3}), None, TypeError, "seen is a dict; give one boolean per mention"),
         (([0, float("nan")], [0, 1], [True, False]), None, ValueError, "labels_true has 1 missing .* position 1"),
         (([0, 1], [None, 1], [True, False]), None, ValueError, "labels_pred has 1 missing .* position 0"),
         (

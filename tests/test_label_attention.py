@@ -326,5 +326,5 @@ def test_what_cannot_be_read(bert: Tower) -> None:
         LabelAttention.of(bert)
     with pytest.raises(UsageError, match="max_length=2 leaves no room"):
         LabelAttention.of(bert, replace(CONFIG, max_length=2))
-    with pytest.raises(UsageError, match="projects its vectors to 8 numbers"):
+    with pytest.raises(UsageError, match="projects its vectors to 8 dimensions"):
         LabelAttention.of(bert.with_projection(8), CONFIG)

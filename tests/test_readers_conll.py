@@ -134,7 +134,7 @@ def test_a_malformed_line_fails_by_place_or_is_skipped_and_counted(
         (
             [*words("-"), BEGIN, END],
             1,
-            r"a word outside of a document; a document begins with `#begin document \(name\)",
+            r"a word outside a document; a document begins with `#begin document \(name\)",
         ),
         ([BEGIN, END, BEGIN, *words("-"), END], 3, "'a/b/000': this id is already taken"),
         ([BEGIN, "word", END], 2, "expected a word with several columns"),

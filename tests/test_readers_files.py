@@ -62,8 +62,8 @@ def test_the_first_bytes_tell_the_encoding_whatever_the_name(tmp_path: Path, enc
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("flu".encode("utf-16")[:-1], "not sound UTF-16; fetch it again"),
-        (b"\xff\xfe\x00\xd8a\x00", "not sound UTF-16"),  # a lone surrogate
+        ("flu".encode("utf-16")[:-1], "not valid UTF-16; download it again"),
+        (b"\xff\xfe\x00\xd8a\x00", "not valid UTF-16"),  # a lone surrogate
         (b"PAR1\x15\x04", "a Parquet file; the format is parquet"),
         (b"PK\x03\x04", "a zip archive or a spreadsheet; unpack it, or save the sheet as CSV"),
     ],
@@ -77,10 +77,10 @@ def test_a_truncated_or_corrupt_gzip_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     whole = gzip.compress(bytes(range(1, 128)) * 1000)
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match="breaks off; fetch it again"):
+    with pytest.raises(DataError, match="is incomplete; download it again"):
         list(read_lines(path))
     path.write_bytes(whole[:20] + b"\xff\xff\xff\xff" + whole[24:])
-    with pytest.raises(DataError, match="not a sound gzip file"):
+    with pytest.raises(DataError, match="not a valid gzip file"):
         list(read_lines(path))
 
 

@@ -239,10 +239,10 @@ def test_malformed_entities(write: Write) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (gzip.compress(json.dumps(ROBOT).encode() * 99, mtime=0)[:-20], "the compressed file breaks off"),
+        (gzip.compress(json.dumps(ROBOT).encode() * 99, mtime=0)[:-20], "the compressed file is incomplete"),
         (gzip.compress(b'{"document_id": "P1", "title": "\xff', mtime=0), "line 1: not UTF-8"),
         (gzip.compress(b'{"document_id": "P1\0', mtime=0), "line 1: a NUL at character"),
-        (b"\x1f\x8bplain text", "not a sound gzip file"),
+        (b"\x1f\x8bplain text", "not a valid gzip file"),
     ],
 )
 def test_a_damaged_file_is_never_skipped(write: Write, content: bytes, problem: str) -> None:

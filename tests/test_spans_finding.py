@@ -352,12 +352,12 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
     with pytest.raises(DataError, match="differs from the text at its spans"):
         run_scores(result, Corpus(Document(d.id, "x" * len(d.text)) for d in documents), kb)
     for other in (result, arbo.Linker().discover(documents)):
-        with pytest.raises(arbo.UsageError, match="another knowledge base; give the one that arbo link had"):
+        with pytest.raises(arbo.UsageError, match="another knowledge base; give the one that arbo link used"):
             run_scores(other, documents, KB)
     for options, wrong in (
-        (["--gold", linked / "all.jsonl"], "--format goes with"),
-        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold, --kb and --kb-format go together"),
-        (["--kb", linked / "kb.jsonl"], "--gold, --kb and --kb-format go together"),
+        (["--gold", linked / "all.jsonl"], "--gold and --kb go together"),
+        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold and --kb go together"),
+        (["--kb", linked / "kb.jsonl"], "--gold and --kb go together"),
     ):
         outcome = run("evaluate", linked / "run", *options)
         assert (outcome.code, wrong in outcome.told) == (2, True)

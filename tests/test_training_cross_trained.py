@@ -146,7 +146,7 @@ def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: A
         ({"mine": linker.candidates(dev[:1], k=5)}, DataError, "mine: .*made with other documents"),
         ({"mine": replace(good, knowledge_base="other")}, DataError, "mine: .*another knowledge base"),
         ({"mine": of(linker, k=4)}, DataError, "mine: 4 candidates per mention, but the cross-encoder reads 5"),
-        ({"mine": of(other)}, DataError, r"mine: another first stage found .*\(ngram\)"),
+        ({"mine": of(other)}, DataError, r"mine: these candidates come from another first stage .*\(ngram\)"),
         ({"mine": of(chosen)}, DataError, "mine: a reranker ordered these"),
         ({"mine": good, "again": good}, UsageError, "again: two sets of candidates for the same documents"),
     ):
@@ -158,7 +158,9 @@ def test_given_candidates_that_do_not_fit(bert: Tower, tmp_path: Path, sample: A
 def test_what_was_given_is_part_of_the_training(interrupted: Any, sample: Any) -> None:
     documents, _, kb = sample
     found = arbo.Linker(kb).candidates(documents[:1], k=9)
-    with pytest.raises(UsageError, match=r"belongs to another training, with other candidates of documents \("):
+    with pytest.raises(
+        UsageError, match=r"belongs to another training run, which differs in candidates of documents \("
+    ):
         interrupted(candidates={"mine": found})
 
 

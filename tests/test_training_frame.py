@@ -88,9 +88,9 @@ def test_another_training_is_not_continued(bert: Tower, tmp_path: Path, sample: 
             options=arbo.RunOptions(announce=dying(0)),
         )
     for changed, named in (({"seed": 5}, "seed"), ({"epochs": 2, "loss": "proxy"}, "loss, epochs|epochs, loss")):
-        with pytest.raises(UsageError, match=rf"belongs to another training, with other ({named}) \("):
+        with pytest.raises(UsageError, match=rf"belongs to another training run, which differs in ({named}) \("):
             train(encoder(bert), documents, kb, out=tmp_path / "model", config=replace(QUICK, **changed))
-    with pytest.raises(UsageError, match="belongs to another training, with other documents"):
+    with pytest.raises(UsageError, match="belongs to another training run, which differs in documents"):
         train(encoder(bert), documents[1:], kb, out=tmp_path / "model", config=QUICK)
 
 

@@ -188,7 +188,7 @@ def test_two_processes_do_not_train_in_one_folder(small: Any, unbroken: Unbroken
     def killed_while_another_begins(what: str) -> Any:
         if what.startswith("training"):
             before = sorted(path.name for path in out.with_name("model.training").iterdir())
-            with pytest.raises(UsageError, match=r"another process is training in .* or name another --out"):
+            with pytest.raises(UsageError, match=r"another process is training in .* or choose another --out"):
                 small(out)
             with pytest.raises(UsageError, match="another process"):  # not: belongs to another training, delete it
                 small(out, config=replace(SMALL, seed=5))

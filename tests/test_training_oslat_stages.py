@@ -109,7 +109,7 @@ def test_self_alignment_goes_on_and_makes_an_encoder(bert: Tower, tmp_path: Path
     assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
     assert all(map(torch.equal, weights(trained), weights(again)))
     assert trained.config == arbo.EncoderConfig(pooling="cls")
-    with pytest.raises(UsageError, match="another tower for mentions"):
+    with pytest.raises(UsageError, match="separate tower for mentions"):
         train_self_alignment(start.with_two_towers(), KB, out=tmp_path / "two")
     lonely = arbo.KnowledgeBase([arbo.Entity("E", "fever", aliases=("FEVER",)), arbo.Entity("F", "cancer")])
     with pytest.raises(DataError, match="none of 2 entities has two names that differ"):

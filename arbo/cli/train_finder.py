@@ -113,7 +113,7 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
 
     if file is None:
         return OSLAT.attention, OSLAT.head
-    values = read_json(file, "the training's configuration")
+    values = read_json(file, "the training configuration")
     unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else [type(values).__name__]
     if unknown:
         raise DataError(

@@ -1,6 +1,6 @@
 """The cross-encoder: a transformer that reads a mention and an entity together, and scores the pair.
 
-Unlike a dual-encoder it compares the words of both, but it has to read every pair. It therefore scores only the
+Unlike a dual-encoder, it compares the words of both, but it must read every pair. It therefore scores only the
 candidates of a first stage, see `arbo.retrieval.reranking`.
 """
 
@@ -33,14 +33,14 @@ SLICE = 4096
 # Without slots: `cached_property` keeps the reader in the instance's dictionary.
 @dataclass(frozen=True, eq=False)
 class CrossEncoder(OneTower):
-    """Scores a mention and an entity by a transformer over both, and a linear layer over its pooled vector.
+    """Scores a mention and an entity with a transformer over both and a linear layer over its pooled vector.
 
     Load a model with `from_pretrained`, or make one with `of` and train it with `arbo.train_reranker`. Token types do
     not distinguish mention and entity, as in the code that the ArboEL paper is based on.
     """
 
     tower: Tower
-    """The transformer; its projection is the linear layer: to one number, with a bias, in float32."""
+    """The transformer; its projection is the linear layer, with one output and a bias, in float32."""
     config: CrossEncoderConfig
     name: str = ""
     """The folder or hub name from which it was loaded."""
@@ -48,7 +48,7 @@ class CrossEncoder(OneTower):
 
     def __post_init__(self) -> None:
         if self.tower.projection is None or self.tower.dim != 1:
-            raise UsageError("a cross-encoder needs a linear layer to one number; make one with CrossEncoder.of(tower)")
+            raise UsageError("a cross-encoder needs a linear layer with one output; use CrossEncoder.of(tower)")
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
                 f"max_length={self.config.max_length}: half of it leaves no room beside the markers of a template"
@@ -87,7 +87,7 @@ class CrossEncoder(OneTower):
 
     @property
     def retrieval_weight(self) -> float:
-        """Factor of the first stage's similarity, which is added to the score."""
+        """Weight of the first stage's similarity, which is added to the score."""
         return self.config.retrieval_weight
 
     def pairs(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> Pairs:
@@ -99,8 +99,8 @@ class CrossEncoder(OneTower):
     ) -> Floats:
         """Score mention ``mention[i]`` with the entity in row ``entity[i]``, in evaluation mode; (pairs,).
 
-        Scores are unbounded. Each distinct pair of texts is read once, pairs of similar length together. See
-        `Tower.embed` for the errors.
+        Scores are unbounded. Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed`
+        for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
         pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))
@@ -125,7 +125,7 @@ class Pairs:
 
     mentions: Texts
     entities: Texts
-    max_length: int  # maximum tokens of a sequence
+    max_length: int  # maximum number of tokens of a sequence
 
     @property
     def halves(self) -> tuple[int, int]:
@@ -136,7 +136,8 @@ class Pairs:
     def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
         """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
-        Each part gets half of the window, and the rest of the other half. The focus of the row is the mention.
+        Each part gets half of the window, and whatever the other part does not use. The focus of the row is the
+        mention.
         """
         own, others = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)

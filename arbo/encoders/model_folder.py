@@ -1,7 +1,7 @@
 """Model folders: towers in the layout of transformers, with arbo's configuration and hashes.
 
-A shared or single tower is in the folder itself, from where `AutoModel.from_pretrained` can load it; two towers are in
-the subfolders `mention` and `entity`. `arbo.json` has the configuration and the hashes of all files.
+A shared or single tower is in the folder itself, where `AutoModel.from_pretrained` can load it; two towers are in the
+subfolders `mention` and `entity`. `arbo.json` has the configuration and the hashes of all files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FORMATS = {
     "arbo-cross-encoder": "a cross-encoder",
     "arbo-label-attention": "a label-attention model (of arbo train-finder)",
 }
-"""All values of `ModelConfig.format`, and what errors call such models."""
+"""All values of `ModelConfig.format`, and the name of each kind of model in errors."""
 _VERSION = 1
 _VERSIONS = ("arbo", "safetensors", "tokenizers", "torch", "transformers")
 _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
@@ -77,7 +77,7 @@ class _Manifest(NamedTuple, Generic[Config]):
 def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
     """Write towers and configuration, completely or not at all.
 
-    An earlier model of arbo is replaced; anything else is an error.
+    A model that arbo saved earlier is replaced; any other content is an error.
 
     Raises:
         UsageError: the folder cannot be written, or has other content than a model that arbo saved.
@@ -98,14 +98,14 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
                 "files": {name: sha256_of(partial / name) for name in files_in(partial)},
             }
             (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
-    except Exception as error:  # transformers and safetensors raise whatever their parts raise
+    except Exception as error:  # transformers and safetensors let any error of their parts through
         raise UsageError(f"cannot write the model folder {target}: {first_line(error)}") from error
 
 
 class OneTower:
     """A model of one tower, which is saved to a folder and identified in manifests."""
 
-    kind: ClassVar[str]  # what manifests call it
+    kind: ClassVar[str]  # the name of this kind in manifests
     tower: Tower
     config: Any
     name: str
@@ -123,12 +123,12 @@ class OneTower:
 
     @property
     def threshold(self) -> float:
-        """Default threshold of the configuration, its ``entity_threshold``."""
+        """The ``entity_threshold`` of the configuration."""
         return float(self.config.entity_threshold)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Identification of the model in a manifest."""
+        """The values that identify the model in a manifest."""
         own = {"encoder": self.kind, "model": self.name, "weights": [self.tower.fingerprint]}
         return {**own, "config": asdict(self.config)}
 
@@ -151,7 +151,7 @@ def load_model(name: PathLike, *, revision: str | None, device: str | None, prec
 def load_single(
     name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
-    """Load a model with one tower that arbo saved, such as a cross-encoder, and no other; see `load_model`."""
+    """Load a model with one tower, such as a cross-encoder, that arbo saved; refuse other models. See `load_model`."""
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)
     if manifest is None:
@@ -166,7 +166,7 @@ def check_model_replaceable(target: Path) -> None:
     """Raise UsageError unless the folder is missing, empty, or an earlier model of arbo."""
 
     def files_of(folder: Path) -> list[str]:
-        if not (folder / MANIFEST).is_file():  # another process may have moved it away since
+        if not (folder / MANIFEST).is_file():  # another process may have moved it since
             return []
         return list(_read_manifest(folder)["files"])
 

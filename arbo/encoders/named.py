@@ -16,12 +16,15 @@ NGRAM = "ngram"
 
 
 def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
-    """Return an encoder, or the one of this name: ``ngram``, or what `DualEncoder.from_pretrained` takes."""
+    """Return the encoder as given, or by name: ``ngram``, or any name that `DualEncoder.from_pretrained` takes."""
     if isinstance(encoder, (str, PathLike)):
         check_model_name(name := fspath(encoder))
         return NgramEncoder() if name == NGRAM else DualEncoder.from_pretrained(name)
     if not hasattr(encoder, "encode_mentions"):
-        raise UsageError(f"the encoder must be an encoder or the name of a model, not {type(encoder).__name__}")
+        kind = type(encoder).__name__
+        raise UsageError(
+            f"the encoder must be an encoder or the name of a model, not {kind}; wrap vectors in VectorEncoder"
+        )
     return encoder
 
 

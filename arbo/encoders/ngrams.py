@@ -21,12 +21,12 @@ Floats = npt.NDArray[np.float64]
 
 _UNSEEN = 1 << 16
 _NORMALIZER = "arbo.names.normalize_name"
-"""What files call the default normaliser, wherever it lives: settings that are kept compare by it."""
+"""The name of the default normaliser in files, whatever module it is in; saved settings are compared by this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frequencies:
-    """Document frequencies of words and n-grams in the names, the result of fitting."""
+    """Document frequencies of words and n-grams in the fitted names."""
 
     n_names: int
     words: dict[str, int] = field(repr=False)  # the index of each word in ``word_count``
@@ -41,18 +41,18 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class NgramEncoder:
-    """Embeds a name as sum of its words, and a word as sum of its character n-grams; compared by cosine.
+    """Embeds a name as the sum of its words, and a word as the sum of its character n-grams; the metric is the cosine.
 
     The weight of an n-gram is its inverse document frequency, times ``decay`` for each position after the start of its
     word (at least ``floor``), since stems matter more than endings. The vector of a word is scaled to the square root
     of its length, times the root of the word's inverse document frequency, so that long words do not outweigh rare
     ones.
 
-    An entity has one vector for each name. An alias has a small weight in a separate dimension, so that of two entities
-    with the same name, the one with the preferred name is nearer. An n-gram that does not occur in the fitted names
-    goes to one of ``_UNSEEN`` further dimensions by its checksum, so that "Xqz fever" differs from "fever", and equal
-    mentions in an unknown script have equal vectors. Default thresholds were chosen on training data, see
-    DECISIONS.md.
+    An entity has one vector for each name. An alias has a small weight in a separate dimension, so that if two entities
+    have the same name, the one that has it as preferred name is nearer. An n-gram that does not occur in the fitted
+    names is assigned to one of ``_UNSEEN`` further dimensions by its checksum, so that "Xqz fever" differs from
+    "fever", and equal mentions in an unknown script have equal vectors. Default thresholds were chosen on training
+    data, see DECISIONS.md.
     """
 
     sizes: tuple[int, ...] = (3, 4)
@@ -82,7 +82,7 @@ class NgramEncoder:
         return replace(self, frequencies=frequencies)
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
-        """Encode every name of every entity; the first name is the preferred one."""
+        """Encode every name of every entity; the first name is the preferred name."""
         names, rows = kb.names()
         owner = np.asarray(rows, np.int32)
         is_alias = np.ones(len(names), np.bool_)
@@ -97,14 +97,15 @@ class NgramEncoder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Identification of the encoder in a manifest."""
+        """The values that identify the encoder in a manifest."""
+        own = f"{self.normalize.__module__}.{self.normalize.__qualname__}"
         return {
             "encoder": "ngram",
             "sizes": list(self.sizes),
             "decay": self.decay,
             "floor": self.floor,
             "alias_weight": self.alias_weight,
-            "normalize": _NORMALIZER if self.normalize is normalize_name else _name_of(self.normalize),
+            "normalize": _NORMALIZER if self.normalize is normalize_name else own,
         }
 
     def _encode(self, names: Sequence[str], is_alias: npt.NDArray[np.bool_] | None = None) -> sp.csr_array:
@@ -148,10 +149,6 @@ class NgramEncoder:
         matrix = sp.csr_array((weights, indices, indptr), shape, dtype=np.float64)
         matrix.sum_duplicates()
         return matrix
-
-
-def _name_of(normalize: Callable[[str], str]) -> str:
-    return f"{normalize.__module__}.{normalize.__qualname__}"
 
 
 def _incidence(rows: Iterable[Iterable[str]], column: dict[str, int], *, grow: bool) -> sp.csr_array:

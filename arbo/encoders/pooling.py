@@ -1,4 +1,4 @@
-"""Pooling: one vector for each text from the vectors of its tokens, or all of them."""
+"""Pooling: turn the token vectors of each text into one vector, or keep all of them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling:
     """Pool the token vectors of each row: (rows, tokens, dim) to (rows, 1, dim), in float32.
 
     ``"cls"`` takes the first token, ``"mean"`` the mean over the tokens in ``mask``, ``"mention"`` the mean over the
-    tokens in ``focus``, or over all if the mention has no tokens; ``"tokens"`` keeps all vectors, also those outside of
-    ``mask``.
+    tokens in ``focus``, or over all tokens if the mention has none; ``"tokens"`` keeps all vectors, including those
+    outside ``mask``.
     """
     hidden = hidden.float()
     if pooling == "tokens":

@@ -1,7 +1,7 @@
 """Load pre-trained transformers from a folder or the hub: only safetensors weights, never remote code.
 
-This module refuses what transformers itself would load: pickles that an index of weights names, random weights or an
-empty vocabulary for missing files, and code from the hub that `config.json` names.
+This module refuses several things that transformers itself would load: pickles named in an index of weights, random
+weights or an empty vocabulary in place of missing files, and code from the hub named in `config.json`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
             model = _model(AutoConfig.from_pretrained(folder, **options), state, getattr(torch, precision))
             _check(model, tokenizer)
-        except Exception as error:  # transformers raises whatever its parts raise
+        except Exception as error:  # transformers lets any error of its parts through
             raise DataError(f"cannot load the model: {first_line(error)}", file=str(folder)) from error
     return model, tokenizer
 
@@ -57,17 +57,17 @@ def save_pretrained(model: Any, tokenizer: Any, folder: Path) -> None:
     with _quiet():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-    for file in folder.glob("*.safetensors"):  # which safetensors lets nobody but their owner read
+    for file in folder.glob("*.safetensors"):  # safetensors lets only the owner read them
         shutil.copymode(folder / "config.json", file)
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error; further lines are advice about the other library."""
+    """Return the first line of an error; the other lines are advice about the other library."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
-    """Return a local folder, or download a model of the hub to one; see `Tower.load`."""
+    """Return a local folder, or download a model from the hub to one; see `Tower.load`."""
     try:
         for package in ("torch", "transformers"):
             import_module(package)
@@ -85,13 +85,13 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
 
     try:
         fetched = Path(snapshot_download(place, revision=revision, allow_patterns=_HUB_FILES, ignore_patterns="*/*"))
-        if (fetched / MANIFEST).is_file():  # of two towers, perhaps; the folder is named after the commit
+        if (fetched / MANIFEST).is_file():  # it may have two towers; the folder is named after the commit
             snapshot_download(place, revision=fetched.name, allow_patterns=_TOWER_FILES)
         return fetched
-    except Exception as error:  # of the network, the hub, the disk
+    except Exception as error:  # from the network, the hub or the disk
         raise DataError(
             f"there is no such folder, and the download from the hub failed ({first_line(error)}); without a network, "
-            "name a folder with the model",
+            "give a folder with the model",
             file=place,
         ) from error
 
@@ -117,7 +117,7 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> Any:
-    """Make the model of a configuration, and refuse missing weights."""
+    """Make a model from a configuration, and refuse missing weights."""
     import torch
     from transformers import AutoModel
 
@@ -160,7 +160,7 @@ def _quiet() -> Iterator[None]:
     from transformers.utils import logging
 
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(50)  # nothing: what matters is raised
+    logging.set_verbosity(50)  # above all levels: errors that matter are raised
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
@@ -171,7 +171,7 @@ def _quiet() -> Iterator[None]:
 
 
 def load_linear(file: Path) -> torch.nn.Linear:
-    """Read a linear layer, such as a projection; raise DataError if the file is none."""
+    """Read a linear layer, such as a projection; raise DataError if the file is not one."""
     from safetensors.torch import load_file
 
     try:
@@ -179,7 +179,7 @@ def load_linear(file: Path) -> torch.nn.Linear:
         if "weight" not in weights or weights["weight"].ndim != 2:
             raise ValueError("the projection has no matrix `weight`")
         return linear_of(weights)
-    except Exception as error:  # of the file, of safetensors, of torch
+    except Exception as error:  # from the file, safetensors or torch
         raise DataError(f"cannot load the projection: {first_line(error)}", file=str(file)) from error
 
 
@@ -190,7 +190,7 @@ def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
     linear = load_linear(file)
     if linear.in_features != hidden:
         raise DataError(
-            f"the projection needs vectors of {linear.in_features} numbers, but the model returns {hidden}",
+            f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}",
             file=str(file),
         )
     return linear

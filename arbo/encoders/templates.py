@@ -1,12 +1,12 @@
-"""Templates: convert a mention and its context, or an entity, to a row of tokens.
+"""Templates, which convert a mention in context, or an entity, to a row of tokens.
 
 A template is written as in the papers, with fields in braces and literal markers:
 
     [CLS] {left} [START] {mention} [END] {right} [SEP]
 
 `[CLS]` and `[SEP]` stand for the model's own tokens, or for nothing if the model has none. Any other literal is one
-token if the vocabulary has it, and several otherwise. In the text of a field, special tokens and added markers are
-always tokenised as ordinary text.
+token if the vocabulary has it, otherwise several. Special tokens and added markers in the text of a field are always
+tokenised as ordinary text.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 MENTION_FIELDS = ("left", "mention", "right")
 ENTITY_FIELDS = ("name", "description", "definition", "aliases", "types")
 
-# Literals for tokens that have another name in each model.
+# Literals for tokens whose names depend on the model.
 _OWN_NAMES = ("[CLS]", "[SEP]")
 
-# Characters to tokenise at first, for each token that fits; if these are too few, four times as many.
+# Number of characters to tokenise at first for each token that fits; if too few, four times as many.
 _CHARACTERS_A_TOKEN = 6
 
 
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """Tokens of one input, and the range of those of the mention or the name."""
+    """Tokens of one input, and the range of the tokens of the mention or the name."""
 
     ids: list[int]
     begin: int
@@ -73,7 +73,7 @@ class Template:
             raise UsageError(f"template {text!r}: {error}; fields are written {{{focus}}}") from None
         for literal, field, spec, conversion in pieces:
             literals += literal
-            if field is None:  # after a brace that was written twice
+            if field is None:  # after a doubled brace
                 continue
             if field not in fields or Part(field, True) in parts or spec or conversion:
                 raise UsageError(
@@ -98,10 +98,11 @@ class Speller:
     """Converts the fields of inputs to rows of tokens that fit a window, by a template.
 
     The focus is cut at its end, and only if it alone is too long. ``left`` (cut at its beginning) and ``right`` (cut at
-    its end) share the remaining tokens evenly; one gets what the other does not need. Further fields follow in order.
+    its end) share the remaining tokens evenly; each gets the tokens that the other does not need. Further fields follow
+    in order.
     """
 
-    tokenizer: Tokenizer  # without truncation and padding, which tokenises special tokens as text if possible
+    tokenizer: Tokenizer  # does not truncate or pad; tokenises special tokens as text if possible
     template: Template
     literals: Mapping[str, Sequence[int]]  # the tokens of each literal
     markers: Mapping[int, str]  # the tokens that must not come from the text of a field
@@ -138,7 +139,7 @@ class Speller:
 
     @property
     def lacking(self) -> Mapping[str, Sequence[int]]:
-        """The markers that the vocabulary lacks, and their tokens.
+        """The markers that are not in the vocabulary, and their tokens.
 
         A marker begins and ends with neither letter nor digit, as `[START]` does; other literals are words.
         """
@@ -195,7 +196,8 @@ class Speller:
     def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
         """Tokenise whole texts; also return the offsets of each token, without white space around it.
 
-        Offsets are (tokens, 2), start and end. Each token of a text that looks like a marker has the whole as offsets.
+        Offsets are (tokens, 2), start and end. Every token of a text that looks like a marker has the offsets of the
+        whole marker.
         """
         found = []
         for text, encoding in zip(texts, self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True):
@@ -225,7 +227,7 @@ class Speller:
 
 
 def _stripped(text: str, begin: int, end: int) -> tuple[int, int]:
-    """Remove white space from the ends of an offset; an offset of only white space becomes empty, at its end."""
+    """Remove white space from both ends of a span; a span of only white space becomes empty, at its end."""
     begin = end - len(text[begin:end].lstrip())
     return begin, begin + len(text[begin:end].rstrip())
 

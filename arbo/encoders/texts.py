@@ -25,7 +25,7 @@ class Texts:
     row: Ids  # (inputs,) the distinct text of each input
     keys: Keys  # (texts,) the key of each text in the store
     first: Ids  # (texts,) the first input with this text
-    length: Ids  # (texts,) length in characters
+    length: Ids  # (texts,) the length in characters
 
     @classmethod
     def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Sequence[int]) -> Self:

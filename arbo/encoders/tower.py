@@ -38,7 +38,7 @@ T = TypeVar("T")
 Precision = Literal["float32", "bfloat16", "float16"]
 
 
-# A batch of this size fills the device; a larger one only has more padding (measured on two cores for the CPU).
+# A batch of this size fills the device; a larger batch only has more padding (measured on two cores for the CPU).
 _TOKENS_A_BATCH = {"cpu": 2048}
 _TOKENS_A_BATCH_ELSEWHERE = 65536
 
@@ -47,8 +47,8 @@ _TOKENS_A_BATCH_ELSEWHERE = 65536
 class Tower:
     """A transformer and its tokenizer.
 
-    Training changes weights in place, after which the fingerprint is wrong: train a `copy`, and make another `copy` of
-    the result.
+    Training changes weights in place and makes the fingerprint wrong: train a `copy`, and make another `copy` of the
+    result.
     """
 
     model: Any  # a `transformers.PreTrainedModel`
@@ -100,7 +100,7 @@ class Tower:
         return cls(model, tokenizer, _fingerprint(model, tokenizer, projection), projection)
 
     def save(self, folder: Path) -> None:
-        """Write the model to a folder, which `load` reads."""
+        """Write the model to a folder that `load` can read."""
         from safetensors.torch import save
 
         save_pretrained(self.model, self.tokenizer, folder)
@@ -112,10 +112,10 @@ class Tower:
         return Tower.of(*self._copied())
 
     def with_projection(self, dim: int, *, bias: bool = False) -> Tower:
-        """Return a copy that projects its vectors to ``dim`` numbers.
+        """Return a copy that projects its vectors to ``dim`` dimensions.
 
-        The projection begins as a fixed orthogonal matrix: if ``dim`` is at least the model's hidden size, all inner
-        products are preserved. A bias begins as zeros. An earlier projection is replaced.
+        The projection starts as a fixed orthogonal matrix, which preserves all inner products if ``dim`` is at least
+        the model's hidden size. A bias starts as zeros. An earlier projection is replaced.
         """
         import torch
 
@@ -128,7 +128,7 @@ class Tower:
         return Tower.of(model, tokenizer, linear_of(weights).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
-        """Return a copy with further special tokens; the vector of each begins as the mean of its former tokens."""
+        """Return a copy with further special tokens; the vector of each starts as the mean of its former tokens."""
         import torch
 
         model, tokenizer, projection = self._copied()
@@ -144,7 +144,7 @@ class Tower:
         return Tower.of(model, tokenizer, projection)
 
     def _copied(self) -> tuple[Any, Any, torch.nn.Linear | None]:
-        """Copy the model, in evaluation mode, the tokenizer and the projection."""
+        """Copy the model (in evaluation mode), the tokenizer and the projection."""
         model, tokenizer, projection = deepcopy((self.model, self.tokenizer, self.projection))
         return model.eval(), tokenizer, projection
 
@@ -164,7 +164,7 @@ class Tower:
         positions = getattr(self.model.config, "max_position_embeddings", None)
         if positions is None:
             return None
-        # RoBERTa and similar models count positions from the one after the padding token's.
+        # RoBERTa and similar models count positions from the one after that of the padding token.
         table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
         padding = getattr(table, "padding_idx", None)
         return int(positions) - (0 if padding is None else padding + 1)
@@ -193,7 +193,7 @@ class Tower:
         attended[:, 0] = 1  # attention over nothing, in a row without tokens, is NaN
 
         def tensor(array: Ids) -> torch.Tensor:
-            if self.model.device.type == "cuda":  # from pinned memory, so as not to wait for the batch before
+            if self.model.device.type == "cuda":  # from pinned memory, so that it does not wait for the previous batch
                 return torch.from_numpy(array).pin_memory().to(self.model.device, non_blocking=True)
             return torch.from_numpy(array).to(self.model.device)
 
@@ -232,10 +232,10 @@ class Tower:
         return vectors[torch.from_numpy(np.argsort(order)).to(vectors.device)]
 
     def embed(self, rows: Sequence[TokenRow], pooling: Pooling, *, tokens_a_batch: int | None = None) -> Floats:
-        """Embed rows of tokens in evaluation mode, rows of similar length together; (vectors, dim), row after row.
+        """Embed rows of tokens in evaluation mode, in batches of similar length; (vectors, dim), row after row.
 
-        Each row has `n_vectors`: one, which is zeros for a row without tokens, or one for each token. Afterwards the
-        modules have their former mode. If memory runs out, batches are halved, which changes only the rounding.
+        Each row has `n_vectors` vectors: one (zeros for a row without tokens), or one for each token. The mode of the
+        modules is restored afterwards. If memory runs out, batches are halved, which affects only rounding.
 
         Raises:
             ArboError: memory is too small for one row.
@@ -251,7 +251,7 @@ class Tower:
                 return found[:, 0]
             return torch.cat([own[: len(row.ids)] for own, row in zip(found, some, strict=True)])
 
-        # Vectors leave the device together, since fetching those of each batch would wait for it.
+        # Vectors leave the device together, since fetching the vectors of each batch would wait for it.
         embedded = torch.zeros((int(count.sum()), self.dim), device=self.model.device)
         order: list[int] = []
         end = 0
@@ -297,7 +297,7 @@ class Tower:
                 yield order[begin:end], found
                 begin = end
                 continue
-            # Not in the handler, where the error still holds what the batch had allocated.
+            # Not in the handler, where the error still keeps the memory of the batch alive.
             budget = (end - begin) // 2 * longest
             if self.model.device.type == "cuda":
                 torch.cuda.empty_cache()
@@ -341,7 +341,7 @@ def _best_device() -> str:
 
 
 def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None) -> str:
-    """Hash everything that determines vectors, without folder, version of transformers, and unused pooler."""
+    """Hash everything that determines vectors, so not the folder, the version of transformers or the pooler."""
     import torch
 
     config = model.config.to_diff_dict()
@@ -360,7 +360,9 @@ def _fingerprint(model: Any, tokenizer: Any, projection: torch.nn.Linear | None)
 
 
 def batch_end(lengths: Sequence[int], begin: int, budget: int) -> int:
-    """Return the end of a batch of ascending lengths from ``begin`` within a budget of tokens; at least one row.
+    """Return the end of a batch of ascending lengths that starts at ``begin`` and fits a budget of tokens.
+
+    A batch has at least one row.
 
     >>> batch_end([2, 3, 3, 9], 0, 9), batch_end([2, 3, 3, 9], 3, 1)
     (3, 4)

@@ -26,9 +26,9 @@ Given = Mapping[str, npt.ArrayLike] | npt.ArrayLike
 
 @dataclass(frozen=True, eq=False, slots=True)
 class VectorEncoder:
-    """Looks up precomputed vectors of any other encoder.
+    """Looks up vectors that any other encoder has computed.
 
-    Missing vectors, and vectors of different length, are errors when they are looked up.
+    Looking up a missing vector, or vectors of different lengths, raises an error.
 
     Args:
         mentions: the vector of each mention id; or a matrix (mentions, dim) with a row for each mention, in the order
@@ -36,8 +36,8 @@ class VectorEncoder:
         entities: the vector of each entity id, or several as (vectors, dim); or a matrix (entities, dim) in the order
             of the knowledge base. Not needed for discovery.
         metric: the metric of the vectors.
-        limits: default thresholds on entity and mention edges. The defaults (cosine: 0.35 and 0.2, dot: 0) are a guess:
-            choose thresholds with `Linker.tune`, or by inspection.
+        limits: default thresholds on entity and mention edges. The defaults (0.35 and 0.2 for cosine, 0 for dot) are a
+            guess; choose thresholds with `Linker.tune`, or by inspection.
 
     >>> encoder = VectorEncoder({"d:0-3": [1.0, 0.0]}, {"D1": [[0.9, 0.1], [0.0, 1.0]]})
     >>> encoder.metric
@@ -59,7 +59,7 @@ class VectorEncoder:
 
     @property
     def threshold(self) -> tuple[float, float]:
-        """Default thresholds, see `Encoder.threshold`."""
+        """The default thresholds, see `Encoder.threshold`."""
         return self.limits or DEFAULT_THRESHOLD[self.metric]
 
     def fit(self, names: Sequence[str]) -> Self:
@@ -70,7 +70,7 @@ class VectorEncoder:
         """Look up the vectors of every entity.
 
         Raises:
-            DataError: an entity has no vector, or a vector has another length, NaN or infinity.
+            DataError: an entity has no vector, or a vector has another length or contains NaN or infinity.
         """
         return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
 
@@ -80,13 +80,13 @@ class VectorEncoder:
 
     @property
     def dim(self) -> int:
-        """The length of all vectors, that of the first."""
+        """The length of all vectors, which is the length of the first one."""
         both = [given.values() if isinstance(given, Mapping) else [given] for given in (self.mentions, self.entities)]
         return next((size for given in chain(*both) for size in reversed(_array(given).shape)), 0)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Identification of the encoder in a manifest: hashes of the vectors."""
+        """The values that identify the encoder in a manifest: hashes of the vectors."""
         return {
             "encoder": "vectors",
             "metric": self.metric,
@@ -132,7 +132,7 @@ def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
         with np.errstate(over="ignore"):
             rows.append(vectors.astype(np.float32))
         if not np.isfinite(rows[-1]).all():
-            raise DataError("the vector has NaN, infinity or a number beyond float32", id=id_)
+            raise DataError("the vector has NaN, infinity or a number too large for float32", id=id_)
     matrix = np.concatenate(rows) if rows else np.empty((0, dim), np.float32)
     return Vectors.of(matrix, np.repeat(np.arange(len(rows)), [len(row) for row in rows]), n=len(ids))
 

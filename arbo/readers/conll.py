@@ -66,7 +66,7 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
             part.append((number, line))
         elif line.strip() and not is_comment(line):
             with records.record(file, number, kind="lines"):
-                raise DataError(f"a word outside of a document; a document begins with `{_BEGIN} (name); part 000`")
+                raise DataError(f"a word outside a document; a document begins with `{_BEGIN} (name); part 000`")
     if part:
         yield part
 

@@ -130,9 +130,9 @@ def sound(file: Path) -> Iterator[None]:
     except DataError:
         raise
     except EOFError as error:
-        raise DataError("the compressed file breaks off; fetch it again", file=str(file)) from error
+        raise DataError("the compressed file is incomplete; download it again", file=str(file)) from error
     except (gzip.BadGzipFile, zlib.error, tarfile.TarError, ValueError) as error:
-        raise DataError("not a sound gzip file or archive; fetch it again", file=str(file)) from error
+        raise DataError("not a valid gzip file or archive; download it again", file=str(file)) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
 
@@ -181,7 +181,7 @@ def _text(file: Path) -> Iterator[BinaryIO]:
         try:
             content = stream.read().decode("utf-16")
         except UnicodeDecodeError:
-            raise DataError(f"not sound UTF-16; fetch it again, or {_SAVE_AS}", file=str(file)) from None
+            raise DataError(f"not valid UTF-16; download it again, or {_SAVE_AS}", file=str(file)) from None
         yield BytesIO(content.encode())
 
 

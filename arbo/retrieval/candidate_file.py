@@ -1,7 +1,7 @@
 """Files of candidates: one Parquet file with a row for each mention, written completely or not at all.
 
-The columns are the lists ``candidates``, rows of the knowledge base, and ``candidate_scores``; the metadata of the
-schema holds the origin of the candidates.
+Its columns are two lists: ``candidates``, as rows of the knowledge base, and ``candidate_scores``. The metadata of the
+schema contains the origin of the candidates.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def load_candidates(path: PathLike) -> tuple[Ids, Floats, dict[str, Any]]:
 
 
 def padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
-    """Convert concatenated lists of these lengths to arrays of (mentions, k), filled up with -1 and -inf."""
+    """Convert concatenated lists of these lengths to arrays of (mentions, k), padded with -1 and -inf."""
     there = np.arange(k) < count[:, None]
     found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
     found[0][there], found[1][there] = entities, scores

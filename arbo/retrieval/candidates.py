@@ -1,10 +1,10 @@
 """Candidates: the nearest entities of each mention, for a second stage to rerank.
 
-Candidates are rows of a knowledge base, and are valid only for this knowledge base and these documents: a set has the
-fingerprints of both, and `Candidates.check` refuses others.
+Candidates are rows of a knowledge base, and are valid only for one knowledge base and one set of documents. They carry
+the fingerprints of both, and `Candidates.check` refuses any others.
 
-The oracles of the ArboEL paper (section 3.4) compare second stages independently of the quality of a first stage: SELF
-is ``with_gold(candidates, gold)``, UNION is ``with_gold(union(*sets), gold)``.
+The oracles of the ArboEL paper (section 3.4) compare second stages independently of the quality of the first stage:
+SELF is ``with_gold(candidates, gold)``, UNION is ``with_gold(union(*sets), gold)``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ class Candidates:
     Raises:
         ValueError: the arrays differ in shape, a score is NaN or infinite, a mention has a candidate twice, scores do
             not descend, or an empty place precedes a candidate.
-
     """
 
     entities: Ids
-    """(mentions, k) rows of the knowledge base, filled up with -1."""
+    """(mentions, k) rows of the knowledge base, padded with -1."""
     scores: Floats
-    """(mentions, k) float32, descending: higher is closer. -inf for an entity without a score, such as an injected gold
-    entity, and for empty places."""
+    """(mentions, k) float32, in descending order; higher is closer. Empty places, and entities without a score such as
+    an added gold entity, have -inf."""
     documents: str
     """Fingerprint of the documents."""
     knowledge_base: str
@@ -77,11 +76,10 @@ class Candidates:
 
     @classmethod
     def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
-        """Return the candidates in a run; their number is `LinkerConfig.candidates`.
+        """Return the candidates in a run, `LinkerConfig.candidates` per mention.
 
         Raises:
             UsageError: the run has another knowledge base.
-
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
         if told is None:
@@ -106,7 +104,7 @@ class Candidates:
 
     @property
     def k(self) -> int:
-        """Number of places of each mention."""
+        """Number of places per mention."""
         return int(self.entities.shape[1])
 
     @property
@@ -123,7 +121,7 @@ class Candidates:
         return digest.hexdigest()
 
     def first(self, k: int) -> Self:
-        """Return the best ``k`` of each mention."""
+        """Return the best ``k`` candidates of each mention."""
         return replace(self, entities=self.entities[:, :k], scores=self.scores[:, :k])
 
     def __len__(self) -> int:
@@ -137,7 +135,6 @@ class Candidates:
 
         Raises:
             DataError: a fingerprint differs, or the arrays do not fit.
-
         """
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
             raise DataError(f"the candidates were made with {other}")
@@ -154,7 +151,6 @@ class Candidates:
 
         Raises:
             DataError: see `check`.
-
         """
         corpus = Corpus.of(documents)
         self.check(corpus, kb)
@@ -165,7 +161,6 @@ class Candidates:
 
         Raises:
             UsageError: the file cannot be written, or exists and is not a file of candidates.
-
         """
         own = {"documents": self.documents, "knowledge_base": self.knowledge_base, "made_by": self.made_by}
         save_candidates(self.entities, self.scores, own, path)
@@ -176,7 +171,6 @@ class Candidates:
 
         Raises:
             DataError: the file is missing, truncated, changed, of another kind or of a newer version.
-
         """
         entities, scores, own = load_candidates(path)
         try:
@@ -186,19 +180,18 @@ class Candidates:
 
 
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
-    """Add the gold entity as last candidate of each mention that has no gold candidate (the oracle SELF).
+    """Add the gold entity as the last candidate of each mention that has no gold candidate (the oracle SELF).
 
     In a full list it replaces the last candidate. Its score is -inf.
 
     Args:
         candidates: the candidates of a first stage.
-        gold: (mentions, any) rows of the correct entities of each mention, filled up with -1; the first is added, see
+        gold: (mentions, any) rows of the correct entities of each mention, padded with -1; the first is added, see
             `arbo.data.gold.Gold.entities`.
 
     >>> found = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
     >>> with_gold(found, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
     [[3, 1], [2, 5], [0, 1]]
-
     """
     if gold.ndim != 2 or len(gold) != len(candidates):
         raise ValueError(f"gold must be (mentions, any) for {len(candidates):,} mentions, not {gold.shape}")
@@ -215,7 +208,7 @@ def union(*candidates: Candidates) -> Candidates:
     """Merge the candidates of several first stages, each entity once (the oracle UNION, before gold is added).
 
     Candidates alternate: the first of each set, then the second of each. Scores of different encoders are not
-    comparable, so that the new score is minus the best rank, counted from 0. The number of places is the sum over sets.
+    comparable, so the new score is minus the best rank, counted from 0. The number of places is the sum over all sets.
 
     Raises:
         ValueError: there is no set, or the sets differ in documents or knowledge base.
@@ -225,7 +218,6 @@ def union(*candidates: Candidates) -> Candidates:
     >>> both = union(one, other)
     >>> both.entities.tolist(), both.scores.tolist()
     ([[3, 1, 4, -1]], [[0.0, 0.0, -1.0, -inf]])
-
     """
     if not candidates:
         raise ValueError("a union needs at least one set of candidates")
@@ -249,13 +241,13 @@ def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
 
 
 def gaps_filled(scores: Floats) -> Floats:
-    """Replace missing scores by the lowest score of the mention, or by 0 without one; (mentions, k)."""
+    """Replace missing scores with the lowest score of the mention, or with 0 if it has no score; (mentions, k)."""
     lowest = np.where(np.isfinite(scores), scores, np.float32(np.inf)).min(axis=1, initial=np.inf, keepdims=True)
     return np.where(np.isfinite(scores), scores, np.where(np.isfinite(lowest), lowest, np.float32(0)))
 
 
 def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
-    """Describe the difference of two `Candidates.origin`; None if they are equal."""
+    """Describe how one `Candidates.origin` differs from another; None if they are equal."""
     for what, one, other in zip(("other documents", "another knowledge base"), own, given, strict=True):
         if one != other:
             return f"{what} (fingerprint {one}, not {other}); {MEND}"
@@ -263,7 +255,7 @@ def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
 
 
 def repeated(entities: Ids) -> Bools:
-    """Mark the entities that occur at an earlier place of the same mention; (mentions, k)."""
+    """Mark the entities that repeat an earlier candidate of the same mention; (mentions, k)."""
     order = np.argsort(entities, axis=1, kind="stable")
     ordered = np.take_along_axis(entities, order, axis=1)
     again = np.zeros(entities.shape, np.bool_)

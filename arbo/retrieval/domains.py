@@ -1,8 +1,8 @@
-"""Domains: independent worlds, wikis or hospitals, each with its own entities.
+"""Domains: independent parts of the data, such as wikis or hospitals, each with its own entities.
 
-The domain of a mention is that of its document; an entity has its own. Neighbours are searched within a domain, so that
-no edge of the graph and no cluster joins two domains. Mentions and entities without a domain form the domain None. The
-order of equally near neighbours does not depend on other domains.
+A mention has the domain of its document; an entity has its own. Neighbours are searched within a domain, so that no
+edge of the graph and no cluster joins two domains. Mentions and entities without a domain belong to the domain None.
+The order of equally near neighbours does not depend on other domains.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Rows = npt.NDArray[np.int32]
 
 
 class Part(NamedTuple):
-    """The rows of the queries and of the things to compare, all of one domain; rows ascend."""
+    """The rows of the queries, and of the things to compare them with, in one domain; rows ascend."""
 
     queries: Rows
     things: Rows
@@ -46,7 +46,6 @@ def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> 
     >>> parts = entity_parts(["lego", "yugioh", "lego"], ["muppets", "lego", "lego"])
     >>> [(part.queries.tolist(), part.things.tolist()) for part in parts]
     [([0, 2], [1, 2]), ([1], [])]
-
     """
     parts = [Part(*rows) for rows in zip(_rows(mentions, mentions), _rows(mentions, entities), strict=True)]
     if len(mentions) and len(entities) and not any(len(part.things) for part in parts):
@@ -68,25 +67,16 @@ def nearest_within(
     search: SearchMethod,
     progress: Progress,
 ) -> Neighbors:
-    """Search the ``k`` nearest things of each query within its part; see `clustering.comparison.nearest`.
+    """Find the ``k`` things nearest to each query within its part; see `clustering.comparison.nearest`.
 
-    If things and queries are the same object, a query is not its own neighbour. A list of fewer than ``k`` is filled up
+    If things and queries are the same object, a query is not its own neighbour. Lists of fewer than ``k`` are padded
     with -1 and infinity.
     """
     scanner = best_scanner()
 
     def search_part(part: Part) -> Neighbors:
         some, others, own = _inside(part, queries, things)
-        return nearest(
-            some,
-            others,
-            k,
-            metric=metric,
-            search=search,
-            scanner=scanner,
-            self_ids=own,
-            progress=progress,
-        )
+        return nearest(some, others, k, metric=metric, search=search, scanner=scanner, self_ids=own, progress=progress)
 
     if len(parts) == 1 and len(parts[0].things) == things.n:
         return search_part(parts[0])
@@ -101,7 +91,7 @@ def nearest_within(
 def recall_within(
     parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Embeddings, *, metric: Metric
 ) -> float:
-    """Return the share of exact neighbours that `nearest_within` found: the weighted mean of the recall of parts."""
+    """Return the share of exact neighbours that `nearest_within` found: the weighted mean over the parts."""
     n_there, n_right = 0, 0.0
     for part in parts:
         lists = Neighbors(found.ids[part.queries], found.dissimilarity[part.queries])

@@ -18,7 +18,7 @@ def check_skip_margin(margin: float | None) -> None:
 
 
 def margins(scores: Floats) -> Floats:
-    """Return the score of the first candidate minus that of the second; infinity if the second has no score."""
+    """Return the score of the first candidate minus the score of the second; infinity if the second has no score."""
     margin = np.full(len(scores), np.inf, np.float32)
     if scores.shape[1] > 1:
         has_two = np.isfinite(scores[:, 1])
@@ -30,9 +30,9 @@ class Skipping(NamedTuple):
     """The share of mentions that the reranker skips, and the loss of accuracy."""
 
     margin: float | None
-    """The smallest margin that is skipped, see `rerank`; None skips no mention."""
+    """Mentions with at least this margin are skipped, see `rerank`; None skips no mention."""
     skipped: float
-    """Share of all mentions that are skipped."""
+    """Share of mentions that are skipped."""
     accuracy: float
     """Share of the mentions with a gold entity whose first candidate is a gold entity."""
     lost: float
@@ -42,13 +42,13 @@ class Skipping(NamedTuple):
 def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_lost: float = 0.0) -> Skipping:
     """Choose the margin above which mentions skip the reranker, on documents with gold annotations.
 
-    It is the smallest margin whose loss of accuracy is at most ``most_lost``, which skips the most mentions. All
-    margins in the data are tried. Report scores on other documents than those of this choice.
+    Of all margins in the data, it is the smallest whose loss of accuracy is at most ``most_lost``, and so skips the
+    most mentions. Report scores on documents other than those used for this choice.
 
     Args:
         retrieved: candidates of a first stage.
         reranked: the same candidates after `rerank` without a margin.
-        gold: (mentions, any) rows of the correct entities of each mention, see `arbo.data.gold.Gold.entities`.
+        gold: (mentions, any) rows of the correct entities of each mention; see `arbo.data.gold.Gold.entities`.
         most_lost: maximum loss of accuracy, between 0 and 1.
 
     Raises:
@@ -58,7 +58,6 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
     >>> after = Candidates([[0, 1], [1, 0], [0, 1]], [[0.9, 0.1]] * 3, "d", "kb", {})
     >>> skipping(before, after, np.array([[0], [1], [0]]))
     Skipping(margin=0.699999988079071, skipped=0.6666666666666666, accuracy=1.0, lost=0.0)
-
     """
     if not len(retrieved) == len(reranked) == len(gold):
         raise ValueError(

@@ -1,7 +1,7 @@
-"""Exact search on a GPU: torch computes the matrix products of `clustering.knn.nearest`, without faiss.
+"""Exact search on a GPU: torch instead of faiss computes the matrix products of `clustering.knn.nearest`.
 
-The result is the same to the last bit: the products only propose candidates, which are scored again on the CPU in a
-fixed order of summation (`clustering.dense_search`).
+The result is identical: the products only propose candidates, which are scored again on the CPU in a fixed order of
+summation (`clustering.dense_search`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import torch
 
 _PRODUCTS = 1 << 28
-"""Number of products in memory at once: a gigabyte, and as much again to select candidates."""
+"""Number of products in memory at once. They take a gigabyte, and selecting candidates takes as much again."""
 
 
 def torch_scanner(device: str | torch.device) -> Scanner:
@@ -32,7 +32,7 @@ def torch_scanner(device: str | torch.device) -> Scanner:
             best = torch.empty((len(queries), 0), device=device)
             place = torch.empty((len(queries), 0), dtype=torch.int64, device=device)
             precision = torch.get_float32_matmul_precision()
-            torch.set_float32_matmul_precision("highest")  # coarser products would leave out what belongs there
+            torch.set_float32_matmul_precision("highest")  # coarser products would miss candidates
             try:
                 for begin in range(0, len(rows), step):
                     scores, found = (queries @ rows[begin : begin + step].T).topk(min(n, len(rows) - begin, step))
@@ -49,7 +49,7 @@ def torch_scanner(device: str | torch.device) -> Scanner:
 
 
 def best_scanner() -> Scanner:
-    """Return the scanner of a GPU if torch is loaded and has one, otherwise that of faiss."""
+    """Return a scanner on the GPU if torch is loaded and has one, otherwise that of faiss."""
     import sys
 
     torch = sys.modules.get("torch")

@@ -1,17 +1,17 @@
 """The second stage: a reranker scores and sorts the candidates of each mention.
 
 A softmax over the candidates of a mention turns the scores into probabilities. The models of both papers are trained to
-separate the correct candidate from the others of a mention, so that scores of different mentions are not comparable;
-probabilities are. The dissimilarity of an entity edge is 1 minus the probability: 0 is certain, 1 is excluded. Other
-entities have the probability 0. A threshold of 0.5 links an entity that is more likely than all others together. The
-threshold cannot distinguish a mention without a fitting candidate from one with several, and a single candidate always
-has the probability 1: if mentions can be NIL, tune the threshold.
+separate the correct candidate from the others of a mention, so scores of different mentions are not comparable, but
+probabilities are. The dissimilarity of an entity edge is 1 minus the probability: 0 means certain, 1 means excluded.
+Entities that are not candidates have the probability 0. A threshold of 0.5 links an entity that is more likely than all
+others together. The threshold cannot distinguish a mention without a fitting candidate from one with several, and a
+single candidate always has the probability 1: if mentions can be NIL, tune the threshold.
 
 Mention edges stay those of the encoder, unless `LinkerConfig.rerank_mentions` is set, as in Angell et al. (2021),
-"Clustering-based inference for biomedical entity linking". The reranker then reads another mention like an entity of
-its name, and the probability is that in a softmax over the candidates and this mention. In a domain without entities
-a mention has no candidates; an entity with the mention's own name takes their place, with the first-stage score of the
-nearest neighbour: a neighbour with the same name has the probability 0.5, and one that fits worse has less.
+"Clustering-based inference for biomedical entity linking". The reranker then reads the other mention like an entity
+with its name, and its probability comes from a softmax over the candidates and this mention. A mention in a domain
+without entities has no candidates; an entity with the mention's own name takes their place, with the first-stage score
+of the nearest neighbour. So a neighbour with the same name has the probability 0.5, and a worse neighbour has less.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Reranker(Protocol):
 
     @property
     def retrieval_weight(self) -> float:
-        """Factor of the first stage's score, which is added to the reranker's; 0 leaves it out."""
+        """Weight of the first stage's score, which is added to the reranker's score; 0 leaves it out."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Identification of the reranker in a manifest, ready for JSON."""
+        """The values that identify the reranker in a manifest, ready for JSON."""
 
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score mention ``mention[i]`` with the entity in row ``entity[i]``; (pairs,) finite numbers."""
+        """Score mention ``mention[i]`` with the entity in row ``entity[i]``; return (pairs,) finite numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Reading:
     announce: Announce
 
     def sorted(self, kb: KnowledgeBase, entities: Ids, scores: Floats, skip_margin: float | None) -> tuple[Ids, Floats]:
-        """Sort candidates by the scores of the reranker; both are (mentions, k), skipped ones have the score -inf."""
+        """Sort candidates by the reranker's scores; return both, (mentions, k), with -inf for skipped mentions."""
         sure: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
         read = (entities >= 0) & ~sure[:, None]
         said = self.scores(kb, entities, read, gaps_filled(scores))
@@ -103,7 +103,7 @@ def rerank(
     expand_abbreviations: bool = True,
     announce: Announce = quiet,
 ) -> Candidates:
-    """Sort the candidates of each mention by a reranker, and return them with probabilities as scores.
+    """Sort the candidates of each mention with a reranker, and return them with probabilities as scores.
 
     Candidates with equal scores keep their order.
 
@@ -121,7 +121,6 @@ def rerank(
     Raises:
         DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,
             infinity, or a wrong number of scores.
-
     """
     check_skip_margin(skip_margin)
     corpus = Corpus.of(documents)
@@ -143,10 +142,10 @@ def reranked(
     mentions: bool = False,
     announce: Announce,
 ) -> Retrieval:
-    """Rerank the entity edges of a retrieval, see `rerank`, and optionally those between ``mentions``.
+    """Rerank the entity edges of a retrieval, see `rerank`; with ``mentions``, also those between mentions.
 
-    The dissimilarity of an entity is then 1 minus its probability. Neighbouring mentions keep their order, so that the
-    first k of a longer list are the neighbours for k.
+    The dissimilarity of an entity is then 1 minus its probability. Neighbouring mentions keep their order, so the first
+    k of a longer list are the k neighbours.
     """
     ids, dissimilarity = retrieval.entities
     reading = _Reading(reranker, retrieval.inputs, announce)
@@ -171,7 +170,7 @@ def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
 
 
 def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said: Floats) -> Neighbors:
-    """Return the dissimilarities of mention edges, relative to the scores of the candidates or of the own name."""
+    """Return the dissimilarities of mention edges, relative to the candidates' scores or that of the own name."""
     others, dissimilarity = retrieval.mentions
     there = others >= 0
     alone = (entities < 0).all(axis=1, keepdims=True) & there.any(axis=1, keepdims=True)

@@ -1,6 +1,6 @@
 """From mentions to the graph: encode, search neighbours, and keep the data for explanations.
 
-Neighbours belong to the mention's own world, its domain and group of types, see `arbo.retrieval.worlds`.
+Neighbours belong to the same world as the mention: its domain and group of types, see `arbo.retrieval.worlds`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from arbo.retrieval.worlds import Worlds
 
 
 class Sought(NamedTuple):
-    """The lengths of the lists to search, and how."""
+    """The search method, and the number of neighbours to search for."""
 
     k: int
-    """Nearest other mentions of each mention."""
+    """Number of nearest other mentions per mention."""
     candidates: int
-    """Nearest entities of each mention."""
+    """Number of nearest entities per mention."""
     search: SearchMethod
 
 
@@ -44,11 +44,11 @@ class Retrieval:
     distance: Callable[[Ids, Ids], Floats]
     """Returns the dissimilarity of pairs of mentions and entities that are not neighbours."""
     offset: float
-    """The similarity is this number minus the dissimilarity: 1 for cosines and probabilities, 0 for inner products."""
+    """The similarity is this value minus the dissimilarity: 1 for cosines and probabilities, 0 for inner products."""
     threshold: tuple[float, float]
     """Default thresholds on (entity, mention) edges."""
     settings: dict[str, Any]
-    """Identification of encoder and reranker in a manifest."""
+    """The values that identify encoder and reranker in a manifest."""
     search: SearchMethod
     """The search method; with late interaction, that of the first stage."""
     recall: Mapping[str, float]
@@ -64,7 +64,7 @@ class Retrieval:
         return np.float32(self.offset) - dissimilarity
 
     def dissimilarity_to(self, entity: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        """Return the dissimilarity of each mention and the given entity; infinity for -1; (mentions,)."""
+        """Return the dissimilarity of each mention to the given entity, (mentions,); infinity for -1."""
         found = np.full(len(entity), np.inf, np.float32)
         mention, place = np.nonzero((self.entities.ids == entity[:, None]) & (entity >= 0)[:, None])
         found[mention] = self.entities.dissimilarity[mention, place]
@@ -84,11 +84,10 @@ def retrieve(
 ) -> Retrieval:
     """Encode mentions, and search the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
 
-    Both belong to the mention's world. In a smaller world, lists are filled up with -1 and infinity.
+    Both belong to the mention's world. In a smaller world, lists are padded with -1 and infinity.
 
     Raises:
         UsageError: no mention has an entity in its world, or the search is approximate and the vectors are sparse.
-
     """
     k, candidates, search = sought
     parts = {"mentions": mention_parts(worlds.mentions)}

@@ -1,9 +1,10 @@
 """Worlds: the mentions and entities that are compared with each other, by domain and by mapped types.
 
 Types of mentions can be mapped to types of entities (`LinkerConfig.map_types`), so that a mention of a chemical is
-neither linked to a disease nor joins the cluster of one. Types that the map joins, directly or through others, form a
-group; all other mentions and entities form one more. Mentions are compared only with mentions and entities of their
-domain and group. An entity of several groups is in that of its first mapped type.
+neither linked to a disease nor joins the cluster of one. Types that the map joins, directly or through other types,
+form a group; all other mentions and entities form a further group. Mentions are compared only with mentions and
+entities of their own domain and group. An entity with types of several groups belongs to the group of its first mapped
+type.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, map_type
 
     Raises:
         UsageError: no mention has a mapped type, or no entity has any of the types that a mention type is mapped to.
-
     """
     entities = () if kb is None else kb.entities
     domains = Worlds([item.document.domain for item in inputs], [entity.domain for entity in entities])
@@ -61,7 +61,7 @@ def type_pairs(map_types: str) -> list[tuple[str, str]]:
 
 
 def _groups(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """Return the number of the group of each type; a type is (``mention`` or ``entity``, name)."""
+    """Return the code of the group of each type; a type is (``mention`` or ``entity``, name)."""
     group_of: dict[tuple[str, str], int] = {}
     for number, (one, other) in enumerate(pairs):
         pair = [("mention", one), ("entity", other)]

@@ -1,7 +1,7 @@
 """Find words that are spelt like a name of an entity, without a model.
 
 This is a baseline of Li et al. 2022 (OSLAT: Open set label attention transformer, section 6.3), which is strong because
-the entity is given. It is a `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]], kb.entities[entity[i]])``.
+the entity is given. `Fuzzy` is an `arbo.spans.finding.Reader`; a pair is ``(texts[text[i]], kb.entities[entity[i]])``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Fuzzy:
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> list[Spans]:
-        """Return the runs at or above the threshold for each pair; the most similar, if they overlap."""
+        """Return, for each pair, the runs at or above the threshold; of overlapping runs, the most similar."""
         found: list[Spans] = [()] * len(text)
         for pair, runs, similarity in self._similarities(texts, kb, text, entity, announce):
             kept = np.flatnonzero(similarity >= self.threshold)

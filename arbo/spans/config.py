@@ -28,13 +28,13 @@ class LabelAttentionConfig(Settings):
     scaled: bool = False
     """Divide attention scores by the square root of the dimension, as the authors' code does and the paper does not."""
     max_length: Count = 256
-    """Tokens of a text to read at once, special tokens included; longer texts are read in windows."""
+    """Maximum number of tokens to read at once, including special tokens; longer texts are read in windows."""
     max_name_length: Count = 32
-    """Tokens of a name, special tokens included; longer names are cut."""
+    """Maximum number of tokens of a name, including special tokens; longer names are truncated."""
     attention_threshold: Share = 0.05
     """Minimum share of a name's attention for a word to be part of the mention (section 6.1)."""
     entity_threshold: Finite = 0.5
-    """Minimum score of an entity in a text; development documents choose another."""
+    """Minimum score of an entity in a text; development documents, if given, set another."""
 
     @property
     def reading(self) -> EncoderConfig:

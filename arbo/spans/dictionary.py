@@ -1,10 +1,9 @@
 """Find the names of a knowledge base in texts, in one pass over the words for any number of names.
 
-What stands between two words of a text, its gap, must fit the name: a comma, a bracket, a line end or a stop word
-must stand in the name too, except articles. `of` and `in` may stand for a comma ("cancer of the breast" is `Cancer,
-Breast`), but a comma does not where the name is turned round for an index ("cancer, breast" is two names in a list if
-the entity is also called `Breast Cancer`). A comma or bracket inside a word, as in "1,2-dichloroethane", does not
-count.
+The gap between two words of a text must match the name: a comma, a bracket, a line end or a stop word in the gap must
+also be in the name, except articles. `of` and `in` match a comma ("cancer of the breast" is `Cancer, Breast`). But a
+comma does not match if the name is inverted for an index: "cancer, breast" is a list of two names if the entity is also
+called `Breast Cancer`. A comma or bracket inside a word, as in "1,2-dichloroethane", does not count.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NOWHERE = -1
 _ACRONYM = 5
 """Maximum length of a one-word name in capitals that must match in capitals: "ALL" is not all, "CAT" not a cat."""
 _SEPARATOR = re.compile(r"[,;:=|()\[\]{}\n]|\w{2,}")
-"""What counts in a gap: marks and stop words, but no single letters, such as articles and the s of "Crohn's"."""
+"""The parts of a gap that count: marks and stop words, but not single letters such as "a" or the s of "Crohn's"."""
 _ARTICLES = frozenset({"an", "the", "la", "le", "les", "un", "une"})
 _LIKE_OF = frozenset({"of", "in", "de", "des", "du"})
 # Gaps begin with a blank, and words do not.
@@ -59,7 +58,7 @@ class Dictionary:
     normalize: Callable[[str], str] = fold
     """Returns the same form for all spellings of a word, in any case."""
     number: dict[str, int] = field(default_factory=dict, repr=False)
-    """of each word"""
+    """The code of each word and of each gap."""
     step: dict[int, int] = field(default_factory=dict, repr=False)
     """The next node, by the key `_key(node, word)`."""
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
@@ -69,11 +68,12 @@ class Dictionary:
     def of(
         cls, kb: KnowledgeBase, rows: Iterable[int] | None = None, *, normalize: Callable[[str], str] = fold
     ) -> Self:
-        """Make a trie of the names of a knowledge base, or of some rows; names of only stop words are left out.
+        """Make a trie of the names of a knowledge base, or of some of its rows.
 
-        A name of one word with at most `_ACRONYM` capitals matches only capitals; a plural s does not matter ("APCs").
-        A name of a single character, such as "1", never matches. Digits, such as "34", match only as preferred name of
-        an entity, not as alias, since they match too much.
+        Names that consist only of stop words are left out. A name of one word with at most `_ACRONYM` capitals matches
+        only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1", never matches. A
+        name of digits, such as "34", matches only if it is the preferred name of an entity; as an alias it would match
+        too much.
         """
         made = cls(normalize)
         ends: dict[int, dict[int, None]] = {}
@@ -91,10 +91,10 @@ class Dictionary:
         return made
 
     def matches(self, text: str) -> list[Match]:
-        """Find all names in a text, also nested ones, ordered by begin, the shorter first.
+        """Find all names in a text, including nested ones, ordered by start, then by length.
 
-        The gaps must fit the name, see above. A line that the next one goes on ends no name, see `unwrapped`; a
-        sentence does.
+        The gaps must match the name, see above. A name may continue on the next line of a wrapped paragraph, see
+        `unwrapped`, but not in the next sentence.
         """
         spans = content_words(text)
         surface = [text[begin:end] for begin, end in spans]
@@ -149,7 +149,7 @@ class Dictionary:
 
 
 def _with_gaps(path: tuple[str, ...], gaps: list[str], others: Collection[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return a path with its gaps; a comma is `of` if one of the entity's other paths turns the words round."""
+    """Return a path with its gaps; a comma becomes `of` if another path of the entity inverts the words."""
     if not any(gaps):
         return path
     form: list[str] = []

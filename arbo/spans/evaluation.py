@@ -1,4 +1,4 @@
-"""Scores of mentions found in unmarked documents, and of their entities."""
+"""Score the mentions found in unmarked documents, and their entities."""
 
 from __future__ import annotations
 
@@ -52,11 +52,10 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     Raises:
         UsageError: the run has other documents or another knowledge base.
         DataError: the text of a document differs.
-
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         raise UsageError(
-            "the run has another knowledge base; give the one that arbo link had, with the same --kb-xrefs"
+            "the run was made with another knowledge base; give the one that arbo link used, with the same --kb-xrefs"
         )
     links: dict[str, list[Link]] = {id_: [] for id_ in document_ids(run).to_pylist()}
     if odd := sorted(links.keys() ^ {document.id for document in gold}):
@@ -71,16 +70,15 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
 def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Sequence[str | None]) -> FoundScores:
     """Score found mentions and their entities against annotated documents, end to end.
 
-    Exact means the same characters, overlapping at least one common character. The entity of a found mention is correct
-    if an overlapping gold mention accepts it. Gold mentions without an entity of the knowledge base count as mentions,
-    not as links.
+    Exact spans have the same characters; overlapping spans have at least one character in common. The entity of a found
+    mention is correct if an overlapping gold mention accepts it. Gold mentions without an entity of the knowledge base
+    count as mentions, not as links.
 
     Args:
         gold: annotated documents.
         found: the same documents with the found mentions.
         kb: the knowledge base of their entities.
         entities: the entity id of each found mention, in the order of ``found.mentions``; None for NIL.
-
     """
     if [document.id for document in gold] != [document.id for document in found]:
         raise UsageError("gold and found must be the same documents in the same order")
@@ -126,13 +124,10 @@ def _meant(found: Mention, entity: int, gold: Sequence[Mention], accepted: Seque
     right = [
         (mention.spans != found.spans, place)
         for place, mention in enumerate(gold)
-        if entity in accepted[place] and _overlap(mention.spans, found.spans)
+        if entity in accepted[place]
+        and any(begin < last and first < end for begin, end in mention.spans for first, last in found.spans)
     ]
     return accepted[min(right)[1]][0] if right else entity
-
-
-def _overlap(one: Spans, other: Spans) -> bool:
-    return any(begin < last and first < end for begin, end in one for first, last in other)
 
 
 def _spans(documents: Iterable[Document]) -> list[list[Spans]]:

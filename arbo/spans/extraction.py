@@ -62,7 +62,7 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
 
 
 def word_weights(words: npt.NDArray[np.int64], begin: Ids, end: Ids, weight: Floats) -> Floats:
-    """Sum the weights of tokens by word, (entities, words); a token over several is divided by its characters in each.
+    """Sum the weights of the tokens of each word, (entities, words); a token in several words is divided by characters.
 
     The words are (words, 2) offsets, ascending and without overlap; characters outside of them are ignored. For the
     other arguments see `spans_of`.

@@ -45,7 +45,7 @@ class Proposal(NamedTuple):
     entity: int
     """The row of its entity."""
     score: float
-    """The confidence: of overlapping proposals of a finder, the one with the highest score is kept."""
+    """The confidence. Of overlapping proposals, the one with the highest score is kept."""
 
 
 class Finder(Protocol):
@@ -74,7 +74,7 @@ class Found:
     """Documents with the found mentions, and the entity of each."""
 
     corpus: Corpus
-    """Documents with the found mentions: without gold ids, and with the type of the entity if it has exactly one."""
+    """Documents with the found mentions, which have no gold ids, and a type if their entity has exactly one."""
     proposals: tuple[Proposal, ...]
     """The proposal of each mention, in the order of ``corpus.mentions``."""
 
@@ -82,9 +82,9 @@ class Found:
 def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Found:
     """Find mentions of the entities of a knowledge base in documents; existing mentions are ignored.
 
-    Of overlapping proposals the one with the highest score is kept, then the longer, then the first; of several
-    entities with the same spans, the first in the knowledge base. Entities of other domains than the document's are not
-    proposed.
+    Of overlapping proposals, the one with the highest score is kept; ties go to the longer proposal, then to the first.
+    If several entities have the same spans, the first one in the knowledge base is kept. Entities whose domain differs
+    from the document's are not proposed.
     """
     corpus = Corpus.of(documents)
     proposed: list[list[Proposal]] = [[] for _ in corpus]
@@ -98,7 +98,7 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
 
 
 def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
-    """Replace the mentions of documents by those that a finder finds, see `find`; the result is for `Linker.link`.
+    """Replace the mentions of documents with those that a finder finds, see `find`; pass the result to `Linker.link`.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -137,10 +137,10 @@ def _type(kb: KnowledgeBase, entity: int) -> str | None:
 class DictionaryFinder:
     """Proposes the names of the knowledge base in a text, and the abbreviations that the text defines for them.
 
-    All scores are 1, so that the longest name is kept. If a text defines an abbreviation, as in "ataxia telangiectasia
-    (A-T)", the abbreviation means the name that the long form is, or ends with; where there is none, only an entity
-    that is called by the abbreviation and has a word of the long form in a name. The finder keeps the index of the
-    last knowledge base, so that the second call takes milliseconds for a document.
+    All scores are 1, so the longest of overlapping names is kept. If a text defines an abbreviation, as in "ataxia
+    telangiectasia (A-T)", the abbreviation means the name that the long form is, or ends with. Without such a name, it
+    means only an entity that has both the abbreviation as a name and a word of the long form in a name. The finder
+    keeps the index of the last knowledge base, so further calls take only milliseconds for a document.
     """
 
     normalize: Callable[[str], str] = normalize_name
@@ -149,7 +149,7 @@ class DictionaryFinder:
     _kept: list[tuple[KnowledgeBase, Dictionary]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
-        """Propose mentions; the time grows with the length of the texts, and hardly with the number of names."""
+        """Propose mentions; the time depends on the length of the texts, and hardly on the number of names."""
         dictionary = next((kept for of, kept in self._kept if of is kb), None)
         if dictionary is None:
             dictionary = Dictionary.of(kb, normalize=self.normalize)
@@ -184,7 +184,7 @@ class DictionaryFinder:
 
 
 def _without_brackets(text: str, defined: Sequence[Definition]) -> str:
-    """Replace the brackets that define abbreviations by blanks, as in "breast cancer (BC) syndrome"."""
+    """Replace the brackets that define abbreviations with blanks, as in "breast cancer (BC) syndrome"."""
     characters = list(text)
     for (begin, end), long in defined:
         if long < (begin, end) and text[begin - 1] in "([" and text[end : end + 1] in (")", "]"):
@@ -217,8 +217,8 @@ def each_alone(text: str, spans: Spans) -> tuple[Spans, ...]:
 def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
     """Join successive spans into one mention until a word is repeated, since no name has the same word twice.
 
-    For readers that find separate words ("pain and swelling in knee" names the swelling of the knee), each time that
-    the entity is named.
+    This suits readers that find the separate words of a name ("swelling ... knee" in "pain and swelling in knee") each
+    time the text names the entity.
 
     >>> text = "knee pain: swelling in knee"
     >>> without_repetition(text, ((0, 4), (11, 19), (23, 27)))
@@ -270,12 +270,11 @@ class PairFinder:
         """Return the same finder, with the best threshold on annotated documents.
 
         The best threshold has the highest F1 of pairs of a piece and an entity that it names. Pieces without
-        annotations count too, and an entity that is not a candidate counts as missed. The place of a mention does not
+        annotations count too, and an entity that is not a candidate counts as missed. The positions of mentions do not
         count.
 
         Raises:
             UsageError: no document has a gold entity of the knowledge base.
-
         """
         found, _, score = self._asked(Corpus.of(documents), kb, announce)
         gold = Pairs.of(found.pieces.corpus, kb)

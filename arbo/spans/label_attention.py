@@ -1,7 +1,7 @@
 """Label attention: where a text mentions an entity, and the vector of that mention (OSLAT, section 3.2).
 
 The vector of a name is the query; the vectors of the text's tokens are keys and values. There are no further matrices:
-the transformer that reads both makes them comparable. Finally a score tells whether the text names the entity at all.
+the transformer that reads both makes them comparable. Finally, a score tells whether the text names the entity at all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
     """Compute the attention of names to the tokens of texts, equation 2: ``softmax_k(h_e . h_k)``.
 
     The result is float32, whatever the precision of the vectors. The weights of a name sum to 1 over the tokens in
-    ``mask``; other tokens have weight 0, and so have all tokens of a text with an empty mask. The mask has the text's
-    own tokens, without [CLS] (it represents the whole text, and would draw all attention), [SEP] and padding.
+    ``mask``. Other tokens have weight 0, as do all tokens of a text with an empty mask. The mask covers only the text's
+    own tokens: not [CLS], which represents the whole text and would draw all attention, nor [SEP], nor padding.
     ``scaled`` divides inner products by the square root of ``dim``, as the authors' code does.
 
     Names, (..., names, dim), tokens, (..., tokens, dim), and mask, (..., tokens), give (..., names, tokens). Leading
@@ -26,7 +26,7 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
     """
     import torch
 
-    with torch.autocast(names.device.type, enabled=False):  # which would round the products
+    with torch.autocast(names.device.type, enabled=False):  # autocast would round the products
         products = torch.einsum("...nd,...td->...nt", names.float(), tokens.float())
     if scaled:
         products = products / tokens.shape[-1] ** 0.5

@@ -2,8 +2,9 @@
 
 One transformer reads both. The vector of a name attends to the text's tokens (`arbo.spans.label_attention`). The
 weights show where the entity is, the weighted sum is its vector in the text, and the similarity of that vector to the
-name shows whether the text mentions the entity at all. The weights of an entity are the mean over its names, its score
-is their maximum. The entity need not occur in training, and training needs no annotated spans.
+name shows whether the text mentions the entity at all. The weights of an entity are the mean over its names, and its
+score is the maximum over its names. The entity need not occur in the training data, and training needs no annotated
+spans.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 SLICE = 256
 """Number of texts whose token vectors are in memory at once."""
 
-# Pairs of a text to compare at once: with ten names each and a text of 500 tokens, 200 MB.
+# Number of pairs of a text to compare at once; with ten names each and a text of 500 tokens, they take 200 MB.
 _PAIRS = 1024
 
 
@@ -65,7 +66,7 @@ class LabelAttention(OneTower):
     """
 
     tower: Tower
-    """The transformer; its projection is the linking head, see `name_scores`, which is None before training."""
+    """The transformer; its projection is the linking head (see `name_scores`), which is None before training."""
     config: LabelAttentionConfig
     cache: Path | None = None
     name: str = ""
@@ -76,7 +77,7 @@ class LabelAttention(OneTower):
         longest = self.tower.longest
         if longest is not None and self.config.max_length > longest:
             raise UsageError(f"max_length={self.config.max_length}, but the model reads at most {longest} tokens")
-        _ = self.reader, self._names  # which raise where a window is too small
+        _ = self.reader, self._names  # these raise an error if a window is too small
 
     @classmethod
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
@@ -87,7 +88,7 @@ class LabelAttention(OneTower):
         """
         if tower.projection is not None:
             raise UsageError(
-                f"the model projects its vectors to {tower.dim} numbers, but label attention compares unprojected "
+                f"the model projects its vectors to {tower.dim} dimensions, but label attention compares unprojected "
                 "vectors; use a model without a projection"
             )
         return cls(tower, config or LabelAttentionConfig())

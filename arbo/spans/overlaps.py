@@ -12,9 +12,10 @@ Spans = tuple[Span, ...]
 
 
 def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int]:
-    """Return the indices of the items that are kept, ascending: of overlapping ones, that with the highest score.
+    """Return the indices of the items to keep, ascending; of overlapping items, the one with the highest score.
 
-    Ties go to the item that covers more characters, then to the one that begins first, then to the earlier in the list.
+    Ties go to the item that covers more characters, then to the one that begins first, then to the one that is earlier
+    in the list.
 
     >>> without_overlaps([((0, 4),), ((0, 11),), ((5, 8), (12, 15)), ((12, 15),)], [1.0, 2.0, 1.0, 1.0])
     [1, 3]
@@ -29,7 +30,7 @@ def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int
         if all(_is_free(taken, span) for span in spans[place]):
             kept.append(place)
             covered = 0
-            for begin, end in sorted(spans[place]):  # which may overlap each other
+            for begin, end in sorted(spans[place]):  # they may overlap each other
                 if covered < end:
                     insort(taken, (max(begin, covered), end))
                     covered = end

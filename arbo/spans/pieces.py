@@ -30,9 +30,9 @@ class Pieces:
 def pieces(documents: Corpus, split: Splitter = lines) -> Pieces:
     r"""Cut documents and their mentions into pieces, at line ends or with another splitter.
 
-    A piece has the id ``document/line``, where the line of its beginning is counted from 1, and ``#2`` and so on for
-    further pieces of that line. A mention that reaches into several pieces becomes a mention in each of them, cut to
-    the piece; the first keeps the id. The notes count such mentions.
+    The id of a piece is ``document/line``, with the line on which it begins, counted from 1; further pieces of the same
+    line add ``#2`` and so on. A mention in several pieces becomes one mention in each of them, cut to the piece; the
+    first one keeps the id. The notes count such mentions.
 
     >>> mention = Mention("m", "d", ((2, 6),), "b\n\nc", gold=("E",))
     >>> [(piece.id, piece.mentions) for piece in pieces(Corpus([Document("d", "a b\n\nc d", (mention,))])).corpus][1]
@@ -76,7 +76,7 @@ def _mentions(document: Document, spans: list[Span], names: list[str], notes: Co
                 part = max(begin, origin) - origin, min(end, ends[piece]) - origin
                 parts.setdefault(piece, []).append(part)
         if len(parts) > 1:
-            notes["mentions in several pieces: in each with what of them is there"] += 1
+            notes["mentions in several pieces: cut at the ends of the pieces"] += 1
         if not parts:
             notes["mentions of white space left out"] += 1
         for number, (piece, own) in enumerate(parts.items()):
@@ -88,12 +88,12 @@ def _mentions(document: Document, spans: list[Span], names: list[str], notes: Co
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:
-    """Pairs of a text and an entity that it names, ``(corpus[text[i]], kb.entities[entity[i]])``, in that order."""
+    """Pairs of a text and an entity that it names, ``(corpus[text[i]], kb.entities[entity[i]])``, ordered by both."""
 
     corpus: Corpus
     text: Ids
     entity: Ids
-    mentions: tuple[tuple[Spans, ...], ...]  # (pairs,) the entity's mentions in the text, each of one or several spans
+    mentions: tuple[tuple[Spans, ...], ...]  # (pairs,) the entity's mentions in the text, as spans
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase) -> Pairs:

@@ -1,4 +1,4 @@
-"""Preselect the entities that a text might mention, those with a name near some of its words, for a slower reader."""
+"""Preselect the entities that a text might mention, by comparing names with its words, for a slower reader."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from arbo.text.sentences import Splitter, passages, unwrapped
 from arbo.text.words import windows
 
 MOST_WORDS = 6
-"""Maximum words of a run that is compared with names."""
+"""Maximum number of words of a run that is compared with names."""
 _NEAREST = 8  # number of nearest entities of each run of words
 _AT_ONCE = 1 << 15  # number of runs to encode at once, which bounds the memory
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Preselection:
-    """The entities that each piece of a document might mention, ordered by piece, the nearest first."""
+    """The entities that each piece of a document might mention, ordered by piece and dissimilarity."""
 
     pieces: Pieces
     text: Ids  # (pairs,) rows of ``pieces.corpus``, ascending
     entity: Ids
-    dissimilarity: Weights  # (pairs,) of the entity and the nearest run of words, ascending within a piece
+    dissimilarity: Weights  # (pairs,) between the entity and the nearest run of words, ascending within a piece
 
     @property
     def rank(self) -> Ids:
@@ -53,13 +53,14 @@ def preselect(
     split: Splitter = passages,
     announce: Announce = quiet,
 ) -> Preselection:
-    """Find up to ``n`` entities for each piece of documents, those nearest to its runs of one to six words.
+    """Find up to ``n`` entities for each piece of documents: the entities nearest to its runs of one to six words.
 
     A run begins and ends with a content word; abbreviations that the document defines are replaced by their long forms.
-    The eight nearest entities of each run are searched exactly, which takes as long as linking all runs as mentions.
+    The search for the eight nearest entities of each run is exact; it takes as long as linking all runs as mentions.
 
     Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`. The
-    ``encoder`` compares runs with names, by default by character n-grams; one that reads context reads that of the run.
+    ``encoder`` compares runs with names, by default by character n-grams; an encoder that reads context reads the
+    context of the run.
     """
     cut = pieces(documents, split)
     maker = (NgramEncoder() if encoder is None else encoder).fit(kb.names().names)
@@ -88,7 +89,8 @@ def preselect(
 def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, float]:
     """Return the share of the pieces' gold entities among the first 1, 2, 4, ... preselected entities.
 
-    An entity counts once for each piece, and only if the knowledge base has it. The last share is that among all.
+    An entity counts once for each piece, and only if the knowledge base has it. The last share is the one among all
+    preselected entities.
     """
     gold = Pairs.of(found.pieces.corpus, kb)
     rank_of = dict(zip(zip(found.text.tolist(), found.entity.tolist(), strict=True), found.rank.tolist(), strict=True))

@@ -33,7 +33,7 @@ class TextTokens(NamedTuple):
     def flat(self, length: Sequence[int], first: int = 0) -> Ids:
         """Return the indices of the tokens in concatenated rows of some ``length``; (tokens,).
 
-        The lengths are with special tokens and padding; ``first`` is the row of the text's first window.
+        The lengths include special tokens and padding; ``first`` is the row of the text's first window.
         """
         begin = np.cumsum([0, *length])
         return begin[first + self.window] + self.place
@@ -52,7 +52,7 @@ class TextReader:
 
     def __call__(self, texts: Sequence[str]) -> list[TextTokens]:
         """Tokenise texts; offsets count Unicode code points, whatever the tokenizer counts."""
-        # Some tokenizers make a word of a line end.
+        # Some tokenizers make a line end a token.
         plain = [_SPACE.sub(" ", text) for text in texts]
         return [self._read(ids, offsets) for ids, offsets in self.speller.spell_with_offsets(plain)]
 

@@ -1,4 +1,4 @@
-"""Find the abbreviations that a document defines, and replace them by their long forms (Schwartz and Hearst 2003).
+"""Find the abbreviations that a document defines, and replace them with their long forms (Schwartz and Hearst 2003).
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
 shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
@@ -21,7 +21,7 @@ _BLANK_LINE = re.compile(r"\n\s*\n")
 _BRACKET = re.compile(r"[()\[\]]")
 _ALTERNATIVE = re.compile(r"[;,]|\bor\b")
 _MAX_SHORT = 10
-# Search only this many characters around a bracket: without a limit, a text of many brackets takes quadratic time.
+# Search only this many characters around a bracket: without a limit, a text with many brackets takes quadratic time.
 _WINDOW = 500
 
 
@@ -54,10 +54,10 @@ def definitions(text: str) -> list[Definition]:
 
 
 def expander(text: str) -> Callable[[str], str]:
-    """Return a function that replaces the abbreviations in a name by the long forms that `text` defines.
+    """Return a function that replaces the abbreviations in a name with the long forms that `text` defines.
 
-    The first definition of an abbreviation counts. Case matters, a plural s does not. A bracketed short form after
-    its own long form is dropped. Each run of white space in a long form becomes one blank.
+    The first definition of an abbreviation counts. Case matters; a plural s does not. A bracketed short form after its
+    own long form is dropped. Each run of white space in a long form becomes one blank.
 
     >>> expand = expander("Wilson disease (WD) is rare. WD patients were seen.")
     >>> expand("WD"), expand("WD patients"), expand("Wilson disease (WD)"), expand("wd")
@@ -120,7 +120,7 @@ def _brackets(text: str) -> list[Span]:
 
 
 def _window_begin(text: str, sentence: int, opening: int) -> int:
-    """Return the offset at which the words before a bracket begin: the sentence's, or a word's inside the window."""
+    """Return the offset at which the words before a bracket begin: that of the sentence, or of a word in the window."""
     begin = opening - _WINDOW
     if begin <= sentence:
         return sentence

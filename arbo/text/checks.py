@@ -65,7 +65,7 @@ def check_spans(spans: object, *, of: str | None = None) -> None:
     if not isinstance(spans, tuple) or not spans:
         raise DataError("a mention needs a tuple of one or more spans (start, end)", id=of)
     for span in spans:
-        # `type`, not `isinstance`: True and False are ints to Python, and never offsets.
+        # `type`, not `isinstance`: True and False are ints in Python, but never offsets.
         if not isinstance(span, tuple) or len(span) != 2 or any(type(offset) is not int for offset in span):
             raise DataError(f"a span must be a pair of integers (start, end), not {span!r:.60}", id=of)
         start, end = span

@@ -12,12 +12,12 @@ from arbo.text.checks import Span
 from arbo.text.words import Offsets, offsets_of, words
 
 Splitter = Callable[[str], Offsets]
-"""Splits a text: returns the offsets of its pieces, in order, not empty, not overlapping, without white space at
-their ends."""
+"""Splits a text into pieces and returns their offsets in order. Pieces are not empty, do not overlap, and have no white
+space at their ends."""
 
 _BREAK = re.compile(r"[.!?][\"'\u2019\u201d\u00bb)\]]*(?P<stop>\s+)|(?P<blank>\n\s*\n)")
 _OPENING = "\"'\u2018\u201c\u00ab(["
-_MOST_WORDS = 500  # maximum words in a passage: a table without a full stop would otherwise be one very long sentence
+_MOST_WORDS = 500  # maximum number of words in a passage; a table without full stops is one very long sentence
 _WRAPPED = re.compile(r"(?<=[^\n]{40})\n(?=[^\S\n]*(?P<next>\S))")
 _INITIAL = re.compile(r"[^\W\d_]\.")
 _SHORT = """
@@ -38,7 +38,7 @@ def lines(text: str) -> Offsets:
 
 
 def unwrapped(text: str) -> str:
-    r"""Replace the ends of wrapped lines by blanks: of at least 40 characters, and the next goes on in lower case.
+    r"""Replace the ends of lines of at least 40 characters with blanks if the next line begins in lower case.
 
     >>> unwrapped("Of all patients, twelve died of an acute\nliver failure.\nA list:\nliver")
     'Of all patients, twelve died of an acute liver failure.\nA list:\nliver'

@@ -84,7 +84,7 @@ def content_words(text: str) -> list[Span]:
 
 
 def is_stop_word(word: str) -> bool:
-    """Tell whether a word is in `STOP_WORDS`; in capitals it is a name, such as ALL or the A of "hepatitis A".
+    """Whether a word is in `STOP_WORDS`; a word in capitals is a name, such as ALL or the A of "hepatitis A".
 
     >>> [is_stop_word(word) for word in ("The", "a", "A", "ALL", "cell")]
     [True, True, False, False, False]
@@ -104,7 +104,7 @@ def fold(word: str) -> str:
 def windows(text: str, most: int) -> Offsets:
     """Return the offsets of all runs of one to ``most`` words that begin and end with a content word, shortest first.
 
-    No run goes over a line end, or over a comma or bracket beside white space.
+    No run extends over a line end, or over a comma or bracket beside white space.
 
     >>> text = "pain in the knee"
     >>> [text[begin:end] for begin, end in windows(text, 4)]
@@ -123,7 +123,7 @@ def windows(text: str, most: int) -> Offsets:
 
 
 def offsets_of(spans: Iterable[Span]) -> Offsets:
-    """Return spans as an array of two columns, even if there are no spans."""
+    """Return spans as an array with two columns, even if there are none."""
     return np.array(list(spans), np.int64).reshape(-1, 2)
 
 

@@ -1,9 +1,9 @@
-"""Checkpoints: everything that a training needs to resume as if it had not been interrupted.
+"""Checkpoints: everything that a training run needs to resume as if it had not been interrupted.
 
-A checkpoint is a folder named after its step. It is written to a temporary folder and then renamed, so that every
-checkpoint is complete. The best model is written the same way; it and its embeddings exist as long as a checkpoint
-refers to them. One process at a time uses the folder. Random choices in a step are seeded by the number of the step, so
-that no generator has a state to keep.
+A checkpoint is a folder named after its step. It is written to a temporary folder and then renamed, so a checkpoint is
+never incomplete. The best model is written the same way. It and its embeddings are deleted once no checkpoint refers to
+them. Only one process at a time may use the folder. Random choices are seeded with the index of the step, so no state
+of a random generator needs to be saved.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Saveable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Progress of a training."""
+    """The progress of a training run."""
 
-    step: int = 0  # steps done
+    step: int = 0  # completed steps
     best: float | None = None  # the best score on the development documents so far
     best_step: int | None = None  # step of the best score; see `best_model`
     scaler: dict[str, float] | None = None  # for float16: state of the gradient scaler
@@ -56,7 +56,7 @@ class State:
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint; remove earlier ones, and all models and embeddings but those of the best and last step."""
+    """Write a checkpoint, and remove the earlier ones with all models and embeddings that no checkpoint needs."""
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:
@@ -90,13 +90,13 @@ def best_model(folder: Path, state: State) -> Path:
 
 
 def embeddings(folder: Path, step: int | None) -> Path:
-    """Return the folder of the embeddings by the model of a step."""
+    """Return the folder with the embeddings that the model computed at a step."""
     return folder / "embeddings" / str(step)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Make a folder if needed, and lock it against other processes until the block or this process ends.
+    """Create a folder if necessary, and lock it against other processes until the block or this process ends.
 
     Raise UsageError if another process has the lock, or the folder cannot be written.
     """
@@ -106,7 +106,7 @@ def locked(folder: Path) -> Iterator[None]:
     import fcntl
 
     taken = UsageError(
-        f"another process is training in {folder}; wait for it, stop it, or name another --out "
+        f"another process is training in {folder}; wait for it, stop it, or choose another --out "
         "(processes that train together on CPUs need ACCELERATE_USE_CPU=true)"
     )
     with ExitStack() as held:
@@ -122,7 +122,7 @@ def locked(folder: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise taken from error
         except OSError as error:  # some file systems of clusters have no locks
-            logger.warning("cannot lock %s (%s); let no other process train there", folder, error.strerror)
+            logger.warning("cannot lock %s (%s); make sure that no other process trains there", folder, error.strerror)
         try:
             is_there = os.path.samestat(os.fstat(stream.fileno()), os.stat(folder / LOCK))
         except FileNotFoundError:
@@ -133,7 +133,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def load_state(checkpoint: Path) -> State:
-    """Read the progress of a training."""
+    """Read the progress of a training run."""
     try:
         return State(**json.loads((checkpoint / "state.json").read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
@@ -141,7 +141,7 @@ def load_state(checkpoint: Path) -> State:
 
 
 def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
-    """Read the choices for the epoch; ``kind`` makes a plan from arrays by name."""
+    """Read the plan of the epoch; ``kind`` makes a plan from named arrays."""
     try:
         return kind(**load_arrays(checkpoint / "plan.safetensors"))
     except (OSError, ValueError, TypeError, SafetensorError) as error:

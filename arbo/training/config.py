@@ -1,4 +1,4 @@
-"""Training settings: those of the loop, which all trainings share, and those of each model."""
+"""Training settings: the common settings of the training loop, and the settings of each kind of model."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Selection = Literal["recall@1", "recall@64", "ari"]
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig(Settings):
-    """Settings that all trainings share, see `arbo.training.loop`."""
+    """Settings common to all kinds of training, see `arbo.training.loop`."""
 
-    called: ClassVar[str] = "the training's configuration"
+    called: ClassVar[str] = "the training configuration"
 
     regulariser: Regulariser = "none"
     """Term added to the loss; ``fgsm`` adds the loss of perturbed copies, see `arbo.training.fgsm`."""
@@ -36,21 +36,21 @@ class LoopConfig(Settings):
     """For ``fgsm``: weight of the loss of perturbed copies."""
     epochs: Count = 5
     steps: Count | None = None
-    """Stop after this many steps, if the epochs do not end before; the schedule ends there too."""
+    """Stop after this many steps, unless the epochs end first; the schedule then ends there too."""
     batch_size: Count = 32
-    """Mentions per step."""
+    """Number of mentions per step."""
     micro_batch: Count = 32
-    """Mentions whose texts are in memory at once; affects memory and speed, and otherwise only the dropout masks."""
+    """Number of mentions whose texts are in memory at once; it affects memory, speed and the dropout masks."""
     optimizer: Optimizer = "adam"
     learning_rate: Above0 = 5e-5
     weight_decay: NotBelow0 = 0.0
     """For ``adamw``."""
     schedule: Schedule = "linear"
-    """Learning rate after the warm-up: falls linearly to 0, falls exponentially to a hundredth, or stays constant."""
+    """How the learning rate changes after the warm-up: linearly to 0, exponentially to a hundredth, or not at all."""
     warmup: Share = 0.1
     """Share of the steps over which the learning rate rises."""
     clip: Above0 | None = 1.0
-    """Largest norm of the gradient; None for no clipping."""
+    """Maximum norm of the gradient; None turns clipping off."""
     precision: TrainingPrecision = "float32"
     """Precision of the forward pass; weights stay in float32."""
     seed: Number = 0
@@ -78,39 +78,40 @@ class LoopConfig(Settings):
 class TrainingConfig(LoopConfig):
     """Training settings of a dual-encoder.
 
-    The defaults are a good start, see "Where to start" in docs/train.md; `arbo.training.presets` has the settings of
-    papers. Each text is encoded twice, once without gradients, if the micro-batch is smaller than the batch, and always
-    with ``fgsm``.
+    The defaults are a good start; see "Where to start" in docs/train.md. `arbo.training.presets` has the settings of
+    papers. Each text is encoded twice, the first time without gradients, if the micro-batch is smaller than the batch
+    or the regulariser is ``fgsm``.
     """
 
     positives: PositiveStrategy = "entity"
-    """Choice of each mention's positive, see `arbo.training.dual.positives`."""
+    """How the positive of each mention is chosen, see `arbo.training.dual.positives`."""
     negatives: NegativeStrategy = "knn"
-    """Choice of each mention's negatives, see `arbo.training.dual.negatives`."""
+    """How the negatives of each mention are chosen, see `arbo.training.dual.negatives`."""
     n_negatives: Count = 4
-    """Negatives per mention; ``in-batch`` takes all that the batch has, and its variants take no more than that."""
+    """Number of negatives per mention. ``in-batch`` uses all negatives of the batch instead; its variants use fewer if
+    the batch has fewer."""
     hard_share: Share = 0.5
-    """For ``mixed`` and ``in-batch-mixed``: share of near negatives."""
+    """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
     mixup: Above0 | None = None
-    """Largest share of the positive mixed into the negatives; None for no mixup, see `arbo.training.dual.objective`."""
+    """Maximum share of the positive in each negative, see `arbo.training.dual.objective`; None turns mixup off."""
     mixup_gradient: bool = True
     """Whether gradients flow through the share of the positive in the negatives."""
     loss: LossName = "cross-entropy"
     """See `arbo.training.losses`."""
     scale: Above0 | None = None
-    """Factor of similarities in the loss; None for 1 with inner products and 20 with cosines. ``proxy`` uses ``alpha``
-    instead."""
+    """Factor by which the loss multiplies similarities; None means 1 for inner products and 20 for cosines. ``proxy``
+    uses ``alpha`` instead."""
     alpha: Above0 = 32.0
-    """For ``proxy``: factor of similarities, as ``scale`` for the other losses."""
+    """For ``proxy``: factor by which the loss multiplies similarities, like ``scale`` for the other losses."""
     margin: NotBelow0 = 0.0
     """For ``proxy``: margin of positives above 0 and of negatives below 0."""
     refresh: Count | None = None
-    """Steps between two choices of positives and negatives; None for one choice per epoch."""
+    """Number of steps after which positives and negatives are chosen again; None chooses them once per epoch."""
     best: Selection = "recall@1"
     """Score on the development documents that selects the best model."""
 
     def scale_of(self, metric: Metric) -> float:
-        """Return the factor of similarities in the loss."""
+        """Return the factor by which the loss multiplies similarities."""
         if self.loss == "proxy":
             return self.alpha
         defaults: dict[Metric, float] = {"dot": 1.0, "cosine": 20.0}
@@ -128,20 +129,20 @@ class RerankingConfig(LoopConfig):
 
 @dataclass(frozen=True, slots=True)
 class ContrastiveConfig(LoopConfig):
-    """Settings that the first two trainings of OSLAT share; both contrast names with their synonyms.
+    """Settings common to the first two stages of OSLAT, which contrast names with their synonyms.
 
-    The defaults of all three trainings are those of the paper (appendix B) where it gives them. The warm-up differs:
-    over the first tenth of the steps the paper's learning rate is constant, and this one rises.
+    The defaults of all three stages come from the paper (appendix B) where it gives them. The warm-up differs: over the
+    first tenth of the steps, the learning rate is constant in the paper and rises here.
     """
 
     regulariser: Literal["none"] = "none"
     schedule: Schedule = "exponential"
     temperature: Above0 = 0.07
-    """Divisor of similarities in the loss."""
+    """The loss divides similarities by this value."""
     n_positives: Count = 8
-    """Largest number of synonyms per name, sampled at random if there are more. The paper takes all."""
+    """Maximum number of synonyms per name, sampled at random if there are more. The paper uses all of them."""
     n_negatives: Count = 100
-    """Names of other entities per name; `arbo.training.oslat.contrastive` says how they are sampled."""
+    """Number of names of other entities to compare each name with, see `arbo.training.oslat.contrastive`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,8 @@ class LabelAttentionTraining(ContrastiveConfig):
     epochs: Count = 10
     learning_rate: Above0 = 2e-4
     normalized: bool = True
-    """Compare the text's vectors for two names by cosine, as the name of the loss says; False: by inner product, as its
-    formula says."""
+    """Compare the text's vectors for two names by cosine, as the name of the loss suggests. If False, compare them by
+    inner product, as its formula says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class LinkingHeadConfig(LoopConfig):
     learning_rate: Above0 = 2e-4
     schedule: Schedule = "exponential"
     n_negatives: Count = 100
-    """Names per text of entities that are not in the text."""
+    """Number of names per text that belong to entities not in the text."""
     alpha: Share = 0.25
     """For the focal loss: weight of the positives."""
     gamma: NotBelow0 = 2.0

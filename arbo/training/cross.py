@@ -1,8 +1,9 @@
-"""Training of cross-encoders: tell the gold entity from the other candidates of a first stage.
+"""Training of cross-encoders, which learn to tell the gold entity from the other candidates of a first stage.
 
 The model scores all candidates of a mention; if the first stage missed the gold entity, it replaces the last candidate.
-The loss is the cross-entropy of the gold entity in the softmax over the candidates. Further gold entities of a mention
-are no negatives, nor are entities with the same text. Candidates are found once and kept in ``OUT.training``.
+The loss is the cross-entropy of the gold entity in the softmax over the candidates. Other gold entities of a mention,
+and entities with the same text as its gold entity, are not used as negatives. Candidates are found once and stored in
+``OUT.training``.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class PairBatch:
 
     rows: list[TokenRow]  # (pairs,) the shortest first
     mention: Ids  # (pairs,) the mention of each pair
-    place: Ids  # (pairs,) the place of the entity in the mention's row of ``exists``; 0 is the gold entity
+    place: Ids  # (pairs,) the index of the entity in the mention's row of ``exists``; 0 is the gold entity
     exists: Bools  # (mentions, 1 + k) which entities to compare with
     retrieval: Floats  # (mentions, 1 + k) the first stage's share of the scores
 
@@ -99,7 +100,7 @@ class PairReader:
     encoder: CrossEncoder
     data: RerankingSet
     pairs: Pairs
-    used: Ids  # (entities,) ascending rows of the knowledge base: the entities that occur in ``data``
+    used: Ids  # (entities,) rows of the entities that occur in ``data``, ascending
 
     @classmethod
     def of(cls, encoder: CrossEncoder, data: RerankingSet) -> Self:
@@ -120,7 +121,7 @@ class PairReader:
         return PairBatch([rows[i] for i in order], mention[order], place[order], exists, retrieval)
 
     def encode(self, batch: PairBatch) -> Tensor:
-        """Score the pairs of a batch, pairs of similar length together; (mentions, 1 + k)."""
+        """Score the pairs of a batch, grouped by similar length; (mentions, 1 + k)."""
         return self._scattered(batch, [self._score(batch.rows[own]) for own in self._packs(batch)])
 
     def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
@@ -209,9 +210,9 @@ def train_reranker(
 
     See `arbo.train` for other arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets the
     number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base.
-    ``candidates`` that this encoder found before for ``documents`` or ``dev``, e.g. in a run (`Candidates.of_result`),
-    replace the search; their keys name them in errors, and surplus candidates are dropped, the best kept. ``dev``
-    selects the model whose first candidate is right most often.
+    ``candidates`` from an earlier search with this encoder for ``documents`` or ``dev``, for example from a run
+    (`Candidates.of_result`), replace the search. Errors name them by their keys. If there are more candidates than
+    needed, only the best are used. ``dev`` selects the model whose first candidate is right most often.
 
     Raises:
         DataError: also for candidates of other documents, of another knowledge base or of another first stage, and
@@ -260,7 +261,7 @@ def _given(
         except DataError as error:
             raise error.at(called) from None
         if name in found:
-            raise UsageError(f"{called}: two sets of candidates for the same documents; leave one out")
+            raise UsageError(f"{called}: two sets of candidates for the same documents; remove one")
         found[name] = own.first(k)
     return found
 
@@ -274,7 +275,7 @@ def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: i
     if not same_model(candidates.made_by, linker.encoder.settings):
         whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
         raise DataError(
-            f"another first stage found these candidates ({whose}), or the same with other weights or settings; train "
+            f"these candidates come from another first stage ({whose}), or from other weights or settings of it; train "
             "with that first stage"
         )
     if candidates.k < (least := min(k, len(linker.kb))):

@@ -18,11 +18,11 @@ from arbo.training.config import LoopConfig
 
 
 class Rivals(NamedTuple):
-    """The gold ids of each mention, numbered as in `arbo.data.gold.Gold`, and the domains of mentions and entities."""
+    """The gold ids of each mention, as codes (see `arbo.data.gold.Gold`), and the domains of mentions and entities."""
 
     indptr: Ids  # (mentions + 1,)
     id: Ids  # (gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``
-    domain: Ids  # (mentions,) the number of each mention's domain
+    domain: Ids  # (mentions,) the code of each mention's domain
     entity_domain: Ids  # (entities,)
 
     @classmethod
@@ -111,14 +111,14 @@ class TrainingSet:
 
 
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
-    """Make corpora of the documents of a training, by the name of the argument."""
+    """Make a corpus of each set of documents, by the name of its argument."""
     return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
 
 
 def training_sets(
     corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, expand_abbreviations: bool
 ) -> dict[str, TrainingSet]:
-    """Take the mentions of each of `corpora_of`."""
+    """Collect the mentions of each corpus from `corpora_of`."""
     return {
         name: TrainingSet.of(corpus, kb, expand_abbreviations=expand_abbreviations, purpose=PURPOSES[name])
         for name, corpus in corpora.items()
@@ -126,7 +126,7 @@ def training_sets(
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
-    """Return the values that identify a training: settings and models by name, documents and knowledge base."""
+    """Return the values that identify a training run: settings and models by name, documents and knowledge base."""
     settings = {name: value.decisive if isinstance(value, LoopConfig) else value for name, value in what.items()}
     fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
     return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}

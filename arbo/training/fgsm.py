@@ -1,11 +1,12 @@
-"""FGSM: copies of positives and negatives, perturbed slightly in the worst direction (the proxy paper, section 4.2).
+"""FGSM: copies of positives and negatives, slightly perturbed in the worst direction (proxy paper, section 4.2).
 
-The perturbation changes the input of the transformer, the sum of the word, position and segment embeddings of each
-token: for a positive by epsilon against, for a negative by epsilon along the sign of the gradient of its similarity to
-the mention (equations 6 and 7). The weighted loss of the copies is added to the loss of the originals (equation 8). The
-direction depends on the mention, so a text has one copy for each mention that it is compared with, with the dropout
-mask with which its direction was computed. Mentions as nodes are treated like entities. For a cross-encoder the input
-is a pair, and the similarity is its score.
+The perturbation changes the input of the transformer: the sum of the word, position and segment embeddings of each
+token. Each component moves by epsilon along the sign of the gradient of the text's similarity to the mention if the
+text is a negative, and against it if it is a positive (equations 6 and 7). The weighted loss of the copies is added to
+the loss of the originals (equation 8). The direction depends on the mention, so a text has one copy for each mention
+that it is compared with. A copy uses the dropout mask with which its direction was computed. Mentions that serve as
+positives or negatives are treated like entities. For a cross-encoder, the input is a pair, and the similarity is the
+score of the pair.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ def check_perturbable(*towers: Tower) -> None:
 def in_worst_direction(
     tower: Tower, encode: Callable[[], Tensor], similarity: Callable[[Tensor], Tensor], step: Tensor, seed: int
 ) -> Tensor:
-    """Encode texts whose inputs are changed by a step, (texts,), times the sign of their similarity's gradient.
+    """Encode texts after moving their inputs by ``step``, (texts,), along the sign of the gradient of their similarity.
 
-    ``encode`` uses the tower to encode the texts once, (texts, ...); each ``similarity`` of its output, (texts,),
-    depends on its own text. Direction and copies have the same dropout, by ``seed``.
+    ``encode`` encodes the texts once with the tower and returns (texts, ...). ``similarity`` maps this output to
+    (texts,); the similarity of a text must not depend on other texts. ``seed`` gives the direction and the copies the
+    same dropout.
     """
 
     def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:

@@ -1,9 +1,9 @@
-"""The frame of every training: its folder, its processes and its final files.
+"""The frame of every training run: its folder, its processes and its final files.
 
-While a training runs, the folder ``OUT.training`` beside the model holds its checkpoints, the best model so far with
-its embeddings, and ``log.jsonl`` with one line per step. A killed training resumes from its last checkpoint with the
-same losses; a finished training leaves the model folder and ``OUT.log.jsonl`` beside it. If several processes train
-together, each with its own GPU, only the first one writes. A separate process cannot use the same folder.
+During training, the folder ``OUT.training`` beside the model holds its checkpoints, the best model so far with its
+embeddings, and ``log.jsonl`` with one line per step. A killed run resumes from its last checkpoint with the same
+losses; a finished run leaves the model folder and ``OUT.log.jsonl`` beside it. If several processes train together,
+each with its own GPU, only the first one writes. A separate process cannot use the same folder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MIXED = {"float32": "no", "bfloat16": "bf16", "float16": "fp16"}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Workplace:
-    """The folders, processes and options of a training."""
+    """The folders, processes and options of a training run."""
 
     target: Path  # the model folder to write
     folder: Path  # the training folder, which exists while the training runs
@@ -52,9 +52,9 @@ class Workplace:
 
 @contextmanager
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
-    """Prepare a training for a block that writes the model folder ``out``, and remove its own folder after it.
+    """Prepare a training run; the block writes the model folder ``out``, and the training folder is removed after it.
 
-    ``job`` identifies the training: the folder of another one is an error. Raise UsageError as `arbo.train` does.
+    ``job`` identifies the run. Raise UsageError in the cases that `arbo.train` lists, such as another run's folder.
     """
     target, options = Path(out).resolve(), options or RunOptions()
     check_model_replaceable(target)
@@ -70,12 +70,12 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
 
 
 def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
-    """Raise UsageError unless a model can be written to a folder, and `kb` is a knowledge base; before any work."""
+    """Before any work, raise UsageError unless a model can be written to a folder and `kb` is a knowledge base."""
     check_model_replaceable(Path(out).resolve())
     if not isinstance(kb, KnowledgeBase):
         raise UsageError(
             f"training needs a knowledge base, not {type(kb).__name__}; read one, for example with "
-            "KnowledgeBase.from_obo(path), or make one of rows with KnowledgeBase.of(rows)"
+            "KnowledgeBase.from_obo(path), or make one from rows with KnowledgeBase.of(rows)"
         )
 
 
@@ -96,7 +96,7 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
 
 @contextmanager
 def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
-    """Make the folder of a training, or reopen it to resume, and lock it for the duration of the block."""
+    """Create the folder of a training run, or reopen it to resume, and lock it for the duration of the block."""
     file, log = folder / "job.json", _log_of(target)
     own = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
     if not file.is_file():
@@ -110,8 +110,8 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
             write_json({"hash": own, **job}, file)
         elif (other := json.loads(file.read_text("utf-8"))).get("hash") != own:
             raise UsageError(
-                f"{folder} belongs to another training, with other {_differing(other, job)} (see {file.name} in it); "
-                "delete it, or name another --out"
+                f"{folder} belongs to another training run, which differs in {_differing(other, job)} "
+                f"(see {file.name} in it); delete it, or choose another --out"
             )
         shutil.rmtree(_old_of(target), ignore_errors=True)
         for left in folder.glob(".*-*"):  # left by a process that was killed while writing

@@ -1,4 +1,4 @@
-"""The training loop: encode a batch, compute the loss, step; score the development documents and keep the best model.
+"""The training loop: encode a batch, compute the loss, take a step; score development documents, keep the best model.
 
 `arbo.training.dual` defines batches and losses for dual-encoders, `arbo.training.cross` for cross-encoders, and
 `arbo.training.oslat` for OSLAT.
@@ -43,7 +43,7 @@ class TrainingError(ArboError):
 
 
 class Trainable(Saveable, Protocol):
-    """A model as the loop sees it."""
+    """A model that the loop can train."""
 
     @property
     def config(self) -> Any:
@@ -51,7 +51,7 @@ class Trainable(Saveable, Protocol):
 
     @property
     def module(self) -> torch.nn.Module:
-        """The modules with weights, each once."""
+        """All modules with weights, without repetition."""
 
     def copy(self) -> Self:
         """Return a copy with its own weights."""
@@ -62,7 +62,7 @@ class Trainable(Saveable, Protocol):
 
 
 class Examples(Protocol):
-    """Annotated mentions as the loop sees them."""
+    """Annotated mentions that the loop can train on."""
 
     @property
     def queries(self) -> Ids:
@@ -146,11 +146,11 @@ class Trainer(ABC, Generic[Model, Batch]):
         raise NotImplementedError
 
     def choose(self, step: int, place: int) -> None:
-        """Choose positives and negatives before a step, which has a place in its epoch."""
+        """Choose positives and negatives before a step; ``place`` is its index in the epoch."""
 
     @property
     def chosen(self) -> Mapping[str, Ids]:
-        """The choices that outlast a step, as arrays by name."""
+        """The choices that are used for several steps, as arrays by name."""
         return {}
 
     def resume(self, checkpoint: Path) -> None:
@@ -180,7 +180,7 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     @property
     def kept(self) -> Model:
-        """The final model: the best one on the development documents, or the last one without them."""
+        """The final model: the best one on the development documents if there are any, otherwise the last one."""
         if self.dev is None:
             return self.model
         return self.model.from_pretrained(best_model(self.folder, self.state), self.model.config)
@@ -206,7 +206,7 @@ class Trainer(ABC, Generic[Model, Batch]):
                 self.keep()
 
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
-        """Make one step."""
+        """Take one optimisation step."""
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate

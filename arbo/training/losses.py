@@ -1,8 +1,9 @@
 """Losses: from the scores of a mention's positive and negatives to one number per mention.
 
-A loss takes ``scores``, (mentions, 1 + negatives), the positive first, higher being nearer; and ``exists``, of the same
-shape, which is False where a mention has fewer negatives than others. It returns (mentions,) in float32, whatever the
-precision of the scores, because late training learns from small differences between near-certain probabilities.
+A loss takes ``scores``, (mentions, 1 + negatives), where the positive comes first and higher scores are nearer; and
+``exists`` of the same shape, which is False where a mention has fewer negatives than others. It returns one value per
+mention, (mentions,), in float32 whatever the precision of the scores, because late in training the model learns from
+small differences between near-certain probabilities.
 
 ======================  ================================================================================
 ``arborescence``        ArboEL paper, equation 6: softmax, with a term for each negative too
@@ -30,9 +31,9 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
-    """Minus the logarithm of the positive's share in the softmax.
+    """Negative logarithm of the positive's share in the softmax.
 
-    A mention without negatives has loss 0, and no gradient.
+    A mention without negatives has loss 0 and no gradient.
     """
     scores = _finite(scores, exists)
     return torch.logsumexp(scores, dim=1) - scores[:, 0]
@@ -41,8 +42,8 @@ def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
 def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
     r"""Equation 6 of the ArboEL paper: ``-(log p_0 + sum_i log(1 - p_i))`` over the negatives i, p being the softmax.
 
-    The paper leaves out the minus sign, and writes p over dissimilarities; here it is over similarities, so that a near
-    positive is a probable one.
+    The paper omits the minus sign and computes p from dissimilarities. Here p is computed from similarities, so that a
+    near positive is probable.
 
     ``1 - p`` is computed without subtraction. With ``rest_i`` the softmax's denominator without i, ``1 - p_i`` is the
     sigmoid of ``log rest_i - s_i``. Only the largest p can be near 1, so ``rest`` is computed only there; elsewhere
@@ -104,10 +105,10 @@ def multi_similarity(
 ) -> Tensor:
     """Equation 16 of Wang et al. (2019), "Multi-similarity loss with general pair weighting for deep metric learning".
 
-    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, with the defaults of SapBERT (Liu et
-    al. 2021) in its experiments; all pairs count. Scores are cosines, the first ``n_positives`` columns positives.
-    Larger ``alpha`` (a) and ``beta`` (b) put more weight on the hardest positive and negative; ``base`` (l) is the
-    cosine that separates the two.
+    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, over all pairs. The defaults are
+    those of the experiments of SapBERT (Liu et al. 2021). Scores are cosines; the first ``n_positives`` columns are
+    positives. Larger ``alpha`` (a) and ``beta`` (b) put more weight on the hardest positive and negative; ``base`` (l)
+    is the cosine that separates the two.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -120,8 +121,8 @@ def multi_similarity(
 def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
     """Equation 5 of Lin et al. (2017): binary cross-entropy with less weight on easy examples.
 
-    ``-a (1 - p)^gamma log p``, with p the probability of the right answer by the logits ``scores``, and a ``alpha`` for
-    positives and ``1 - alpha`` for negatives. A larger ``gamma`` reduces the weight of easy examples.
+    ``-a (1 - p)^gamma log p``, where p is the probability of the right answer according to the logits ``scores``, and a
+    is ``alpha`` for positives and ``1 - alpha`` for negatives. A larger ``gamma`` reduces the weight of easy examples.
     """
     right = torch.where(positive, scores.float(), -scores.float())
     share = torch.where(positive, alpha, 1 - alpha)
@@ -129,7 +130,7 @@ def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: flo
 
 
 def comparable(vectors: Tensor, metric: Metric) -> Tensor:
-    """Make vectors whose inner products are the similarities; (..., dim)."""
+    """Return vectors whose inner products are the similarities; (..., dim)."""
     return normalize(vectors, dim=-1) if metric == "cosine" else vectors
 
 
@@ -142,7 +143,7 @@ def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
 
 
 def _finite(scores: Tensor, exists: Tensor) -> Tensor:
-    """Convert scores to float32, and mask those that do not exist."""
+    """Convert scores to float32, and mask the scores of nodes that do not exist."""
     if scores.shape != exists.shape or scores.ndim != 2 or not scores.shape[1]:
         raise ValueError(f"scores must be (mentions, 1 + negatives), not {scores.shape} with exists {exists.shape}")
     return scores.float().masked_fill(~exists, -torch.inf)
@@ -157,13 +158,13 @@ LOSSES: Mapping[LossName, Callable[..., Tensor]] = {
 
 
 def sum_of_max(query_tokens: Tensor, query_mask: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
-    """Score queries with things: the sum over query tokens of the largest inner product with a token of the thing.
+    """Score queries against nodes: the sum over query tokens of the largest inner product with a token of the node.
 
     This is `clustering.late_interaction.sum_of_max` with gradients, in float32, whatever the precision of the tokens.
     Equation 6 of Cai et al. (2023) sums over all tokens of the input: special tokens count, as in ColBERT, and padding
     does not. For texts of one vector the sum is the inner product. Tokens outside the masks get no gradient; equally
-    near tokens share the gradient of a maximum. A text without tokens has the score 0. Memory: the inner products of
-    all tokens of a pair.
+    near tokens share the gradient of a maximum. A text without tokens has the score 0. The inner products of all tokens
+    of a pair are in memory at once.
 
     Tokens are (..., tokens, dim), masks (..., tokens); the leading shapes are broadcast to those of the result:
     (mentions, 1, tokens, dim) and (mentions, nodes, tokens, dim) compare each mention with its nodes.

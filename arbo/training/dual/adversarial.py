@@ -19,10 +19,10 @@ from arbo.training.losses import comparable, sum_of_max
 
 
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
-    """Encode perturbed copies of the nodes of some mentions, `comparable`; of the shape of ``pairs.node``.
+    """Encode perturbed copies of the nodes of some mentions, made `comparable`, in the shape of ``pairs.node``.
 
-    They are differentiable with respect to the weights, and not to the mentions. Nodes that do not exist are zeros.
-    ``epsilon`` is the size of the perturbation of each component of an input, ``seed`` that of dropout.
+    Gradients flow to the weights, but not to the mentions. Nodes that do not exist are zeros. ``epsilon`` is the size
+    of the perturbation of each component of an input; ``seed`` seeds dropout.
     """
     encoder = reader.encoder
     mention, place = np.nonzero(pairs.exists.cpu().numpy())
@@ -58,10 +58,10 @@ def perturbed(
     metric: Metric,
     seed: int,
 ) -> Tensor:
-    """Encode texts whose inputs are changed by a step, (texts,), to become more similar to anchors; below 0, less.
+    """Encode texts whose inputs are moved by ``step``, (texts,), towards their anchors, or away if it is negative.
 
-    The anchors are `comparable`, (texts, tokens, dim); masks, (texts, tokens), say which token vectors exist. Return
-    (texts, tokens, dim) as `Tower.encode` does, with fewer tokens than the masks if all texts are shorter.
+    The anchors are `comparable`, (texts, tokens, dim); the masks, (texts, tokens), say which token vectors exist.
+    Return (texts, tokens, dim) as `Tower.encode` does, with fewer tokens than the masks if all texts are shorter.
     """
     anchor = anchor.detach()
     return in_worst_direction(

@@ -31,7 +31,7 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Batch:
-    """Mentions and the nodes to compare them with, as places among the distinct texts of both."""
+    """Mentions and the nodes to compare them with, as indices of the distinct texts of both."""
 
     texts: list[Text]  # the shortest first, so that taking every n-th text divides the work evenly
     mask: Bools  # (texts, tokens) which token vectors each text has, up to the longest; one column after pooling
@@ -91,12 +91,12 @@ class Reader:
         return Batch([texts[i] for i in order], mask, mention, node, exists)
 
     def _key(self, text: Text) -> Hashable:
-        """Return the values that a text's vector depends on; only the pooling ``mention`` uses the mention's place."""
+        """Return the values that a text's vector depends on; only the pooling ``mention`` uses its position."""
         ids, begin, end = text.row
         return text.tower, tuple(ids), (begin, end) if self.encoder.config.pooling == "mention" else None
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
-        """Encode some texts of a batch, similar lengths together; (texts, tokens, dim), padded with zeros."""
+        """Encode some texts of a batch, grouped by similar length; (texts, tokens, dim), padded with zeros."""
         texts, width = batch.texts[part], batch.mask.shape[1]
         places: list[int] = []
         parts = []
@@ -108,7 +108,7 @@ class Reader:
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
-        """Divide texts, the shortest first, among towers and into batches that fit into memory, as places."""
+        """Divide texts, the shortest first, among towers and into batches that fit into memory, as indices."""
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
             for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):

@@ -1,8 +1,8 @@
-"""Negatives of each mention: never one of its gold entities, nor another mention of them.
+"""Negatives of each mention: never one of its gold entities, nor another mention of one.
 
-All are of the mention's own domain (see `arbo.retrieval.domains`), as in linking.
+All belong to the mention's domain (see `arbo.retrieval.domains`), as in linking.
 
-Papers use one name for different strategies; the last column has the names in ArboEL, the proxy paper (PEL) and
+Papers use the same name for different strategies; the last column lists the names in ArboEL, the proxy paper (PEL) and
 adaptive mixup (AMH).
 
 ==================  ==================================================================  =======================
@@ -21,7 +21,7 @@ adaptive mixup (AMH).
 
 Mixup itself is no strategy: it changes the chosen negatives, see `arbo.training.dual.objective`.
 
-Nodes are numbered as in `Snapshot`; if there are fewer negatives than requested, the remaining places are -1.
+Nodes are indexed as in `Snapshot`; if there are fewer negatives than requested, the remaining entries are -1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from arbo.training.dual.snapshot import Snapshot
 
 
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
-    """Find the nearest wrong entities, then the nearest mentions of others; (mentions, n_entities + n_mentions).
+    """Find the nearest wrong entities, then the nearest wrong mentions; (mentions, n_entities + n_mentions).
 
     The search covers all entities and training mentions in the mention's domain. It is exact for pooled vectors; for
     token vectors a first stage proposes the neighbours, see `clustering.comparison`. The node of an entity is its
@@ -90,7 +90,7 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 
 
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
-    """Give every mention of a batch the positives of the others, each once; (mentions, distinct positives).
+    """Return the distinct positives of the other mentions for each mention of a batch; (mentions, distinct positives).
 
     ``owner`` is (entity texts,), the entity of each text; ``positive`` is (mentions,), the node of each positive.
     """
@@ -107,7 +107,7 @@ def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
 def _nearest_allowed(
     snapshot: Snapshot, mentions: Ids, embeddings: Embeddings, things: Ids, n: int, allowed: Callable[[Ids, Ids], Bools]
 ) -> Ids:
-    """Find the nearest allowed things, widening the search until there are enough; (mentions, n), -1 at the end."""
+    """Find the nearest allowed nodes, widening the search until there are enough; (mentions, n), padded with -1."""
     found = np.full((len(mentions), n), -1)
     corpus = embeddings.taken(things)
     todo, width = np.arange(len(mentions) if n and len(things) else 0), n + 8

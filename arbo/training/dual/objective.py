@@ -22,7 +22,7 @@ class Pairs(NamedTuple):
     mention_mask: Tensor  # (mentions, 1, tokens)
     node: Tensor  # (mentions, 1 + negatives, tokens, dim), the positive's first
     node_mask: Tensor  # (mentions, 1 + negatives, tokens)
-    text: Tensor  # (mentions, 1 + negatives) the text of each node, as a place in the batch
+    text: Tensor  # (mentions, 1 + negatives) the text of each node, as an index in the batch
     exists: Tensor  # (mentions, 1 + negatives) which nodes to compare with
 
     @property

@@ -19,7 +19,7 @@ _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_o
 def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
     """Whether positives or negatives depend on vectors; ``owner``: (entity texts,) the entity of each text.
 
-    They do not if the positive is the gold entity, which has only one text, and negatives need not be near.
+    They do not if every entity has one text, the positive is the gold entity, and negatives need not be near.
     """
     has_one_text = bool((np.diff(owner) > 0).all())
     return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")

@@ -100,7 +100,7 @@ def _nearest_other(snapshot: Snapshot) -> Ids:
 
 
 def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats) -> Ids:
-    """Parents in the minimum spanning tree of all clusters' graphs, -1 for the entity.
+    """Return the parents in the minimum spanning tree of all clusters' graphs, -1 for the entity.
 
     No edge joins two clusters, so that all of them can share one root.
     """

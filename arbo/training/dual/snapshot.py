@@ -15,9 +15,9 @@ from arbo.training.data import TrainingSet
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Snapshot:
-    """Vectors of the training data by the model at one step, in evaluation mode.
+    """Vectors of the training data from the model at one step, in evaluation mode.
 
-    Nodes are numbered: first entity texts, one or several per entity (its names), then mentions.
+    The first nodes are entity texts, one or several per entity (its names); the mentions follow.
     """
 
     entities: Embeddings  # pair ``i`` is entity text ``i``

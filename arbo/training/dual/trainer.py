@@ -66,7 +66,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     @property
     def chosen(self) -> Mapping[str, Ids]:
-        """The plan of the epoch, which cannot be remade later, as the model changes."""
+        """The plan of the epoch, which cannot be made again later because the model changes."""
         return self.plan._asdict()
 
     def resume(self, checkpoint: Path) -> None:
@@ -111,7 +111,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return total
 
     def _encoded(self, step: int, batch: Batch, part: slice) -> Tensor:
-        """Encode every n-th text of a batch, with the same dropout each time."""
+        """Encode every n-th text of a batch; repeated calls use the same dropout."""
         torch.manual_seed(self.dropout_seed(step, part.start))
         vectors: Tensor = self.prepared(batch, part)
         return vectors
@@ -144,7 +144,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
-        """Return the current model with a cache: its own before the first step, then that of the last evaluation.
+        """Return the current model with a cache: its own before the first step, later the one from the last evaluation.
 
         Only the first of several processes keeps the embeddings of an evaluation.
         """
@@ -156,7 +156,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     @property
     def best(self) -> str:
-        """As the configuration says."""
+        """The score that the configuration selects."""
         return self.config.best
 
     def development_scores(self) -> dict[str, float]:

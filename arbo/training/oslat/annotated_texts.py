@@ -69,7 +69,7 @@ class AnnotatedTexts:
 
     @property
     def n_alone(self) -> int:
-        """Number of pairs of an entity with only one name, which have no positives."""
+        """Number of pairs whose entity has only one name, and which therefore have no positives."""
         return len(self.entity) - len(self.queries)
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
@@ -88,7 +88,7 @@ class AnnotatedTexts:
 def annotated_texts(
     corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
 ) -> dict[str, AnnotatedTexts]:
-    """Take the texts of each of `arbo.training.data.corpora_of`; `check_contrasts` with ``contrastable``."""
+    """Collect the texts of each corpus from `corpora_of`; if ``contrastable``, call `check_contrasts`."""
     found = {}
     for name, corpus in corpora.items():
         found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])

@@ -1,7 +1,7 @@
 """Contrastive training of names, the common part of self-alignment and label attention.
 
 The positives of each anchor are some of its synonyms; the negatives are names of other entities, never a name of a
-right entity, nor a name with the same spelling. Negatives are sampled in two steps, an entity and then one of its
+correct entity or a name that is spelt like one. Negatives are sampled in two steps, an entity and then one of its
 names, and for all anchors of a batch together, see `arbo.training.oslat.synonyms.Others`.
 """
 
@@ -33,7 +33,7 @@ _POSITIVES, NEGATIVES = 1, 2
 
 
 class Contrasts(Examples, Protocol):
-    """Training data: queries, each with a right entity and other entities to avoid as negatives."""
+    """Training data: queries, each with a correct entity and other entities to avoid as negatives."""
 
     @property
     def synonyms(self) -> Synonyms:
@@ -47,7 +47,7 @@ class Contrasts(Examples, Protocol):
         """Sample a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), -1 for none."""
 
     def avoided(self, queries: Ids) -> Sequence[Ids]:
-        """List the spellings that are not negatives, for each query."""
+        """List the spellings that must not be negatives, for each query."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -76,8 +76,8 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
     avoided = (data.avoided(query[None])[0] for query in data.queries)
     if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):
         raise DataError(
-            f"nothing to {purpose}: names need names of other entities as negatives, but there are none with "
-            f"{len(data.entities):,} entities; give more documents, or more entities"
+            f"nothing to {purpose}: names need names of other entities as negatives, but none are left among "
+            f"{len(data.entities):,} entities; add documents or entities"
         )
 
 
@@ -99,7 +99,7 @@ def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConf
 
 
 def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
-    """Encode names, each distinct one once; (..., dim), arbitrary vectors for -1."""
+    """Encode each distinct name once; (..., dim), with arbitrary vectors for -1."""
     distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
     vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
     return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]

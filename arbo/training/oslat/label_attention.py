@@ -3,7 +3,7 @@
 OSLAT, section 3.2. The queries on a text are a name of an entity in it, some of its synonyms, and names of other
 entities. The text's vector for the first name (`arbo.spans.label_attention`) is drawn towards its vectors for the
 synonyms, and away from its vectors for the other names. So a name learns to attend to its mentions, although only the
-entities of a text are given, and no positions.
+entities of a text are given, and not their positions.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
 
     @property
     def metric(self) -> Metric:
-        """The similarity that the configuration says."""
+        """The similarity that the configuration selects."""
         return metric_of(self.config)
 
     @property

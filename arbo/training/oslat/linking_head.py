@@ -1,8 +1,8 @@
 """Training of the linking head, which decides whether an entity is in a text (OSLAT, section 3.3).
 
-The transformer is frozen, as its attention would otherwise no longer find spans; so texts and names are encoded only
-once. The text's vector for a name follows from them by two small products, and is never kept. Each epoch samples other
-negatives: names of all entities of the knowledge base except those in the text.
+The transformer is frozen, as its attention would otherwise no longer find spans. So texts and names are encoded only
+once. Two small products give the text's vector for a name, which is never stored. Each epoch samples new negatives from
+the names of all entities of the knowledge base except those in the text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Asked:
     text: Ids  # (texts,)
     name: Ids  # (texts, names) -1 for none
     owner: Ids  # (texts, names) the entity of each name, -1 for none
-    is_there: Bools  # (texts, names) whether the name is of an entity in the text
+    is_there: Bools  # (texts, names) whether the name belongs to an entity in the text
 
     def __len__(self) -> int:
         return len(self.text)
@@ -81,7 +81,7 @@ class Encoded:
         return np.unique(self.data.text)
 
     def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
-        """Look in each text for all names of its entities, and for ``n`` names of others."""
+        """Look in each text for all names of its entities, and for ``n`` names of other entities."""
         synonyms, data = self.data.synonyms, self.data
         own = [synonyms.of_entities(data.entity[data.start[text] : data.start[text + 1]]) for text in texts]
         others = self.others.draw([synonyms.spelling[names] for names in own], n, rng)
@@ -114,7 +114,7 @@ class LinkingHead:
 
     @classmethod
     def of(cls, dim: int, kind: HeadKind, device: torch.device) -> Self:
-        """Start from the identity (``comparison``), or from even odds for all texts (``linear``, one optimum)."""
+        """Start from the identity (``comparison``), or from even odds for all texts (``linear``)."""
         if kind == "linear":
             linear = torch.nn.Linear(dim, 1)
             torch.nn.init.zeros_(linear.weight)
@@ -183,9 +183,9 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     def loss_of(self, step: int, batch: Asked, rows: slice) -> Tensor:
         """Sum the losses of some texts.
 
-        A text's loss is the mean over its entities and the sampled ones. The score of an entity is that of its best
-        name: of all names for entities in the text, of the sampled names for others. For a ``linear`` head the loss is
-        the mean over names.
+        The loss of a text is the mean over its entities and the sampled entities. The score of an entity is the score
+        of its best name: among all names for an entity in the text, among the sampled names for others. For a
+        ``linear`` head, the loss is the mean over names.
         """
         part = batch.part(rows)
         logits = self.prepared(part)
@@ -199,7 +199,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 
     @property
     def best(self) -> str:
-        """The F1 of the decisions whether an entity is in a text."""
+        """The F1 of deciding whether an entity is in a text."""
         return "f1"
 
     def development_scores(self) -> dict[str, float]:
@@ -211,8 +211,8 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
     """Score the entities of each text and about ``n_negatives`` others, the same each time; see `LabelAttention`.
 
-    An entity's score is that of its best name. This is a quick way to compare heads; the threshold of a finder is tuned
-    separately, see `with_tuned_threshold`.
+    The score of an entity is the score of its best name. This is a quick way to compare heads; the threshold of a
+    finder is tuned separately, see `with_tuned_threshold`.
     """
     rng, synonyms = np.random.default_rng([config.seed, NEGATIVES]), data.data.synonyms
     score: list[Floats] = []
@@ -243,8 +243,8 @@ def train_linking_head(
 
     See `arbo.train` for arguments and errors. Training starts from a new head, even if the model has one. Documents
     without an entity are left out, as they may be unannotated; negatives are sampled from the whole knowledge base.
-    ``dev`` selects the head with the highest F1 of telling the entities of a text from sampled others, and the minimum
-    score of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the one of even odds in
+    ``dev`` selects the head that best tells the entities of a text from sampled others (by F1), and the minimum score
+    of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the score that means even odds in
     training.
     """
     check_start(out, kb)
@@ -282,7 +282,7 @@ def fit_head(
 
 
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """Give each name the score of the best name of its owner, an entity, in the same text.
+    """Give each name the best score of any name of the same entity (its owner) in the same text.
 
     Return the scores, and 1 divided by the number of such names; all are (texts, names).
     """

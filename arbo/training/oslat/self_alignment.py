@@ -1,7 +1,7 @@
 """Self-alignment: draws names of one entity together and names of different entities apart (OSLAT, section 3.1).
 
-Each name with synonyms is compared with some of them and with names of others. The loss compares the output of two
-further layers, which are discarded after training. Documents are not needed.
+Each name with synonyms is compared with some of them and with names of other entities. The loss compares the output of
+two further layers, which are discarded after training. Documents are not needed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NamesAlone:
         return np.flatnonzero(has_two[self.synonyms.owner])
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Put each name before some of its synonyms."""
+        """Return each name, followed by some of its synonyms."""
         drawn = self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng)
         is_other = (drawn >= 0) & (drawn != queries[:, None])
         order = np.argsort(~is_other, axis=1, kind="stable")[:, :n]
@@ -146,17 +146,17 @@ def train_self_alignment(
 ) -> DualEncoder:
     """Train an encoder to map the names of an entity to similar vectors, and write it to a folder.
 
-    See `arbo.train` for other arguments and errors. ``documents`` restrict the training to the names of the entities in
-    them; without documents, the names of all entities are aligned.
+    See `arbo.train` for other arguments and errors. If ``documents`` are given, only the names of the entities in them
+    are aligned; otherwise the names of all entities are.
 
     Raises:
         DataError: also if no entity has two names, or if there is only one entity.
-        UsageError: also for an encoder that has two towers, or reads entities as a whole or without pooling.
+        UsageError: also if the encoder has two towers, reads entities as a whole, or does not pool tokens.
     """
     check_start(out, kb)
     config = config or SelfAlignmentConfig()
     if not encoder.shared:
-        raise UsageError("the encoder has another tower for mentions; start from an encoder with one tower")
+        raise UsageError("the encoder has a separate tower for mentions; start from an encoder with one tower")
     if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
         raise UsageError(
             "self-alignment needs one vector per name; choose entity_view 'names' and a pooling other than 'tokens'"

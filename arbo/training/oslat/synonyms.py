@@ -16,8 +16,8 @@ from arbo.engine import Floats, Ids, ranges
 class Synonyms:
     """Sets of names, one per entity; names of an entity that differ only in case or white space count as one."""
 
-    place: Ids  # (names,) the place of each name in `KnowledgeBase.names`, ascending; others refer to names by row
-    spelling: Ids  # (names,) a number for each spelling; names that differ only in case or white space share it
+    place: Ids  # (names,) the index of each name in `KnowledgeBase.names`, ascending; a name is a row of this array
+    spelling: Ids  # (names,) a code for the spelling, the same for names that differ only in case or white space
     owner: Ids  # (names,) the entity of each name, ascending
     start: Ids  # (entities + 1,) the names of entity ``e`` are those from ``start[e]`` to ``start[e + 1]``
 
@@ -25,8 +25,9 @@ class Synonyms:
     def of(cls, kb: KnowledgeBase) -> Self:
         """Take the names of all entities."""
         names, rows = kb.names()
+        folded = [" ".join(name.casefold().split()) for name in names]
         numbers: dict[str, int] = {}
-        spelling = np.array([numbers.setdefault(_folded(name), len(numbers)) for name in names], np.int64)
+        spelling = np.array([numbers.setdefault(form, len(numbers)) for form in folded], np.int64)
         owner = np.array(rows, np.int64)
         place = np.sort(np.unique(owner * (len(numbers) + 1) + spelling, return_index=True)[1])
         start = np.searchsorted(owner[place], np.arange(len(kb) + 1))
@@ -46,7 +47,7 @@ class Synonyms:
         return self.spelling[self.of_entities(entities)]
 
     def draw(self, entity: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample distinct names of each entity; (entities, n), -1 if it has fewer."""
+        """Sample distinct names of each entity; (entities, n), padded with -1."""
         drawn = np.full((len(entity), n), -1)
         for row, (begin, size) in enumerate(zip(self.start[entity], self.size[entity], strict=True)):
             own = begin + rng.permutation(size)[:n]
@@ -56,11 +57,11 @@ class Synonyms:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Others:
-    """Negatives, sampled in two steps, an entity and then one of its names, so that all entities count equally."""
+    """Negatives, sampled in two steps (an entity, then one of its names), so that all entities count equally."""
 
     name: Ids  # (spellings,) one name for each spelling, so that equal names are sampled once
     spelling: Ids  # (spellings,)
-    weight: Floats  # (spellings,) the probability of each spelling, up to a factor
+    weight: Floats  # (spellings,) the probability of each spelling, up to a constant factor
 
     @classmethod
     def of(cls, synonyms: Synonyms, entities: Ids) -> Self:
@@ -71,11 +72,12 @@ class Others:
         return cls(names[first], spelling, np.bincount(row, np.repeat(1 / size, size)).astype(np.float32))
 
     def draw(self, avoided: Sequence[Ids], n: int, rng: np.random.Generator) -> Ids:
-        """Sample distinct names for each anchor, without the spellings that it avoids; (anchors, n), -1 for none.
+        """Sample distinct names for each anchor, without the spellings that it avoids; (anchors, n), padded with -1.
 
         One sample serves all anchors, and each takes the first names that it does not avoid, so that a batch encodes
         little more than ``n`` names in total. For a single anchor the distribution is the same as with its own sample.
-        Each name gets an exponential time with its weight as rate; their order is sampling without replacement.
+        Each name draws an exponential time with its weight as the rate; the names in order of time are a sample without
+        replacement.
         """
         time = rng.exponential(size=len(self.name)) / self.weight
         wanted = min(len(time), n + max(map(len, avoided), default=0))
@@ -86,7 +88,3 @@ class Others:
             own = self.name[pool[~np.isin(self.spelling[pool], spellings)]][:n]
             drawn[row, : len(own)] = own
         return drawn
-
-
-def _folded(name: str) -> str:
-    return " ".join(name.casefold().split())
