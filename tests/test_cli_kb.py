@@ -131,7 +131,7 @@ def test_kb_remove_names(run: Run, tmp_path: Path) -> None:
     new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
     assert "A" not in new
     assert (new["B"], new["E4"]) == (arbo.Entity("B", "sniffles"), arbo.Entity("E4", "x"))
-    assert "no names to remove; name them with --names, or choose --generic" in run(*command).err
+    assert "no names to remove; give --names or --generic" in run(*command).err
     with pytest.raises(arbo.DataError, match="no entity would keep a name"):
         arbo.KnowledgeBase(kb.entities[:1]).without_names("fever")
 
