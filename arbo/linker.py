@@ -55,7 +55,6 @@ class Linker:
     >>> result = arbo.Linker(kb).link(documents)
     >>> len(result.links) == len(documents.mentions)
     True
-
     """
 
     kb: KnowledgeBase | None = None
@@ -80,7 +79,6 @@ class Linker:
         Args:
             documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset,
                 or names alone, such as a list or a pandas Series.
-
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: Linker(kb), or use discover() to do without")
@@ -104,7 +102,6 @@ class Linker:
             documents: see `link`.
             objective: the score to maximise. With a knowledge base ``accuracy_with_nil``, the share of correct links
                 and NIL decisions (the default), or ``nil_f1``, the F1 of NIL decisions; without one ``ari``.
-
         """
         from arbo.linking.tuning import choose, ks_of, objective_of
 
@@ -122,7 +119,6 @@ class Linker:
 
         Raises:
             UsageError: the linker has no knowledge base.
-
         """
         if self.kb is None:
             raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")

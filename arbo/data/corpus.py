@@ -68,7 +68,6 @@ class Corpus(Sequence[Document]):
 
         Raises:
             UsageError: the file cannot be written.
-
         """
         write_lines(map(document_line, self.documents), path)
 
@@ -101,7 +100,6 @@ class Corpus(Sequence[Document]):
 
         Raises:
             UsageError: no document has one of the ids.
-
         """
         wanted = {ids} if isinstance(ids, str) else set(ids)
         chosen = [document for document in self.documents if document.id in wanted]

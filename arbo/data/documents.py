@@ -124,6 +124,20 @@ def text_of(spans: Sequence[Span], text: str) -> str:
     return " ".join(text[start:end] for start, end in spans)
 
 
+Marked = tuple[tuple[Span, ...], str | None, tuple[str, ...] | None]
+"""The spans, the type and the gold ids of a mention."""
+
+
+def marked_document(document_id: str, text: str, found: Sequence[Marked]) -> Document:
+    """Return a document with these mentions; `mention_ids` makes their ids."""
+    names = mention_ids(document_id, [spans for spans, *_ in found])
+    mentions = (
+        Mention(name, document_id, spans, text_of(spans, text), type_, gold)
+        for name, (spans, type_, gold) in zip(names, found, strict=True)
+    )
+    return Document(document_id, text, tuple(mentions))
+
+
 def span_between(start: str, end: str, text: str, *, of: str) -> Span:
     """Return the span between two offsets as a file has them; a DataError if they are no offsets of the text."""
     if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
@@ -139,7 +153,6 @@ def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str],
 
     Raises:
         DataError: they differ in more; the message says where the text was found, or what the offsets seem to count.
-
     """
     covered = text_of(spans, text)
     if covered.split() != surface.split():

@@ -82,7 +82,6 @@ class Gold:
             ids: (mentions,) ids as annotated.
             entities: (mentions,) the knowledge base's own ids of the correct entities.
             row_of: the number of each entity that occurs.
-
         """
         outside: dict[str, int] = {}
         known = dict(row_of)

@@ -19,7 +19,6 @@ def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
 
     Raises:
         DataError: a name is missing, blank, or no string.
-
     """
     labels = list(map(str, table.index)) if hasattr(table, "iloc") else []
     if len(set(labels)) < len(names):

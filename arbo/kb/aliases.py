@@ -34,7 +34,6 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
     >>> [entity.aliases for entity in with_names_of(kb, Corpus.of([document]))]
     [('Grippe',), ('Rhinitis',)]
-
     """
     names: dict[tuple[str | None, str], str] = {}
     entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)

@@ -49,7 +49,6 @@ def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
     >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
     >>> [entity.name for entity in without_names(kb, ["disease"])]
     ['flu']
-
     """
     removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
     left = [[name for name in (own.name, *own.aliases) if normalize_name(name) not in removed] for own in kb]

@@ -29,7 +29,6 @@ def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
     Raises:
         UsageError: the ending is none of `ENDINGS`, or the file cannot be written.
         DataError: a table cannot hold an id.
-
     """
     name = fspath(path).lower()
     if not name.endswith(ENDINGS):

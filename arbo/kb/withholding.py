@@ -133,7 +133,6 @@ def nil_split(
 
     Raises:
         UsageError: a type or id is unknown, ``parents`` is missing, or the split would withhold none or all entities.
-
     """
     types, ids, branches = _set(types), _set(ids), _set(branches)
     if not (types or ids or branches):

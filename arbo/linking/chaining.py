@@ -33,7 +33,6 @@ def describe_giants(
         clusters: the partition.
         mention_ids: the id of each mention.
         cluster_ids: the cluster id of each mention.
-
     """
     number: dict[str, int] = {}
     name = np.array([number.setdefault(name.casefold(), len(number)) for name in names], np.int64)

@@ -106,7 +106,6 @@ def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, 
         given: (links, 2), see `evidence`.
         right: (links,) whether each link is correct.
         document: (links,) the number of each link's document.
-
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold

@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,26 +163,26 @@ def _n_compared(n_queries: int, n_things: int) -> int:
 _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 
-@singledispatch
-def entity_cost(encoder: Any, kb: KnowledgeBase) -> Cost:
-    """Return the cost of encoding the entities; zero for an unknown encoder."""
-    return _NOTHING._replace(vectors=len(kb))
+def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
+    """Return the cost of encoding the entities; an unknown encoder costs nothing."""
+    if isinstance(encoder, NgramEncoder):
+        return _ngram_cost(kb.names().names)
+    if isinstance(encoder, DualEncoder):
+        return _transformer_cost(encoder, encoder.entity_texts(kb))
+    return _vector_cost(encoder, len(kb))
 
 
-@singledispatch
-def mention_cost(encoder: Any, inputs: Sequence[MentionInput]) -> Cost:
-    """Return the cost of encoding the mentions."""
-    return _NOTHING._replace(vectors=len(inputs))
+def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
+    """Return the cost of encoding the mentions; an unknown encoder costs nothing."""
+    if isinstance(encoder, NgramEncoder):
+        return _ngram_cost({item.name for item in inputs})
+    if isinstance(encoder, DualEncoder):
+        return _transformer_cost(encoder, encoder.mention_texts(inputs))
+    return _vector_cost(encoder, len(inputs))
 
 
-@entity_cost.register
-def _(encoder: NgramEncoder, kb: KnowledgeBase) -> Cost:
-    return _ngram_cost(kb.names().names)
-
-
-@mention_cost.register
-def _(encoder: NgramEncoder, inputs: Sequence[MentionInput]) -> Cost:
-    return _ngram_cost({item.name for item in inputs})
+def _vector_cost(encoder: Encoder, n: int) -> Cost:
+    return _dense_cost(encoder.dim, n) if isinstance(encoder, VectorEncoder) else _NOTHING._replace(vectors=n)
 
 
 def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
@@ -192,29 +191,9 @@ def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
     return Cost(len(names), 0, 0, peak, kept, characters * _NGRAM_SECONDS)
 
 
-@entity_cost.register
-def _(encoder: VectorEncoder, kb: KnowledgeBase) -> Cost:
-    return _dense_cost(encoder.dim, len(kb))
-
-
-@mention_cost.register
-def _(encoder: VectorEncoder, inputs: Sequence[MentionInput]) -> Cost:
-    return _dense_cost(encoder.dim, len(inputs))
-
-
 def _dense_cost(dim: int, n: int) -> Cost:
     size = 4 * n * dim
     return Cost(n, dim, 0, 3 * size, size, 0.0)
-
-
-@entity_cost.register
-def _(encoder: DualEncoder, kb: KnowledgeBase) -> Cost:
-    return _transformer_cost(encoder, encoder.entity_texts(kb))
-
-
-@mention_cost.register
-def _(encoder: DualEncoder, inputs: Sequence[MentionInput]) -> Cost:
-    return _transformer_cost(encoder, encoder.mention_texts(inputs))
 
 
 def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:

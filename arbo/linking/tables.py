@@ -163,7 +163,6 @@ def cluster_table(
         mention_ids: the id of each mention.
         names: the name of each mention, with abbreviations replaced by their long forms.
         clusters: the partition.
-
     """
     n_entities = clusters.n_entities
     label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)

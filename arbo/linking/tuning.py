@@ -160,7 +160,6 @@ def choose(
         config: the configuration to start from; it wins ties.
         objective: the score to maximise, see `objective_of`.
         progress: shows progress.
-
     """
     own = config.limits(retrieval.threshold)
     scoring = None if objective == "ari" else _Scoring.of(gold, objective)
@@ -199,7 +198,6 @@ def objective_of(objective: Objective | None, *, discovers: bool) -> Objective:
 
     Raises:
         UsageError: the objective is unknown, or does not fit a linker with (or without) a knowledge base.
-
     """
     possible: tuple[Objective, ...] = ("ari",) if discovers else ("accuracy_with_nil", "nil_f1")
     if objective is None:

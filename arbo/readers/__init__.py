@@ -88,7 +88,6 @@ def read_documents(
     Raises:
         UsageError: the format is unknown, or no mention has one of the types.
         DataError: malformed data, unless `on_error="skip"`; no documents; or the format cannot be told.
-
     """
     name, paths, read = _opened(path, format, DOCUMENT_FORMATS, told)
     corpus: Corpus

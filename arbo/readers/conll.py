@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.documents import Document, marked_document
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -97,15 +97,7 @@ def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
     distinct = sorted(set(found), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
     if len(distinct) < len(found):
         records.notes["repeated mentions dropped"] += len(found) - len(distinct)
-    names = mention_ids(document_id, [(span,) for span, _ in distinct])
-    return Document(
-        document_id,
-        text,
-        tuple(
-            Mention(name, document_id, (span,), text[slice(*span)], gold=(f"{document_id}/{number}",))
-            for name, (span, number) in zip(names, distinct, strict=True)
-        ),
-    )
+    return marked_document(document_id, text, [((span,), None, (f"{document_id}/{name}",)) for span, name in distinct])
 
 
 def _document_id(header: str) -> str:

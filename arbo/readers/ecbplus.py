@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.documents import Document, Marked, marked_document, text_of
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -49,12 +49,6 @@ class _Word(NamedTuple):
     sentence: int
     number: int
     text: str
-
-
-class _Found(NamedTuple):
-    spans: tuple[Span, ...]
-    type: str | None
-    gold: str | None
 
 
 def read_ecbplus(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -148,23 +142,16 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
     for word, place in zip(words, chain.from_iterable(places), strict=True):
         if where.setdefault((word.sentence, word.number), place) != place:
             raise DataError(f"sentence {word.sentence} has two words {word.number}", line=word.line, id=document_id)
-    found: list[_Found] = []
+    found: list[Marked] = []
     for number, mention in mentions:
         with records.record(source, 1, kind="mentions"):
             spans = _spans(mention, where, document_id, number)
             label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
-            found.append(_Found(spans, label, identity or cluster))
+            gold = identity or cluster
+            found.append((spans, label, None if gold is None else (gold,)))
             if mention.get("tokens_str", text_of(spans, text)) != text_of(spans, text):
                 records.notes["mentions whose tokens_str differs from their words"] += 1
-    names = mention_ids(document_id, [spans for spans, *_ in found])
-    return Document(
-        document_id,
-        text,
-        tuple(
-            Mention(name, document_id, m.spans, text_of(m.spans, text), m.type, None if m.gold is None else (m.gold,))
-            for name, m in zip(names, found, strict=True)
-        ),
-    )
+    return marked_document(document_id, text, found)
 
 
 def _spans(

@@ -108,6 +108,20 @@ def read_blocks(
                 records.add(build(block, file, records), file, first_line)
 
 
+def split_blocks(file: Path, begins: Callable[[str], object] = lambda line: False) -> Iterator[Block]:
+    """Yield the blocks of lines between blank lines; a line for which ``begins`` is true also begins a block."""
+    block: Block = []
+    for number, line in read_lines(file):
+        blank = not line.strip()
+        if block and (blank or begins(line)):
+            yield block
+            block = []
+        if not blank:
+            block.append((number, line))
+    if block:
+        yield block
+
+
 def read_text(file: Path) -> str:
     """Return the text of a file with its line ends as they are, without a byte order mark."""
     with _text(file) as stream:

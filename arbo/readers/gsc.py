@@ -12,16 +12,14 @@ The format has no types and no mention ids: ids are made of document and span (s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, compare, mention_ids, span_between
+from arbo.data.documents import Document, Marked, compare, marked_document, span_between
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import Block, read_blocks, read_lines
-from arbo.text.checks import Span
+from arbo.readers.files import Block, read_blocks, split_blocks
 
 SUFFIXES = (".tsv",)
 
@@ -29,20 +27,8 @@ SUFFIXES = (".tsv",)
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
     records: Records[Document] = Records("documents", on_error)
-    read_blocks(path, SUFFIXES, _blocks, _document, records)
+    read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, records)
     return Corpus(records, records.notes)
-
-
-def _blocks(file: Path, records: Records[Document]) -> Iterator[Block]:
-    block: Block = []
-    for number, line in read_lines(file):
-        if line.strip():
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def _document(block: Block, file: Path, records: Records[Document]) -> Document:
@@ -50,22 +36,14 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     if "\t" in document_id or len(block) < 2:
         raise DataError("expected a document id, its text on the next line, then its mentions", id=document_id[:60])
     text = block[1][1]
-    found: list[tuple[Span, str]] = []
+    found = []
     for number, line in block[2:]:
         with records.record(file, number, kind="lines"):
             found.append(_mention(line.split("\t"), document_id, text, records.notes))
-    names = mention_ids(document_id, [(span,) for span, _ in found])
-    return Document(
-        document_id,
-        text,
-        tuple(
-            Mention(name, document_id, (span,), text[slice(*span)], gold=(concept,))
-            for name, (span, concept) in zip(names, found, strict=True)
-        ),
-    )
+    return marked_document(document_id, text, found)
 
 
-def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> tuple[Span, str]:
+def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked:
     if len(columns) != 4 or not columns[3].strip():
         raise DataError(
             f"a mention has 4 tab-separated columns (start, end, text, concept), this line has {len(columns)} "
@@ -75,4 +53,4 @@ def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str
     start, end, surface, concept = columns
     span = span_between(start, end, text, of=document_id)
     compare(surface, (span,), text, notes, of=document_id)
-    return span, concept.strip()
+    return (span,), None, (concept.strip(),)

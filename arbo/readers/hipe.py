@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.documents import Document, marked_document
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -136,15 +136,7 @@ def _document(block: _Block, notes: Counter[str]) -> Document:
     found = _mentions(block.tokens, places, notes)
     if nested := sum(token.nested for token in block.tokens):
         notes["nested mentions ignored"] += nested
-    names = mention_ids(block.id, [(mention.span,) for mention in found])
-    return Document(
-        block.id,
-        text,
-        tuple(
-            Mention(name, block.id, (m.span,), text[slice(*m.span)], m.type, _gold(m.links, notes))
-            for name, m in zip(names, found, strict=True)
-        ),
-    )
+    return marked_document(block.id, text, [((m.span,), m.type, _gold(m.links, notes)) for m in found])
 
 
 def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:

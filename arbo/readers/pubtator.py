@@ -24,26 +24,18 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, compare, mention_ids, span_between
+from arbo.data.documents import Document, Marked, compare, marked_document, span_between
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import Block, read_blocks, read_lines
-from arbo.text.checks import Span
+from arbo.readers.files import Block, read_blocks, split_blocks
 
 SUFFIXES = (".txt", ".pubtator")
 
 _ID_SEPARATOR = re.compile(r"[|+]")
 _NIL = "-1"
-
-
-class _Annotation(NamedTuple):
-    span: Span
-    type: str | None
-    gold: tuple[str, ...] | None
 
 
 def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -54,16 +46,7 @@ def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 
 
 def _blocks(file: Path, records: Records[Document]) -> Iterator[Block]:
-    block: Block = []
-    for number, line in read_lines(file):
-        blank = not line.strip()
-        if block and (blank or _header(line, "t")):
-            yield block
-            block = []
-        if not blank:
-            block.append((number, line))
-    if block:
-        yield block
+    return split_blocks(file, lambda line: _header(line, "t"))
 
 
 def _document(block: Block, file: Path, records: Records[Document]) -> Document:
@@ -72,18 +55,13 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     if abstract_id != document_id:
         raise DataError(f"the abstract after this title belongs to {abstract_id!r:.60}", id=document_id)
     text = f"{title} {abstract}"
-    annotations = []
+    found = []
     for number, line in block[2:]:
         with records.record(file, number, kind="lines"):
             annotation = _annotation(line.split("\t"), document_id, text, records.notes)
             if annotation is not None:
-                annotations.append(annotation)
-    ids = mention_ids(document_id, [(annotation.span,) for annotation in annotations])
-    mentions = tuple(
-        Mention(name, document_id, (a.span,), text[slice(*a.span)], a.type, a.gold)
-        for name, a in zip(ids, annotations, strict=True)
-    )
-    return Document(document_id, text, mentions)
+                found.append(annotation)
+    return marked_document(document_id, text, found)
 
 
 def _header(line: str, letter: str) -> tuple[str, str] | None:
@@ -105,7 +83,7 @@ def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
     return header
 
 
-def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> _Annotation | None:
+def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked | None:
     """Return the mention that a line describes, or None for a relation."""
     if len(columns) not in (4, 5, 6, 7):
         raise DataError(
@@ -123,7 +101,7 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
     if len(columns) == 7:
         notes["seventh columns ignored"] += 1
     gold = _gold(columns[5] if len(columns) > 5 else "", notes)
-    return _Annotation(span, columns[4] or None, gold)
+    return (span,), columns[4] or None, gold
 
 
 def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:

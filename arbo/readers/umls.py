@@ -87,7 +87,6 @@ def read_umls(
     Raises:
         UsageError: no concept has one of ``types``, so that the types below it are unknown.
         DataError: a file is missing or malformed; ``on_error="skip"`` leaves malformed lines out.
-
     """
     records: Records[Entity] = Records("entities", on_error)
     names = _file(path, "MRCONSO")
