@@ -115,7 +115,7 @@ def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) ->
     assert "would overwrite an input" in run(*command, tmp_path / "kb.jsonl").err
     with pytest.raises(arbo.UsageError, match=r"new\.csv: the file's ending must be one of \.jsonl"):
         kb.save(tmp_path / "new.csv")
-    with pytest.raises(arbo.DataError, match=r"'a\\tb': a table cannot hold the white space of this id"):
+    with pytest.raises(arbo.DataError, match=r"'a\\tb': TSV cannot hold the white space in this id"):
         arbo.KnowledgeBase([arbo.Entity("a\tb", "x")]).save(tmp_path / "new.tsv")
 
 

@@ -1,10 +1,10 @@
 """Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`.
 
 A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
-`arbo.data.mention_rows`). An empty cell (None, NaN) is a missing key, an array is a list. Further columns are kept as
-metadata, and so is the index of a pandas frame, under the names that `frame.reset_index()` gives it; of documents and
-entities only an index that is more than the number of the row. Errors count rows from 0, as `frame.iloc` and
-`dataset[...]` do; rows of files have their own places.
+`arbo.data.mention_rows`). An empty cell (None, NaN) counts as a missing key, and an array as a list. Further columns
+are kept as metadata. So is the index of a pandas frame, under the names that `frame.reset_index()` gives it, but a
+default index only if the rows are mentions. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do; rows of
+files have their own places.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError
 
 Placed = tuple[str, Any]
-"""The place of a row for errors, and the row, or the DataError that says why it could not be read."""
+"""The place of a row, for errors, and the row, or a DataError if the row could not be read."""
 
 
 def items_of(table: Any) -> list[Any] | None:

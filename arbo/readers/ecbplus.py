@@ -1,18 +1,17 @@
-"""Read the format of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` beside it.
+"""Read the format of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` in its folder.
 
     36_1ecb <tab> 0 <tab> 3 <tab> Perry <tab> HUM17
     [{"doc_id": "36_1ecb", "sent_id": 0, "tokens_number": [3], "coref_chain": "HUM17", "mention_type": "HUM"}, ...]
 
-A line of the corpus has document, sentence, number of the word in the sentence, and word. Further columns are
-ignored, since one chain for each word cannot describe nested mentions; so are blank lines. The text is the words with
-a blank between them and a line end between sentences. Events are in `X_Event_gold_mentions.json`: the format `ecbplus`
-reads the entities, `ecbplus-events` the events.
+The columns of the corpus are the document, the sentence, the index of the word in the sentence, and the word. Further
+columns are ignored, since one chain for each word cannot describe nested mentions; so are blank lines. The text
+consists of the words, with a space between words and a line end between sentences. Events are in
+`X_Event_gold_mentions.json`: the format `ecbplus` reads the entities, `ecbplus-events` the events.
 
-The words of a mention are its `tokens_number`; if they are not consecutive, the mention has several spans.
-`mention_type` is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM,
-whose chains do not go beyond a document, the gold id is `identity` (a Wikipedia title), if present. `tokens_str` is
-compared with the words, and differences are counted in `notes`. Other keys are ignored. Mention ids are made of
-document and span (see `mention_ids`).
+`tokens_number` lists the words of a mention; if they are not consecutive, the mention has several spans. `mention_type`
+is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM, where no chain
+extends beyond a document, the gold id is `identity` (a Wikipedia title), if present. `tokens_str` is compared with the
+words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids from document and span.
 """
 
 from __future__ import annotations
@@ -128,7 +127,9 @@ def _parse(source: Path) -> list[Any]:
     except (RecursionError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError("nested too deeply, or a number of thousands of digits", file=str(source)) from None
+        raise DataError(
+            "the JSON is nested too deeply, or has a number with thousands of digits", file=str(source)
+        ) from None
     if not isinstance(mentions, list):
         raise DataError("expected a list of mentions", file=str(source))
     return mentions

@@ -1,12 +1,12 @@
-"""Read GSC+: phenotype mentions in abstracts, one block for each document, a blank line between blocks.
+"""Read GSC+: phenotype mentions in abstracts, with one block for each document and a blank line between blocks.
 
     11312426
     Nevoid basal cell carcinoma syndrome ...
     7 <tab> 27 <tab> basal cell carcinoma <tab> HP:0002671
 
 A block has the document id, the text on one line, and a line for each mention: start, end, text, and one id of the
-Human Phenotype Ontology. The offsets must cover the text in the third column, but for white space. Mentions may nest.
-The format has no types and no mention ids: ids are made of document and span (see `mention_ids`).
+Human Phenotype Ontology. The text at the offsets must equal the third column, except for white space. Mentions may
+nest. The format has no types and no mention ids; `mention_ids` makes ids from document and span.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
 def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked:
     if len(columns) != 4 or not columns[3].strip():
         raise DataError(
-            f"a mention has 4 tab-separated columns (start, end, text, concept), this line has {len(columns)} "
-            "or no concept",
+            f"a mention needs 4 tab-separated columns (start, end, text, concept), but this line has {len(columns)} "
+            "columns or no concept",
             id=document_id,
         )
     start, end, surface, concept = columns
