@@ -11,8 +11,7 @@ from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
-from arbo.data.plain_names import are_names, documents_of_names
-from arbo.data.rows import documents_of, items_of, numbered
+from arbo.data.rows import are_names, documents_of, documents_of_names, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
@@ -46,7 +45,7 @@ class Corpus(Sequence[Document]):
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
         A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings or a pandas Series; each
-        name becomes a mention in a document of its own, see `arbo.data.plain_names`.
+        name becomes a mention in a document of its own.
         """
         if isinstance(documents, Corpus):
             return documents

@@ -43,15 +43,13 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read the mentions of a file, or of all `.jsonl` files of a folder, each as a separate document."""
-    records: Records[Document] = Records("documents", on_error)
-    read_records(path, SUFFIXES, _document, records)
+    records = read_records(path, SUFFIXES, _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 
 
 def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a file, or of all `.jsonl` files of a folder."""
-    records: Records[Entity] = Records("entities", on_error)
-    read_records(path, SUFFIXES, _entity, records)
+    records = read_records(path, SUFFIXES, _entity, Records("entities", on_error))
     return KnowledgeBase(records, records.notes)
 
 

@@ -46,8 +46,7 @@ class _Word(NamedTuple):
 
 def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
-    records: Records[Document] = Records("documents", on_error)
-    read_blocks(path, SUFFIXES, _parts, _document, records)
+    records = read_blocks(path, SUFFIXES, _parts, _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 
 

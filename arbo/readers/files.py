@@ -83,13 +83,14 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
 
 def read_records(
     path: PathLike, suffixes: tuple[str, ...], build: Callable[[str, Path, int], Item], records: Records[Item]
-) -> None:
-    """Add the item of each line of a file, or of the files of a folder, see `data_files`; skip blank lines."""
+) -> Records[Item]:
+    """Add the item of each line of a file, or of the files of a folder, to ``records``; skip blank lines."""
     for file in data_files(path, suffixes):
         for number, line in read_lines(file):
             if line.strip():
                 with records.record(file, number):
                     records.add(build(line, file, number), file, number)
+    return records
 
 
 def read_blocks(
@@ -98,13 +99,14 @@ def read_blocks(
     blocks: Callable[[Path, Records[Item]], Iterator[Block]],
     build: Callable[[Block, Path, Records[Item]], Item],
     records: Records[Item],
-) -> None:
-    """Add the item of each block of lines of a file, or of the files of a folder, see `data_files`."""
+) -> Records[Item]:
+    """Add the item of each block of lines of a file, or of the files of a folder, to ``records``."""
     for file in data_files(path, suffixes):
         for block in blocks(file, records):
             first_line = block[0][0]
             with records.record(file, first_line):
                 records.add(build(block, file, records), file, first_line)
+    return records
 
 
 def split_blocks(file: Path, begins: Callable[[str], object] = lambda line: False) -> Iterator[Block]:

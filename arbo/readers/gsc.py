@@ -26,8 +26,7 @@ SUFFIXES = (".tsv",)
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
-    read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, records)
+    records = read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 
 

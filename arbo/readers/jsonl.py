@@ -25,8 +25,6 @@ Files may be gzipped.
 from __future__ import annotations
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
-from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse, to_document, to_entity
 from arbo.data.records import OnError, Records
@@ -38,13 +36,11 @@ SUFFIXES = (".jsonl",)
 
 def read_jsonl(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, or from all `.jsonl` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
-    read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), records)
+    records = read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), Records("documents", on_error))
     return Corpus(records, records.notes)
 
 
 def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a file, or from all `.jsonl` files of a folder."""
-    records: Records[Entity] = Records("entities", on_error)
-    read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), records)
+    records = read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), Records("entities", on_error))
     return KnowledgeBase(records, records.notes)

@@ -40,8 +40,7 @@ _NIL = "-1"
 
 def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
-    read_blocks(path, SUFFIXES, _blocks, _document, records)
+    records = read_blocks(path, SUFFIXES, _blocks, _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 
 

@@ -101,8 +101,12 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 
 def read_zeshel_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a world, or of all `.json` files of a folder."""
-    records: Records[Entity] = Records("entities", on_error)
-    read_records(path, SUFFIXES, lambda line, file, number: _entity(_page(line), _world(file), number - 1), records)
+    records = read_records(
+        path,
+        SUFFIXES,
+        lambda line, file, number: _entity(_page(line), _world(file), number - 1),
+        Records("entities", on_error),
+    )
     return KnowledgeBase(records, records.notes)
 
 
