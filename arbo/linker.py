@@ -1,4 +1,4 @@
-"""The linker: encode, search, rerank, build the graph, partition it, and read off the links."""
+"""The linker: it encodes, searches, reranks, builds the graph, partitions it, and reads off the links."""
 
 from __future__ import annotations
 
@@ -36,26 +36,25 @@ class Linker:
     """Links the mentions of documents to a knowledge base, and clusters mentions without an entity in it.
 
     Args:
-        kb: the knowledge base, or rows that `KnowledgeBase.of` takes; None to discover entities without one.
-        encoder: embeds mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its package, or a
-            name on the hub; the default, character n-grams, needs no weights.
+        kb: the knowledge base, or rows that `KnowledgeBase.of` accepts; None to discover entities without one.
+        encoder: the encoder of mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its
+            package, or a name on the hub. The default, character n-grams, needs no weights.
         config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration.
-        reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`; with None, and in
-            `discover`, the scores are those of the encoder.
+        reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
+            `discover`, the encoder's scores are used.
 
     Raises:
-        UsageError: the configuration has settings for a reranker, but there is no reranker, or a threshold that no
-            edge can exceed; the encoder's name is misspelt.
-        ArboError: there is no model of the encoder's name.
+        UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
+            edge can exceed; or the encoder's name is misspelt.
+        ArboError: no model has the encoder's name.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
     >>> result = arbo.Linker(kb).link(documents)
     >>> len(result.links) == len(documents.mentions)
     True
-
     """
 
     kb: KnowledgeBase | None = None
@@ -80,14 +79,13 @@ class Linker:
         Args:
             documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset,
                 or names alone, such as a list or a pandas Series.
-
         """
         if self.kb is None:
-            raise UsageError("linking needs a knowledge base: Linker(kb), or use discover() to do without")
+            raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
         return self._decide(Corpus.of(documents), discover=False)
 
     def discover(self, documents: Iterable[Any]) -> Result:
-        """Cluster the mentions, or names alone, without a knowledge base: every cluster is a discovered entity.
+        """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
         The reranker is not used, since it compares mentions with entities.
         """
@@ -96,15 +94,14 @@ class Linker:
     def tune(self, documents: Iterable[Any], *, objective: Objective | None = None) -> Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
-        With a knowledge base the choice is for `link`; without one, only k and the mention threshold are chosen, for
-        `discover`. The attribute `tuning` of the new linker holds the scores of all trials, and the exact curves; for
-        `link` also the confidence of links and its reliability, see `arbo.linking.confidence`.
+        With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
+        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the exact
+        curves and, for `link`, the confidence of links and its reliability, see `arbo.linking.confidence`.
 
         Args:
             documents: see `link`.
-            objective: the score to maximise. With a knowledge base ``accuracy_with_nil``, the share of correct links
-                and NIL decisions (the default), or ``nil_f1``, the F1 of NIL decisions; without one ``ari``.
-
+            objective: the score to maximise. With a knowledge base, ``accuracy_with_nil`` (the default), the share of
+                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions; without one, ``ari``.
         """
         from arbo.linking.tuning import choose, ks_of, objective_of
 
@@ -115,17 +112,16 @@ class Linker:
         return self.configured(config=tuning.applied(self.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
-        """Return the ``k`` nearest entities of each mention, for a second stage to rerank.
+        """Return the ``k`` nearest entities to each mention, for a second stage to rerank.
 
-        Candidates belong to the domain of the mention; a smaller domain gives fewer than ``k``. If the linker has a
-        reranker, they are in its order.
+        Candidates belong to the domain of the mention; a domain with fewer than ``k`` entities gives fewer candidates.
+        If the linker has a reranker, it determines the order of the candidates.
 
         Raises:
             UsageError: the linker has no knowledge base.
-
         """
         if self.kb is None:
-            raise UsageError("candidates are entities of a knowledge base, and this linker has none: Linker(kb)")
+            raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
         corpus = Corpus.of(documents)
         config = replace(self.config, candidates=k)
         found = self.configured(config=config).retrieve(corpus, k=0, discover=False)
@@ -136,8 +132,8 @@ class Linker:
     def estimate(self, documents: Iterable[Any], *, discover: bool | None = None) -> Estimate:
         """Estimate the memory and time of `link`, or of `discover` (the default without a knowledge base).
 
-        Nothing is linked or kept; to time a transformer, a few of the texts are embedded. Memory is within 20 % on the
-        jobs of BENCHMARKS.md; time is a guide, within a factor of about two where the machine has nothing else to do.
+        Nothing is linked or stored, but a few texts are embedded to time a transformer. On the jobs of BENCHMARKS.md,
+        the memory is accurate to 20 %, and the time to a factor of about two if the machine has nothing else to do.
         """
         from arbo.linking.estimate import estimate
 
@@ -146,9 +142,9 @@ class Linker:
         return estimate(self.encoder, inputs, kb, self.config, self.reranker)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
-        """Encode the mentions, search their nearest mentions and (unless `discover`) entities, and rerank them."""
+        """Encode the mentions, search their nearest mentions and, unless `discover`, entities, and rerank these."""
         if discover and self.config.rerank_mentions:
-            raise UsageError("discover uses no reranker, so rerank_mentions would not fit its thresholds; leave it out")
+            raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover or not self.kb else self.kb
         if kb is None:
@@ -170,7 +166,7 @@ class Linker:
         )
 
     def configured(self, **changes: Any) -> Self:
-        """Return a linker with other values for some fields; the encoded knowledge base is kept."""
+        """Return a linker with changed fields; the encoded knowledge base is kept."""
         other = replace(self, **changes)
         if "_entities" in vars(self) and not {"kb", "encoder"} & set(changes):
             vars(other)["_entities"] = self._entities
@@ -178,7 +174,7 @@ class Linker:
 
     @cached_property
     def _entities(self) -> tuple[Encoder, Embeddings]:
-        """The vectors of the entities; the encoder is fitted on these alone, so no link depends on other documents."""
+        """The encoder, fitted only to the entities so that links do not depend on other documents, and the vectors."""
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)
         return encoder, encoder.encode_entities(self.kb, self.announce)

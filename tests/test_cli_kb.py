@@ -115,7 +115,7 @@ def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) ->
     assert "would overwrite an input" in run(*command, tmp_path / "kb.jsonl").err
     with pytest.raises(arbo.UsageError, match=r"new\.csv: the file's ending must be one of \.jsonl"):
         kb.save(tmp_path / "new.csv")
-    with pytest.raises(arbo.DataError, match=r"'a\\tb': a table cannot hold the white space of this id"):
+    with pytest.raises(arbo.DataError, match=r"'a\\tb': TSV cannot hold the white space in this id"):
         arbo.KnowledgeBase([arbo.Entity("a\tb", "x")]).save(tmp_path / "new.tsv")
 
 
@@ -131,7 +131,7 @@ def test_kb_remove_names(run: Run, tmp_path: Path) -> None:
     new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
     assert "A" not in new
     assert (new["B"], new["E4"]) == (arbo.Entity("B", "sniffles"), arbo.Entity("E4", "x"))
-    assert "no names to remove; name them with --names, or choose --generic" in run(*command).err
+    assert "no names to remove; give --names or --generic" in run(*command).err
     with pytest.raises(arbo.DataError, match="no entity would keep a name"):
         arbo.KnowledgeBase(kb.entities[:1]).without_names("fever")
 

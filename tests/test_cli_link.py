@@ -164,7 +164,7 @@ def test_documents_without_mentions_say_how_to_find_some(run: Run, folder: Path,
     for verb in (["link", *linking(folder)[3:]], ["discover"], ["tune", *linking(folder)[3:]]):
         outcome = run(*verb, docs, "--out", tmp_path / "run")
         assert outcome.code == 3
-        assert f"error: {docs}: no mention in 1 documents; find some with `arbo spans` or `arbo link" in outcome.err
+        assert f"error: {docs}: no mention in 1 documents; find mentions with `arbo spans` or `arbo link" in outcome.err
         assert "docs.jsonl: read as jsonl (--format overrides)" in outcome.err
         assert "docs.jsonl: further columns of documents kept: entities" in outcome.err
     assert run("link", *linking(folder)[3:], docs, "--find-mentions", "Dictionary", "--out", tmp_path / "run").code == 0
@@ -197,7 +197,7 @@ def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path
     mentions = [arbo.Mention(f"m{n}", "d", ((0, 3),), "flu", kind, (id_,)) for n, (kind, id_) in enumerate(kinds)]
     Corpus.of([arbo.Document("d", "flu", tuple(mentions))]).to_jsonl(docs)
     hint = "warning: 75% of the ids are missing from the knowledge base; "
-    assert f"{hint}it has those of Disease: try --types Disease\n" in run("link", docs, *command).err
+    assert f"{hint}it has the ids of Disease: try --types Disease\n" in run("link", docs, *command).err
     assert "missing from" not in run("link", docs, *command, "--types", "Disease").err
     chemicals = run("link", docs, *command, "--types", "Chemical").err
     assert "100% of the ids are missing from the knowledge base; 1 of them are cross-ref" in chemicals
@@ -229,7 +229,7 @@ def test_what_is_read_as_gold_and_what_is_doubtful(run: Run, tmp_path: Path) -> 
     (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu flu flu", "mentions": mentions}))
     docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
     kb = ("--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl")
-    gold = "the gold ids (`entities`) of 3 mentions score the links and decide none; remove those that arbo found"
+    gold = "the gold ids (`entities`) of 3 mentions only serve to score the links; remove ids that arbo itself found"
     doubt = "warning: 2 of 3 mentions with gold ids have the id '<NIL>'"
     for verb, *options in (("link", *docs, *kb), ("discover", *docs)):
         told = run(verb, *options, "--out", tmp_path / "run").err

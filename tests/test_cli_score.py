@@ -195,7 +195,7 @@ def test_what_has_no_partner_is_told(score: Run, write: Write) -> None:
     for note in (
         "key: 1 repeated mentions left out",
         "response: 1 comments passed over",
-        "response: lacks 2 of the 3 documents of the key, scored as empty responses: '(a) ', '(b)'",
+        "response: lacks 2 of the 3 documents of the key, which count as empty responses: '(a) ', '(b)'",
         "response: 2 documents ignored, not in the key: '(a)', '(x)'",
         "warning: response: names of documents differ from the key's only in blanks: '(a) '",
     ):

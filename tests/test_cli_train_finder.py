@@ -89,4 +89,4 @@ def test_documents_are_left_out_for_names_alone(folder: Path, bert_folder: Path,
     for option in (["--format", "jsonl"], ["--types", "Vessel"]):
         refused = run("train-names", *given_, *option)
         assert refused.code == 2
-        assert "--types and --format are about DOCS; give DOCS" in refused.told
+        assert "--types and --format need DOCS; give DOCS" in refused.told

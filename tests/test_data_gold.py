@@ -126,5 +126,5 @@ def test_an_id_that_joins_what_should_stay_apart_is_doubted(ids: list[Any], doub
     assert told == (
         None
         if doubtful is None
-        else f"{doubtful}, so that they count as one entity; if it means NIL, give them an empty list of ids instead"
+        else f"{doubtful}, so they count as one entity; if the id means NIL, give them an empty list of ids instead"
     )

@@ -91,7 +91,7 @@ def test_equal_duplicates_are_dropped_and_different_ones_refused() -> None:
     kb = KnowledgeBase([FLU, COLD, replace(FLU)], notes={"seen before": 1})
     assert [entity.id for entity in kb] == ["D1", "D2"]
     assert kb.notes == {"seen before": 1, "duplicate entities dropped": 1}
-    with pytest.raises(DataError, match=r"^'D1': two entities have this id and differ"):
+    with pytest.raises(DataError, match=r"^'D1': two different entities have this id"):
         KnowledgeBase([FLU, replace(FLU, name="Flu")])
 
 
@@ -110,7 +110,7 @@ def test_the_fingerprint_follows_the_content_alone() -> None:
 
 
 @pytest.mark.parametrize("column", [column.name for column in fields(Entity) if column.compare])
-def test_every_field_counts_in_the_fingerprint(column: str) -> None:
+def test_every_compared_field_counts_in_the_fingerprint(column: str) -> None:
     value = ("new",) if isinstance(getattr(FLU, column), tuple) else "new"
     changed = replace(FLU, **{column: value})  # type: ignore[arg-type]
     assert KnowledgeBase([FLU]).fingerprint != KnowledgeBase([changed]).fingerprint

@@ -198,7 +198,9 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("table", ["docs.csv", b"x", 5, None, {"id": "d1"}, DOCUMENTS[0], KB["SP:0001"]])
 def test_what_holds_no_rows_is_refused(table: Any) -> None:
-    with pytest.raises(UsageError, match=f"expected documents, not {type(table).__name__}; put one document into a"):
+    with pytest.raises(
+        UsageError, match=f"expected documents, not {type(table).__name__}; put a single document into a"
+    ):
         Corpus.of(table)
     with pytest.raises(UsageError, match=f"must be a KnowledgeBase, entities or rows, not {type(table).__name__}; put"):
         KnowledgeBase.of(table)
@@ -206,7 +208,9 @@ def test_what_holds_no_rows_is_refused(table: Any) -> None:
 
 def test_several_splits_are_refused() -> None:
     splits = datasets.DatasetDict(train=datasets.Dataset.from_list(document_rows()))
-    with pytest.raises(UsageError, match="not DatasetDict; put one document into a list, take one split of several"):
+    with pytest.raises(
+        UsageError, match="not DatasetDict; put a single document into a list, take one of several splits"
+    ):
         Corpus.of(splits)
     assert Corpus.of(splits["train"]) == DOCUMENTS
 
@@ -214,9 +218,9 @@ def test_several_splits_are_refused() -> None:
 @pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), [None], np.array([1])])
 def test_items_that_are_no_rows_are_refused(items: Any) -> None:
     if not isinstance(items[0], str):
-        with pytest.raises(UsageError, match=r"expected documents, not .*; make documents of dicts with Corpus\.of"):
+        with pytest.raises(UsageError, match=r"expected documents, not .*; make documents from dicts with Corpus\.of"):
             Corpus.of(items)
-    with pytest.raises(UsageError, match=r"expected entities, not .*; make entities of dicts with KnowledgeBase\.of"):
+    with pytest.raises(UsageError, match=r"expected entities, not .*; make entities from dicts with KnowledgeBase\.of"):
         KnowledgeBase.of(items)
 
 
@@ -252,7 +256,9 @@ def test_the_index_of_a_series_names_its_mentions() -> None:
 @pytest.mark.parametrize("missing", [None, np.nan, " ", 3])
 def test_a_missing_name_is_told_by_row_and_index(missing: Any) -> None:
     for names in (pd.Series([missing, "flu"], index=["a", "b"]), pd.Series(["flu", missing], index=["b", "a"])):
-        with pytest.raises(DataError, match=rf"row {list(names.index).index('a')}, 'a': a name must be a string that"):
+        with pytest.raises(
+            DataError, match=rf"row {list(names.index).index('a')}, 'a': a name must be a non-blank string"
+        ):
             Corpus.of(names)
 
 
@@ -328,7 +334,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"end": 4}, "'d1': a mention needs 'start' and 'end'"),
         ({"entity": "D1"}, "'d1': a mention needs 'start' and 'end'"),
         ({"mention_id": "m2"}, "'m2': a mention needs 'start' and 'end'"),
-        ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': a mention has its gold ids in"),
+        ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': gold ids are in both"),
         (
             {"start": 0, "end": 4, "entity": 5},
             "'d1': 'entity' must be a string, not a number; convert the",
@@ -345,7 +351,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"start": -1, "end": 4}, "'d1': the span -1 to 4 begins before the document"),
         ({"start": 4, "end": 4}, "'d1': the span 4 to 4 is empty"),
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
-        ({"start": 0, "end": 4, "text": "Right"}, "'d1': the 'text' differs from that of row 0, of the same document"),
+        ({"start": 0, "end": 4, "text": "Right"}, "'d1': the 'text' differs from that in row 0 for the same document"),
         (
             {"start": 0, "end": 4, "document_id": "d2", "text": None},
             "'d2': the first row of a document needs its 'text'",

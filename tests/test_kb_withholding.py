@@ -154,12 +154,12 @@ def test_a_part_without_nil_mentions_has_empty_shares() -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ({}, "name the types, ids or branches to withhold"),
+        ({}, "name types, ids or branches to withhold"),
         ({"types": ["T1", "T3"]}, "4 of 4 entities would be withheld"),
         ({"types": "T9"}, "no entity has the type T9; types here: T1, T2, T3"),
         ({"ids": ["A", "Z", "Y"]}, "no entity has the id or alternative id Y or Z"),
         ({"branches": "Z", "parents": {}}, "no entity has the id or alternative id Z"),
-        ({"branches": "A"}, "branches need parents"),
+        ({"branches": "A"}, "branches need the parents"),
     ],
 )
 def test_what_cannot_be_withheld(what: dict[str, object], message: str) -> None:
@@ -218,10 +218,10 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     assert ids(KnowledgeBase.from_jsonl(out)) == "U:1U:2"
     jsonl = ["--kb", out, "--kb-format", "jsonl"]
     for options, message in (
-        ([*jsonl, "--withhold-branch", "U:1", "--out", tmp_path / "b.jsonl"], "is_a of an OBO file"),
+        ([*jsonl, "--withhold-branch", "U:1", "--out", tmp_path / "b.jsonl"], "is_a relations of an OBO file"),
         ([*jsonl, "--withhold-id", "U:1", "--out", out], "would overwrite an input"),
         ([*base, "--withhold-id", "U:1", "--out", tmp_path / "b.obo"], "ending must be .jsonl"),
-        ([*base, "--out", tmp_path / "b.jsonl"], "name the types, ids or branches to withhold"),
+        ([*base, "--out", tmp_path / "b.jsonl"], "name types, ids or branches to withhold"),
     ):
         refused = run("nil-split", *docs, *options)
         assert refused.code == 2

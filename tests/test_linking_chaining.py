@@ -192,7 +192,7 @@ def test_a_giant_is_text_for_people_and_json_for_machines(loose: arbo.Result) ->
         "the discovered cluster new-1 has 41% of all mentions: 1,230 under 300 names; the edges that join its "
         "largest parts:",
         '    0.438  "Wilson disease" in d (d:3) ~ "WD" in d (d:3), between 1,200 and 30 mentions',
-        "lower the mention threshold below 0.312 to split it into parts of usual size",
+        "set the mention threshold below 0.312 to split it into parts of usual size",
     ]
 
 

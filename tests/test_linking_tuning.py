@@ -205,7 +205,7 @@ def test_a_mention_threshold_that_changes_nothing_is_kept() -> None:
 
 @pytest.mark.parametrize("gold", [("elsewhere",), ()])
 def test_documents_without_an_entity_of_the_knowledge_base_are_refused(sample: Sample, gold: tuple[str, ...]) -> None:
-    with pytest.raises(DataError, match=r"but none of 2 annotated mentions has one: check .* or tune discovery"):
+    with pytest.raises(DataError, match=r"but none of 2 annotated mentions has one; check .* or tune discovery"):
         arbo.Linker(sample[1]).tune([document("d", ("kelp", gold), ("petrel", gold), "tern")])
 
 

@@ -133,7 +133,7 @@ def test_the_text_is_never_normalised(read: Read) -> None:
     corpus = read("T1\tX 3 4\tb", "T2\tX 9 11\te\u0301", text=text)
     assert corpus[0].text == text
     with pytest.raises(
-        DataError, match="the offsets seem to count a line end as one character; save the text with line feeds"
+        DataError, match="the offsets seem to count each line end as one character; save the text with line feeds"
     ):
         read("T1\tX 2 3\tb", text=text)
 

@@ -129,15 +129,15 @@ def test_a_malformed_line_fails_by_place_or_is_skipped_and_counted(
 @pytest.mark.parametrize(
     ("lines", "line", "problem"),
     [
-        ([BEGIN, *words("-")], 1, "'a/b/000': the document has no `#end document`"),
-        ([BEGIN, *words("-"), BEGIN, END], 1, "has no `#end document`"),
+        ([BEGIN, *words("-")], 1, "'a/b/000': `#end document` is missing"),
+        ([BEGIN, *words("-"), BEGIN, END], 1, "`#end document` is missing"),
         (
             [*words("-"), BEGIN, END],
             1,
             r"a word outside a document; a document begins with `#begin document \(name\)",
         ),
         ([BEGIN, END, BEGIN, *words("-"), END], 3, "'a/b/000': this id is already taken"),
-        ([BEGIN, "word", END], 2, "expected a word with several columns"),
+        ([BEGIN, "word", END], 2, "expected several columns"),
         (["#begin document", END], 1, "document id is empty"),
     ],
 )

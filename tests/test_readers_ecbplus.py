@@ -169,7 +169,7 @@ def test_a_malformed_mention_fails_by_number_or_is_skipped_and_counted(
         ("{}", "expected a list of mentions"),
         ("", "not JSON"),
         ("[" * 100_000, "nested too deeply"),
-        ("[" + "9" * 5000 + "]", "a number of thousands of digits"),
+        ("[" + "9" * 5000 + "]", "a number with thousands of digits"),
     ],
 )
 def test_a_mention_file_that_is_none_is_never_skipped(read: Read, text: str, problem: str) -> None:

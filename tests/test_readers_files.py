@@ -38,7 +38,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, inner: str) -> None:
     [
         ("na\u00efve".encode("latin-1"), "line 2: not UTF-8: byte 3 of the line is 0xef"),
         (b"\xed\xa0\x80", "line 2: not UTF-8: byte 1"),  # a surrogate, as some programs write it
-        (b"a\0b", "line 2: a NUL at character 2"),
+        (b"a\0b", "line 2: character 2 of the line is NUL"),
     ],
 )
 def test_text_that_is_not_utf8_is_refused_by_line_and_byte(tmp_path: Path, content: bytes, problem: str) -> None:
@@ -62,8 +62,8 @@ def test_the_first_bytes_tell_the_encoding_whatever_the_name(tmp_path: Path, enc
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("flu".encode("utf-16")[:-1], "not valid UTF-16; download it again"),
-        (b"\xff\xfe\x00\xd8a\x00", "not valid UTF-16"),  # a lone surrogate
+        ("flu".encode("utf-16")[:-1], "invalid UTF-16; download the file again"),
+        (b"\xff\xfe\x00\xd8a\x00", "invalid UTF-16"),  # a lone surrogate
         (b"PAR1\x15\x04", "a Parquet file; the format is parquet"),
         (b"PK\x03\x04", "a zip archive or a spreadsheet; unpack it, or save the sheet as CSV"),
     ],
@@ -77,10 +77,10 @@ def test_a_truncated_or_corrupt_gzip_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt.gz"
     whole = gzip.compress(bytes(range(1, 128)) * 1000)
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError, match="is incomplete; download it again"):
+    with pytest.raises(DataError, match="is truncated; download it again"):
         list(read_lines(path))
     path.write_bytes(whole[:20] + b"\xff\xff\xff\xff" + whole[24:])
-    with pytest.raises(DataError, match="not a valid gzip file"):
+    with pytest.raises(DataError, match="the gzip file or archive is damaged"):
         list(read_lines(path))
 
 
@@ -103,7 +103,7 @@ def test_a_folder_gives_its_data_files_by_name(tmp_path: Path) -> None:
     (tmp_path / "folder.txt").mkdir()
     assert [file.name for file in data_files(tmp_path, (".txt",))] == ["a.TXT", "b.txt", "c.txt.gz"]
     assert data_files(tmp_path / "d.tsv", (".txt",)) == (tmp_path / "d.tsv",)
-    with pytest.raises(DataError, match=r"no file that ends in \.obo, \.obo\.gz; name the file itself"):
+    with pytest.raises(DataError, match=r"no file that ends in \.obo, \.obo\.gz; give the path of the file itself"):
         data_files(tmp_path, (".obo",))
 
 

@@ -95,7 +95,7 @@ def test_line_ends_change_nothing(read: Read) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("a B-A O Q1", "'d1': the header has 5 columns, this line has 4"),
+        ("a B-A O Q1", "'d1': the header has 5 columns, but this line has 4"),
         (" B-A O Q1 _", "'d1': the token is empty"),
         ("a X-A O Q1 _", "expected O, B-type or I-type in NE-COARSE-LIT, not 'X-A'"),
         ("a B- O Q1 _", "not 'B-'"),

@@ -63,7 +63,7 @@ def test_strings_keep_their_line_ends_and_separators(write: Callable[..., Path])
         ("{", "not JSON: .* at character 2; each line is one complete object"),
         ('{"id": "x"} {"id": "y"}', "not JSON: Extra data"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"id": ' + "9" * 10_000 + "}", "a number of thousands of digits"),
+        ('{"id": ' + "9" * 10_000 + "}", "a number with thousands of digits"),
         ("[]", "a document must be a JSON object, not this list"),
         ("null", "a document must be a JSON object, not null"),
         ('{"id": "x", "id": "y", "text": ""}', "the key 'id' occurs twice"),
@@ -164,7 +164,7 @@ def test_a_large_document_is_read_and_written(write: Callable[..., Path], tmp_pa
 
 
 def test_an_unknown_way_with_errors_is_refused(write: Callable[..., Path]) -> None:
-    with pytest.raises(UsageError, match="on_error is 'fail' or 'skip', not 'ignore'"):
+    with pytest.raises(UsageError, match="on_error must be 'fail' or 'skip', not 'ignore'"):
         read_jsonl(write(DOCUMENT), on_error="ignore")  # type: ignore[arg-type]
 
 

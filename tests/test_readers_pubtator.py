@@ -201,7 +201,7 @@ def test_a_malformed_document_fails_by_place_or_is_skipped_and_counted(
 def test_an_unreadable_file_is_never_skipped(tmp_path: Path) -> None:
     path = tmp_path / "docs.txt.gz"
     path.write_bytes(gzip.compress(f"{TITLE}\n{ABSTRACT}\n".encode())[:-12])
-    with pytest.raises(DataError, match="breaks off"):
+    with pytest.raises(DataError, match="is truncated"):
         read_pubtator(path, on_error="skip")
 
 

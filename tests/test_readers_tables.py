@@ -80,7 +80,7 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
         read_knowledge_base(path, given)
     with pytest.raises(
         DataError,
-        match=r"no entities, read as .*--kb-format|no \[Term\]|give the folder that|must name the c|not a sound Parq",
+        match=r"no entities, read as .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet file",
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)
@@ -148,7 +148,7 @@ def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, f
         (
             "docs.dat",
             b"flu",
-            r"docs\.dat: the format cannot be told from the name and the content; formats: blink, brat",
+            r"docs\.dat: the format cannot be guessed from the name and the content; formats: blink, brat",
         ),
         ("docs.dat", b" \n", r"docs\.dat: the file is empty; formats"),
         ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
@@ -183,7 +183,7 @@ def test_several_inputs_and_patterns_are_one_corpus(tmp_path: Path) -> None:
     assert [document.id for document in corpus] == ["0", "1", "2", "3"]
     skipped = {"malformed documents skipped": 2, "duplicate documents dropped": 1}
     assert corpus.notes == skipped
-    with pytest.raises(DataError, match=r"x\*: no file fits this pattern; check it"):
+    with pytest.raises(DataError, match=r"x\*: no file matches this pattern; check it"):
         read_documents(tmp_path / "x*")
     with pytest.raises(UsageError, match="no file to read"):
         read_documents([])

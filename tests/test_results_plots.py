@@ -72,9 +72,9 @@ def test_discovery_has_no_entities_to_plot(sample: Sample, drawn: Drawn) -> None
     _, counts, settings = drawn(found, "histogram.svg")
     assert [name.split(" (")[0] for name in counts] == ["weakest join of new entities"]
     assert list(settings["chosen"]) == ["mention threshold"]
-    with pytest.raises(arbo.UsageError, match="no entity near"):
+    with pytest.raises(arbo.UsageError, match="no nearest entity"):
         found.plot("curve.svg")
-    with pytest.raises(arbo.UsageError, match="no entity near, and no edges between them"):
+    with pytest.raises(arbo.UsageError, match="no nearest entity and no edges between them"):
         linker().discover([arbo.Document("d", "x")]).plot("histogram.svg")
     with pytest.raises(arbo.UsageError, match="must end in `histogram` or `curve`"):
         found.plot("plot.svg")

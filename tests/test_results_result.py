@@ -335,7 +335,7 @@ def test_warnings_of_ties_and_of_doubtful_ids(tmp_path: Path) -> None:
     assert len(arbo.Linker(alike).link(half).warnings) == 1
     result = arbo.Linker(alike).link([*half, document("e", "flu", "sneeze")])
     ties, doubt = result.warnings
-    assert ties.startswith("2 of 3 links have the margin 0: several entities are equally near, and the first of the")
+    assert ties.startswith("2 of 3 links have the margin 0: several entities are equally near, and ties go to")
     assert doubt.startswith("2 of 2 mentions with gold ids have the id 'NIL'")
     result.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").warnings == result.warnings

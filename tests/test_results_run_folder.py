@@ -324,10 +324,10 @@ def test_tables_that_contradict_each_other(run: Path) -> None:
             table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
         return table
 
-    refused(links.slice(0, 1), "its 1 rows are not those of the 2 mentions")
-    refused(links.take([1, 0]), "its 2 rows are not those of the 2 mentions")
-    refused(changed(cluster_id=["E1", "E7"]), "it has a cluster")
-    refused(changed(parent=["m-7", "m-0"], parent_is_mention=[True, True]), "it has a parent")
+    refused(links.slice(0, 1), "its 1 rows do not match the 2 mentions")
+    refused(links.take([1, 0]), "its 2 rows do not match the 2 mentions")
+    refused(changed(cluster_id=["E1", "E7"]), "it names a cluster")
+    refused(changed(parent=["m-7", "m-0"], parent_is_mention=[True, True]), "it names a parent")
     for parents in (["m-1", "m-0"], ["E1", "m-1"]):
         told = "the parents of mention 'm-[01]' lead back to themselves"
         refused(changed(parent=parents, parent_is_mention=["E1" not in parents, True]), told)

@@ -327,9 +327,9 @@ def test_rows_of_mentions_hold_domains() -> None:
     ]
     corpus = Corpus.of(pd.DataFrame(rows))  # type: ignore[arg-type]
     assert [(d.id, d.domain, len(d.mentions)) for d in corpus] == [("d1", "lego", 2), ("d2", "yugioh", 0)]
-    with pytest.raises(DataError, match="row 2, 'd1': the 'domain' differs from that of row 0, of the same document"):
+    with pytest.raises(DataError, match="row 2, 'd1': the 'domain' differs from that in row 0 for the same document"):
         Corpus.of([*rows[:2], {**rows[2], "domain": "yugioh"}])
-    with pytest.raises(DataError, match="row 1, 'd3': the 'domain' differs from that of row 0"):
+    with pytest.raises(DataError, match="row 1, 'd3': the 'domain' differs from that in row 0"):
         Corpus.of([{"document_id": "d3", "text": "x"}, {"document_id": "d3", "start": 0, "end": 1, "domain": "lego"}])
 
 
@@ -342,5 +342,5 @@ def test_a_split_is_a_list_of_ids() -> None:
     assert [document.id for document in chosen] == ["d1", "d3"]
     assert chosen.notes == {"quirks": 2}
     assert len(corpus.of_ids([])) == 0
-    with pytest.raises(UsageError, match="2 of 3 document ids are unknown; the first is 'd7'"):
+    with pytest.raises(UsageError, match="2 of 3 document ids are unknown, such as 'd7'"):
         corpus.of_ids(["d9", "d1", "d7"])

@@ -355,9 +355,9 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
         with pytest.raises(arbo.UsageError, match="another knowledge base; give the one that arbo link used"):
             run_scores(other, documents, KB)
     for options, wrong in (
-        (["--gold", linked / "all.jsonl"], "--gold and --kb go together"),
-        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold and --kb go together"),
-        (["--kb", linked / "kb.jsonl"], "--gold and --kb go together"),
+        (["--format", "jsonl"], "--format needs one of them"),
+        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold and --kb need each other"),
+        (["--kb", linked / "kb.jsonl"], "--gold and --kb need each other"),
     ):
         outcome = run("evaluate", linked / "run", *options)
         assert (outcome.code, wrong in outcome.told) == (2, True)
@@ -368,7 +368,7 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     kb = ["--kb", folder / "kb.jsonl", "--kb-format", "jsonl", "--find-threshold", "1.1"]
     shown = run("spans", folder / "notes", "--format", "text", "--finder", "fuzzy", *kb)
     assert shown.code == 0
-    assert "no mentions found with a score of at least 1.100; check that the knowledge base" in shown.told
+    assert "no mentions found with a score of at least 1.100; check that knowledge base and texts" in shown.told
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The command line: a module for each verb; `options` and other modules have what verbs share."""
+"""The command line: each verb has a module; `options`, `inputs` and `reporting` hold the code that verbs share."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ app = typer.Typer(
     name="arbo",
     help="Link the mentions of documents to a knowledge base, and discover entities missing from it.\n\n"
     "Begin with `arbo demo`. Then: `arbo link DOCS --format pubtator --kb KB --kb-format obo --out run/`.\n\n"
-    "Results go to stdout (`--json`: JSON alone), progress and notes to stderr. "
-    "Exit codes: 0 done, 2 wrong usage, 3 invalid input data, 130 interrupted, 1 anything else.",
+    "Results go to stdout, progress and notes to stderr; with `--json`, stdout contains only JSON. "
+    "Exit codes: 0 success, 2 wrong usage, 3 invalid input data, 130 interrupted, 1 any other error.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -85,7 +85,7 @@ app.add_typer(kb.app, name="kb")
 
 
 def main() -> None:
-    """Run the command line, and exit with the codes in `arbo --help`."""
+    """Run the command line, and exit with one of the codes that `arbo --help` lists."""
     signal.signal(signal.SIGINT, _interrupted)
     try:
         app()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -34,7 +34,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Return a text without markup, with escaped control characters."""
+    """Return text that is printed as it is, with control characters escaped."""
     return Text(text.translate(_CONTROL), style=style)
 
 
@@ -74,9 +74,7 @@ def print_summary(result: Result) -> None:
         import pyarrow.compute as pc
 
         alone = pc.sum(pc.equal(result.cluster_table["size"], 1)).as_py() or 0
-        out.print(
-            f"{nil:,} mentions in {len(result.discovered):,} discovered entities, {alone:,} of them of one mention"
-        )
+        out.print(f"{nil:,} mentions in {len(result.discovered):,} discovered entities, {alone:,} with one mention")
         return
     out.print(
         f"{linked + nil:,} mentions: {linked:,} linked, {nil:,} NIL in {len(result.discovered):,} discovered entities"
@@ -91,9 +89,7 @@ def print_links(result: Result, links: Sequence[Link]) -> None:
 
 def print_clusters(clusters: Sequence[Cluster]) -> None:
     """Print a table of clusters: id, name, number of mentions, weakest join and examples."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("cluster", "name", "mentions", "weakest join", "for instance"):
-        table.add_column(column, justify="right" if column in ("mentions", "weakest join") else "left")
+    table = _table(("cluster", "name", "mentions", "weakest join", "for instance"), ("mentions", "weakest join"))
     for cluster in clusters:
         texts = list(dict.fromkeys(f"{mention.text} ({mention.document_id})" for mention in cluster.mentions))
         join = "" if cluster.weakest_join is None else f"{cluster.weakest_join:.3f}"
@@ -102,26 +98,32 @@ def print_clusters(clusters: Sequence[Cluster]) -> None:
     out.print(table)
 
 
-def print_view(view: pa.Table, *, as_table: bool) -> None:
-    """Print a view of a run as a table for people, or tab-separated, one line a row, for other programs."""
-    from arbo.results.rows import cell
-
-    columns = view.column_names
-    rows = [list(map(cell, row.values())) for row in view.to_pylist()]
-    if not as_table:
-        for row in (columns, *rows):
-            sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
-        return
+def _table(columns: Sequence[str], right: Collection[str] = (), *, fold: bool = False) -> Table:
+    """Return an empty table without borders; columns in ``right`` are right-aligned."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column.replace("_", " "), justify="right" if column in _NUMBERS else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, justify=justify, overflow="fold" if fold else "ellipsis")
+    return table
+
+
+def print_view(view: pa.Table, *, as_table: bool) -> None:
+    """Print a view of a run as a table, or as tab-separated lines for other programs."""
+    from arbo.results.rows import cell
+
+    rows = [list(map(cell, row.values())) for row in view.to_pylist()]
+    if not as_table:
+        for row in (view.column_names, *rows):
+            sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
+        return
+    table = _table([name.replace("_", " ") for name in view.column_names], _NUMBERS, fold=True)
     for row in rows:
         table.add_row(*map(plain, row))
     out.print(table)
 
 
-_NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest_join"}
-"""Columns that are written to the right."""
+_NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest join"}
+"""Columns with numbers, which are right-aligned."""
 
 
 def print_changes(changes: Diff, limit: int) -> None:
@@ -140,18 +142,15 @@ def print_changes(changes: Diff, limit: int) -> None:
         )
         for row in changes.mentions[:limit]
     ]
-    for title, columns, rows, n in (
-        ("Clusters", ("change", "cluster", "name", "before", "after", "from", "into"), clusters, len(changes.clusters)),
-        ("Mentions", ("change", "mention", "text", "before", "after"), mentions, len(changes.mentions)),
+    of_clusters = _table(("change", "cluster", "name", "before", "after", "from", "into"), ("before", "after"))
+    of_mentions = _table(("change", "mention", "text", "before", "after"))
+    for title, table, rows, n in (
+        ("Clusters", of_clusters, clusters, len(changes.clusters)),
+        ("Mentions", of_mentions, mentions, len(changes.mentions)),
     ):
         if not rows:
             continue
         print_title(title)
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(
-                column, justify="right" if column in ("before", "after") and title == "Clusters" else "left"
-            )
         for row in rows:
             table.add_row(*map(plain, row))
         out.print(table)
@@ -166,10 +165,8 @@ def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
     out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")
     if not n_found or not most:
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
     scored = any(proposal.score != 1 for proposal in found.proposals)
-    for column in ("document", "in context", "found as", "", *(["score"] if scored else [])):
-        table.add_column(column, justify="right" if column == "score" else "left")
+    table = _table(("document", "in context", "found as", "", *(["score"] if scored else [])), ("score",))
     for mention, proposal in list(zip(found.corpus.mentions, found.proposals, strict=True))[:most]:
         entity = kb.entities[proposal.entity]
         context = _context(documents[mention.document_id].text, mention)
@@ -181,7 +178,7 @@ def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
 
 
 def _context(text: str, mention: Mention, width: int = 30) -> Text:
-    """Return a mention with ``width`` characters on either side, on one line, with its spans in brackets."""
+    """Return a mention in brackets, with ``width`` characters of context on either side, on one line."""
     place = max(0, mention.start - width)
     shown = Text("..." if place else "")
     for begin, end in sorted(mention.spans):
@@ -197,7 +194,7 @@ def _on_one_line(text: str) -> str:
 
 
 def print_stats(stats: KnowledgeBaseStats) -> None:
-    """Print the figures of a knowledge base as a table, and its most ambiguous names."""
+    """Print the statistics of a knowledge base as a table, and its most ambiguous names."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -211,7 +208,7 @@ def print_stats(stats: KnowledgeBaseStats) -> None:
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
-    """Print problems with solutions and examples."""
+    """Print each problem with its solution and examples."""
     for problem in problems:
         style = "bold red" if problem.severity == "error" else "bold yellow"
         out.print(Text.assemble((problem.severity, style), f" ({problem.count:,}): ", (problem.wrong, "bold")))

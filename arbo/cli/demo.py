@@ -21,9 +21,10 @@ def demo(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Link the embedded sample; show scores, explained decisions and discovered entities.
+    """Link the embedded sample, and show scores, explained decisions and discovered entities.
 
-    The sample is a small invented collection: bulletins of an island research station. No network, no weights.
+    The sample is a small invented collection of bulletins from an island research station. The demo needs no network
+    and no model weights.
     """
     from arbo import Linker, load_sample
     from arbo.files import check_writable
@@ -53,7 +54,7 @@ def demo(
 
 
 def _telling_links(result: Result) -> list[Link]:
-    """Choose three links: over mentions with other names, of an abbreviation, and only by the name."""
+    """Choose three links: one through mentions with other names, one of an abbreviation, and one by its name alone."""
 
     def variety(link: Link) -> int:
         return len({step.name.casefold() for step in result.explain(link).path})

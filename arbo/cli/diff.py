@@ -13,10 +13,10 @@ from arbo.cli import console, options
 def diff(
     run: options.Run,
     other: Annotated[Path, typer.Argument(metavar="RUN2", help="The later run folder.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show of each table.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show in each table.")] = 20,
     as_json: options.Json = False,
 ) -> None:
-    """Compare two runs: the clusters and the mentions that changed from RUN to RUN2.
+    """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
 
     The runs may differ in settings, model or documents. Mentions are matched by id. `--json` prints all rows.
     """

@@ -26,13 +26,13 @@ def discover(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Cluster mentions across documents without a knowledge base: every cluster is an entity."""
+    """Cluster mentions across documents without a knowledge base, so that each cluster is an entity."""
     from arbo.linking.config import tuned_reranker
     from arbo.results.run_folder import check_replaceable
 
     if config and tuned_reranker(config):
         raise UsageError(
-            f"{config} was tuned with a reranker, but discover uses none: thresholds would not fit; tune again "
+            f"{config} was tuned with a reranker, but discover uses none, so its thresholds would not fit; tune again "
             "without --reranker"
         )
     check_replaceable(out)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
 
-_GOLD = "Annotated documents, for runs with found mentions: score their spans and links. Needs --kb, that of the runs."
+_GOLD = (
+    "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
+    "of the runs."
+)
 
 
 def evaluate(
@@ -31,7 +34,7 @@ def evaluate(
     ],
     train: Annotated[
         Path | None,
-        typer.Option("--train", help="Training documents: also score seen and unseen entities separately."),
+        typer.Option("--train", help="Training documents, to score seen and unseen entities separately too."),
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", help=_GOLD)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
@@ -52,13 +55,13 @@ def evaluate(
     seed: Seed = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Score runs against the gold annotations of their documents, or of a corpus.
+    """Score runs against the gold annotations of their documents, or of the documents in --gold.
 
-    `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link --find-mentions`,
-    `arbo evaluate run --gold gold.txt --format pubtator --kb kb.obo --kb-format obo`.
+    For example, `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link
+    --find-mentions`, `arbo evaluate run --gold gold.txt --format pubtator --kb kb.obo --kb-format obo`.
 
-    Intervals come from samples of the documents; with several runs of the same documents, stars mark scores that differ
-    from those of the first.
+    Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
+    differ significantly from those of the first run.
     """
     from arbo import Result
     from arbo.metrics import Report, Resampling
@@ -66,14 +69,13 @@ def evaluate(
     from arbo.spans.evaluation import run_scores
 
     if (train and gold) or (format_ and not (train or gold)):
-        raise UsageError("choose one of --train and --gold; --format is that of its documents")
+        raise UsageError("--train and --gold exclude each other, and --format needs one of them")
     if (gold is None) != (kb is None) or (gold and plot):
-        raise UsageError("--gold and --kb go together, and without --plot")
+        raise UsageError("--gold and --kb need each other, and --plot works with neither")
     names = name_systems(runs)
     check_outputs(runs, save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
-    given = train or gold
-    annotated = None if given is None else read_documents(given, format_, types, "fail")
+    annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]
     if gold and kb and annotated is not None:
         base = read_kb(kb, kb_format, kb_xrefs)

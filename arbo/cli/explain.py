@@ -15,14 +15,14 @@ def explain(
     run: options.Run,
     what: Annotated[
         list[str],
-        typer.Argument(metavar="MENTION...", help="Mentions: by id, or by their document, entity, cluster or text."),
+        typer.Argument(metavar="MENTION...", help="Mentions, given by id, document, entity, cluster or text."),
     ],
     as_json: options.Json = False,
 ) -> None:
-    """Explain the decisions on mentions of a run: the path from the entity, or why no entity was reached.
+    """Explain decisions on mentions of a run: the path from the entity, or why no entity was reached.
 
-    `arbo explain run D06-3` explains one mention. A document, an entity or a text that has one mention is explained
-    too; if it has several, they are listed, and you choose an id. `--json` explains all of them.
+    `arbo explain run D06-3` explains one mention. If a document, an entity, a cluster or a text has several mentions,
+    they are listed, and you choose one by its id; `--json` explains all of them.
     """
     from arbo import Result
     from arbo.results.views import mention_view, rows_called

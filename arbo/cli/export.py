@@ -12,14 +12,14 @@ from arbo.cli.reporting import check_no_input
 from arbo.writers import WRITERS, ExportFormat, Ids
 
 _TO = f"Format to write: {', '.join(WRITERS)}."
-_IDS = "Ids in documents and clusters: links (of NIL the discovered entity), or gold, as annotated. Tables have both."
+_IDS = "Ids in documents and clusters: links (for NIL, the discovered entity), or gold, as annotated. Tables have both."
 
 
 def export(
     run: options.Run,
     to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", case_sensitive=False, help=_TO)],
     out: Annotated[
-        Path, typer.Option("--out", metavar="PATH", help="File to write or replace; for brat a new folder.")
+        Path, typer.Option("--out", metavar="PATH", help="File to write or replace; for brat, a new folder.")
     ],
     ids: Annotated[Ids, typer.Option("--ids", case_sensitive=False, help=_IDS)] = "links",
     as_json: options.Json = False,
@@ -28,15 +28,15 @@ def export(
 
     `arbo export run --to csv --out links.csv`, or `arbo export run --to brat --out folder`.
 
-    **csv**, **tsv**: a row for each mention, with its sentence, its link, and the path from the entity. A text that a
-    spreadsheet would run, such as `=cmd()`, gets a `'` in front.
+    **csv**, **tsv**: one row for each mention, with its sentence, its link, and the path from the entity. Text that a
+    spreadsheet would run as a formula, such as `=cmd()`, gets the prefix `'`.
 
     **jsonl**, **pubtator**, **brat**: the documents, with links in place of gold ids.
 
-    **conll**: words and chains of each document; **clusters**: clusters across documents, as JSON lines. `arbo score`
-    reads both; `--ids gold` writes its KEY.
+    **conll**: the words and chains of each document. **clusters**: clusters across documents, as JSON lines. `arbo
+    score` reads both formats; `--ids gold` writes its KEY.
 
-    What a format cannot hold is counted on stderr, for example discontinuous mentions in PubTator.
+    Notes on stderr count the items that a format cannot hold, for example discontinuous mentions in PubTator.
     """
     from arbo import Result
     from arbo.files import check_writable

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_finder(name: str, option: str, threshold: float | None = None) -> Finder:
-    """Return a finder; a threshold of None means the finder's default, and ``option`` is its option in errors."""
+    """Return a finder; a threshold of None means the finder's default, and errors name ``option``."""
     from arbo.spans.baselines import Fuzzy
     from arbo.spans.finding import DictionaryFinder, PairFinder, without_repetition
 
@@ -38,7 +38,7 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
 
 
 def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
-    """Find mentions in documents; note how many existing ones are ignored, and warn if none is found."""
+    """Find mentions in documents; print how many existing mentions are ignored, and warn if none is found."""
     from arbo.progress import bars
     from arbo.spans.finding import LEFT_OUT, PairFinder, find
 
@@ -48,5 +48,5 @@ def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
     if not found.proposals:
         limit = f" with a score of at least {finder.threshold:.3f}" if isinstance(finder, PairFinder) else ""
         lower = ", or lower --find-threshold" if limit else ""
-        console.warn(f"no mentions found{limit}; check that the knowledge base has the language of the texts{lower}")
+        console.warn(f"no mentions found{limit}; check that knowledge base and texts have the same language{lower}")
     return found

@@ -1,4 +1,4 @@
-"""Read the knowledge base and documents of options; guessed formats and irregularities are told on stderr."""
+"""Read the knowledge base and documents that options name; print guessed formats and irregularities on stderr."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 _ENOUGH = 0.1
-"""Share of missing ids that cross-references of one prefix must explain to be recommended."""
+"""Cross-references with a prefix are recommended if they explain at least this share of the missing ids."""
 
 
 def read_kb(
     path: Path, format_: KnowledgeBaseFormat | None, xrefs: list[str] | None, *, no_generic_names: bool = False
 ) -> KnowledgeBase:
-    """Read a knowledge base, with cross-references of these prefixes as ids, with or without its generic names."""
+    """Read a knowledge base; cross-references with the prefixes ``xrefs`` are accepted as ids."""
     kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"))
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
@@ -49,7 +49,11 @@ def read_documents(
     *,
     mentions: bool = True,
 ) -> Corpus:
-    """Read documents, with all mentions or only those of these types; with `mentions`, they must have some."""
+    """Read documents, with all mentions or only mentions of ``types``.
+
+    Raises:
+        DataError: the documents have no mentions, and ``mentions`` is true.
+    """
     first = docs if isinstance(docs, Path) else docs[0]
     documents = readers.read_documents(
         docs, format_, types=types, on_error=on_error, told=tell_format(first, "--format")
@@ -59,15 +63,16 @@ def read_documents(
     _tell_kept("mentions", documents.mentions, first)
     if mentions and not documents.mentions:
         raise DataError(
-            f"no mention in {len(documents):,} documents; find some with `arbo spans` or `arbo link --find-mentions "
-            "dictionary`; if the documents have mentions, check --format and the names of columns or keys",
+            f"no mention in {len(documents):,} documents; find mentions with `arbo spans` or `arbo link "
+            "--find-mentions dictionary`; if the documents have mentions, check --format and the names of columns or "
+            "keys",
             file=str(first),
         )
     return documents
 
 
 def tell_format(path: Path, option: str) -> Callable[[str], None]:
-    """Return what tells a guessed format, and the option that overrides it."""
+    """Return a function that prints a guessed format and the option that overrides it."""
     return lambda name: console.say(f"{path.name}: read as {name} ({option} overrides)")
 
 
@@ -84,7 +89,7 @@ def _tell_kept(what: str, items: Iterable[Document | Mention | Entity], path: Pa
 
 
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
-    """Look up the gold ids of documents, and warn of a doubtful one."""
+    """Look up the gold ids of documents, and warn if an id is doubtful."""
     from arbo.data.gold import Gold
 
     gold = Gold.of(documents, kb)
@@ -94,7 +99,7 @@ def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
 
 
 def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
-    """Print how many mentions of training documents have an entity."""
+    """Print how many mentions of the training documents have an entity in the knowledge base."""
     gold = read_gold(documents, kb)
     known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
     console.say(f"{known:,} of {annotated:,} mentions with an id have it in the knowledge base: they are trained on")
@@ -102,7 +107,7 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
 
 
 def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase) -> None:
-    """If most gold ids are missing from the knowledge base, warn, with the likeliest cause."""
+    """Warn if most gold ids are missing from the knowledge base, and name the likeliest cause."""
     from arbo.data.gold import Gold
 
     gold = Gold.of(documents, kb)
@@ -114,7 +119,7 @@ def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase) -> None:
     fitting = sorted(kind for kind, count in every.items() if kind is not None and there[kind] >= count / 2)
     missing = Counter(chain.from_iterable(ids or () for ids in compress(gold.ids, ~known)))
     if fitting:
-        cause = f"it has those of {', '.join(fitting)}: try {' '.join(f'--types {kind}' for kind in fitting)}"
+        cause = f"it has the ids of {', '.join(fitting)}: try {' '.join(f'--types {kind}' for kind in fitting)}"
     else:
         cause = _through_xrefs(missing, kb) or (
             f"check that the ids match: the documents have {next(iter(missing))!r}, for example, "
@@ -124,7 +129,7 @@ def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase) -> None:
 
 
 def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
-    """Return the hint that cross-references of a prefix have many of the missing ids, if they do."""
+    """Return a hint if cross-references with one prefix explain many of the missing ids."""
     counts: Counter[str] = Counter()
     for entity in kb:
         for xref in entity.xrefs:

@@ -58,9 +58,9 @@ def validate(
 ) -> None:
     """List the problems of a knowledge base, and how to solve them.
 
-    Errors lose data or make an entity unreachable: malformed entries, ids and names that nothing can match. With any
-    error the exit code is 3. Warnings, such as names that several entities share, are for you to judge; with only
-    warnings the exit code is 0.
+    Errors lose data or make an entity unreachable, such as malformed entries, or ids and names that nothing can match.
+    If there is any error, the exit code is 3. Warnings, such as names that several entities share, are for you to
+    judge; if there are only warnings, the exit code is 0.
     """
     base = read_knowledge_base(kb, kb_format, on_error="skip", told=tell_format(kb, "--kb-format"))
     found = base.problems(examples=examples)
@@ -92,13 +92,13 @@ def add_names(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Add the names that annotated DOCS use for entities as aliases.
+    """Add the names that annotated DOCS use for entities to these entities as aliases.
 
     `arbo kb add-names medic.txt train.txt --kb-format medic --format pubtator --out kb.jsonl`, then
     `arbo link test.txt --format pubtator --kb kb.jsonl --kb-format jsonl`.
 
-    A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Never take names
-    from the documents that you evaluate on.
+    A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Do not add
+    names from the documents that you evaluate on.
     """
     base = _read(kb, kb_format, kb_xrefs, out, *docs)
     named = base.with_names_of(read_documents(docs, format_, types, on_error))
@@ -115,7 +115,9 @@ def remove_names(
     kb_format: options.KbFormat = None,
     names: Annotated[
         list[str] | None,
-        typer.Option("--names", metavar="FILE|NAME", help="A name, or a file of names, one a line; may be repeated."),
+        typer.Option(
+            "--names", metavar="FILE|NAME", help="A name, or a file with a name on each line; may be repeated."
+        ),
     ] = None,
     generic: Annotated[
         bool, typer.Option("--generic", help="Remove the generic names that `arbo kb validate` lists.")
@@ -123,13 +125,13 @@ def remove_names(
     kb_xrefs: options.KbXrefs = None,
     as_json: options.Json = False,
 ) -> None:
-    """Remove names from all entities, in any case and number.
+    """Remove names from all entities; case and plural forms are ignored.
 
-    An entity that loses its preferred name is called by its first alias. An entity without any other name is left out:
-    mentions of it then count as NIL.
+    If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other name
+    is left out, and its mentions count as NIL.
     """
     if not names and not generic:
-        raise UsageError("no names to remove; name them with --names, or choose --generic")
+        raise UsageError("no names to remove; give --names or --generic")
     base = _read(kb, kb_format, kb_xrefs, out, *map(Path, names or ()))
     removed = [name for given in names or () for name in _names_in(given)]
     held = set(map(normalize_name, base.names().names))
@@ -149,13 +151,13 @@ def convert(
     kb_xrefs: options.KbXrefs = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write a knowledge base in another format, chosen by the ending of the file."""
+    """Write a knowledge base in another format, which the ending of the file chooses."""
     base = _read(kb, kb_format, kb_xrefs, out)
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
 
 
 def _names_in(given: str) -> list[str]:
-    """Return the names in a file, or the name that was given instead."""
+    """Return the names in a file, or the given name itself if it is no file."""
     from arbo.readers.files import read_lines
 
     path = Path(given)
@@ -173,7 +175,7 @@ def _read(
 
 
 def _write(kb: KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:
-    """Write a knowledge base, and say what was done, and what the format cannot hold."""
+    """Write a knowledge base; print the changes, and warn of items that the format cannot hold."""
     if lost := ", ".join(f"{count:,} {what}" for what, count in kb.save(out).items()):
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
     if as_json:

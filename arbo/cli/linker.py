@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LinkerOptions:
-    """The options of a linker; None for an option that was not given."""
+    """The options of a linker; an option that was not given is None."""
 
     fields: Mapping[str, Any]
     """Fields of `LinkerConfig` by name."""
@@ -34,9 +34,8 @@ class LinkerOptions:
         """Return the linker, without a knowledge base.
 
         Raises:
-            UsageError: the file was tuned with another encoder or reranker, or with other settings of the reranker, so
-                that its thresholds would not fit.
-
+            UsageError: the configuration file was tuned with another encoder or reranker, or with other settings of
+                the reranker, so that its thresholds would not fit.
         """
         from arbo import Linker
         from arbo.progress import bars
@@ -70,8 +69,8 @@ def _check_reranking(tuned: Path, settings: LinkerConfig, changes: Mapping[str, 
         was = getattr(settings, name)
         if changes.get(name, was) != was:
             raise UsageError(
-                f"{tuned} was tuned with {name}={was}, not {changes[name]}: thresholds would not fit; leave that "
-                "option out, or tune again"
+                f"{tuned} was tuned with {name}={was}, not {changes[name]}, so its thresholds would not fit; leave "
+                "that option out, or tune again"
             )
 
 
@@ -88,5 +87,5 @@ def _limits(text: str) -> tuple[float | None, float | None]:
     except ValueError:
         values = []
     if len(values) not in (1, 2):
-        raise UsageError(f"--threshold {text!r}: expected a number or `none`, or two of them joined by a comma")
+        raise UsageError(f"--threshold {text!r}: expected a number or `none`, or two of them separated by a comma")
     return values[0], values[-1]

@@ -1,4 +1,4 @@
-"""Load the encoders and rerankers of options."""
+"""Load the encoders and rerankers that options name."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 
 def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | None, tuned: Path | None) -> Encoder:
-    """Return the chosen encoder, otherwise that of the tuned configuration, otherwise n-grams.
+    """Return the chosen encoder, else the encoder of the tuned configuration, else the n-gram encoder.
 
     Raises:
-        UsageError: the configuration was tuned with another encoder, whose thresholds would not fit.
-
+        UsageError: the configuration was tuned with another encoder, so that its thresholds would not fit.
     """
     from arbo.encoders.model_folder import same_model
     from arbo.linking.config import tuned_encoder
@@ -30,8 +29,8 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
     if settings and not same_model(settings, encoder.settings):
         raise UsageError(
             f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
-            "weights or settings: thresholds would not fit; leave --encoder and --encoder-config out, "
-            "or tune again"
+            "weights or settings, so its thresholds would not fit; leave --encoder and --encoder-config out, or tune "
+            "again"
         )
     return encoder
 
@@ -39,7 +38,7 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
 def encoder_like(
     settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
 ) -> Encoder:
-    """Return the chosen encoder, otherwise that of the settings in a file, otherwise n-grams."""
+    """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder."""
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig
     from arbo.encoders.named import NGRAM, check_model_name
@@ -52,16 +51,16 @@ def encoder_like(
             raise UsageError("--encoder-config and --cache need a transformer; choose one with --encoder")
         return NgramEncoder()
     check_model_name(model)
-    config = None  # that of the model
+    config = None  # the model's own
     if encoder_config is None and "model" in settings:
         config = EncoderConfig.from_dict(settings.get("config"), file=str(file))
     return reading(DualEncoder.from_pretrained(model, config, cache=cache or _cache_folder()), encoder_config)
 
 
 def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
-    """Override fields of an encoder's configuration by a JSON file.
+    """Override fields of an encoder's configuration with those in a JSON file.
 
-    Thresholds depend on metric and pooling: with another metric or pooling, the model's thresholds are dropped.
+    Thresholds depend on metric and pooling: if the file changes either, the model's thresholds are dropped.
     """
     was = encoder.config
     config = was.overridden(file)
@@ -72,11 +71,10 @@ def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
 
 
 def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
-    """Return the chosen reranker, otherwise that of the tuned configuration, otherwise None.
+    """Return the chosen reranker, else the reranker of the tuned configuration, else None.
 
     Raises:
         UsageError: the configuration was tuned with another reranker, or without one.
-
     """
     from arbo.encoders.cross import CrossEncoder
     from arbo.encoders.model_folder import same_model
@@ -89,8 +87,8 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
     reranker = CrossEncoder.from_pretrained(name)
     if tuned and not same_model(settings, reranker.settings):
         raise UsageError(
-            f"{tuned} was tuned with {'another reranker' if settings else 'no reranker'}: thresholds would not fit; "
-            "leave --reranker out, or tune again"
+            f"{tuned} was tuned with {'another reranker' if settings else 'no reranker'}, so its thresholds would not "
+            "fit; leave --reranker out, or tune again"
         )
     return reranker
 

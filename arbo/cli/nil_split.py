@@ -16,7 +16,7 @@ from arbo.errors import UsageError
 def nil_split(
     docs: Annotated[
         list[Path],
-        typer.Argument(metavar="DOCS", help="The parts of a data set, files or folders; the training part first."),
+        typer.Argument(metavar="DOCS", help="The parts of a data set, as files or folders; the training part first."),
     ],
     kb: options.Kb,
     out: Annotated[Path, typer.Option("--out", help="File to write the smaller knowledge base to, as JSON lines.")],
@@ -49,8 +49,8 @@ def nil_split(
     smaller.jsonl`, then `arbo tune train --format brat --kb smaller.jsonl --kb-format jsonl --nil --out tuned.json`.
 
     The documents do not change: a gold id that is missing from the knowledge base counts as NIL. The checks show
-    whether NIL mentions differ from all mentions in other ways: the share of entities, mentions and names seen in
-    training, and the definitions of their entities.
+    whether NIL mentions also differ from all mentions in other ways: in the share of entities, mentions and names that
+    occur in training, and in the definitions of their entities.
     """
     import arbo
     from arbo.readers.obo import read_obo_parents
@@ -58,7 +58,8 @@ def nil_split(
     parts = name_systems(docs, what="part")
     if branches and kb_format not in (None, "obo"):
         raise UsageError(
-            "--withhold-branch needs the is_a of an OBO file; for other formats use --withhold-type or --withhold-id"
+            "--withhold-branch needs the is_a relations of an OBO file; for other formats use --withhold-type or "
+            "--withhold-id"
         )
     check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(

@@ -18,7 +18,7 @@ def _named(choices: Any) -> str:
 
 
 def _formats(choices: Any) -> str:
-    return f"{', '.join(sorted(get_args(choices)))}. [default: told by name and content]"
+    return f"{', '.join(sorted(get_args(choices)))}. [default: guessed from name and content]"
 
 
 def document_format(what: str) -> Any:
@@ -86,7 +86,8 @@ K = Annotated[
         "--k",
         metavar="N",
         min=0,
-        help="Number of nearest mentions to connect each mention with; with 0 each is linked alone. [default: 4]",
+        help="Number of nearest mentions to connect to each mention; with 0, each mention is linked alone. "
+        "[default: 4]",
     ),
 ]
 SearchOption = Annotated[
@@ -94,8 +95,8 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="Search method. `hnsw` and `ivf` are approximate, and need a transformer; with the pooling `tokens` every "
-        "search among more than 256 items is approximate. The missed share is measured. [default: exact]",
+        help="Search method. `hnsw` and `ivf` are approximate, and need a transformer; with the pooling `tokens`, any "
+        "search among more than 256 items is approximate. The share of missed neighbours is measured. [default: exact]",
     ),
 ]
 MapTypes = Annotated[
@@ -103,7 +104,7 @@ MapTypes = Annotated[
     _cluster(
         "--map-types",
         metavar="MENTION=ENTITY,...",
-        help="Compare mentions of a type only with entities of a type, e.g. Chemical=drug,Disease=disease.",
+        help="Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease.",
     ),
 ]
 Threshold = Annotated[
@@ -138,8 +139,8 @@ Cache = Annotated[
     _encode(
         "--cache",
         metavar="FOLDER",
-        help="Folder for the transformer's embeddings: nothing is embedded twice, and an interrupted run continues. "
-        "[default: arbo in the user's cache folder]",
+        help="Folder for the transformer's embeddings, so that nothing is embedded twice and an interrupted run "
+        "continues. [default: arbo in the user's cache folder]",
     ),
 ]
 RerankerModel = Annotated[
@@ -157,8 +158,8 @@ NumberOfCandidates = Annotated[
         "--candidates",
         metavar="N",
         min=1,
-        help="Number of nearest entities to keep for each mention, and to rerank. [default: 16, or as many as the "
-        "reranker was trained for]",
+        help="Number of nearest entities to keep for each mention, and to rerank. [default: 16, or the number that the "
+        "reranker was trained with]",
     ),
 ]
 SkipMargin = Annotated[
@@ -175,7 +176,7 @@ RerankMentions = Annotated[
     bool | None,
     _rerank(
         "--rerank-mentions/--rerank-entities",
-        help="Rerank the edges between mentions too, or only the edges of entities. [default: entities]",
+        help="Rerank the edges between mentions too, or only those from entities. [default: entities]",
         show_default=False,
     ),
 ]
@@ -184,8 +185,9 @@ Finder = Annotated[
     _find(
         "--finder",
         metavar="FINDER",
-        help="`dictionary`: names of the knowledge base, also in another case or number, and abbreviations that a "
-        "document defines; `fuzzy`: words spelt similarly to a name; or a model folder of `arbo train-finder`.",
+        help="`dictionary` finds names of the knowledge base, ignoring case and plural forms, and abbreviations that a "
+        "document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` also "
+        "finds other names.",
     ),
 ]
 FindMentions = Annotated[
@@ -207,7 +209,9 @@ FindThreshold = Annotated[
 ]
 NoTexts = Annotated[
     bool,
-    typer.Option("--no-texts", help="Leave texts and further columns out of the run; mentions keep their own texts."),
+    typer.Option(
+        "--no-texts", help="Leave document texts and further columns out of the run; mentions keep their texts."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[

@@ -1,4 +1,4 @@
-"""Reports and their files: names of systems, checks of outputs, tables and plots."""
+"""Reports and output files: names of systems, checks of outputs, tables and plots."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Save = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Seed of the samples behind intervals and significance tests.")
+    int, typer.Option("--seed", metavar="N", min=0, help="Random seed of confidence intervals and significance tests.")
 ]
 
 
@@ -65,7 +65,7 @@ def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Pat
 
 
 def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jsonl", ".jsonl.gz")) -> None:
-    """Make the folder of an output of JSON lines; raise UsageError if it is impossible or would replace an input."""
+    """Create the folder of an output file; raise UsageError if the file cannot be written or would replace an input."""
     from arbo.files import check_writable
 
     if not out.name.lower().endswith(tuple(endings)):
@@ -76,7 +76,7 @@ def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jso
 
 
 def check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
-    """Raise UsageError if an output is an input, or is in one."""
+    """Raise UsageError if an output is an input, or lies in an input folder."""
     if {path.resolve() for path in inputs} & {file.resolve(), *file.resolve().parents}:
         raise UsageError(f"{option} {file} would overwrite an input; choose another file")
 
@@ -92,7 +92,7 @@ def save_report(report: Report, files: Sequence[Path] | None) -> None:
 
 @contextmanager
 def drawing(path: Path) -> Iterator[None]:
-    """Turn exceptions while a plot is drawn and written into UsageError."""
+    """Turn exceptions in drawing and writing a plot into UsageError."""
     try:
         yield
     except (ImportError, ValueError) as error:

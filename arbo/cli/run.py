@@ -25,9 +25,10 @@ def run(
     as_json: bool,
     annotated: Corpus | None = None,
 ) -> None:
-    """Link documents, or discover without a knowledge base, and save the run, or only estimate memory and time.
+    """Link documents, or discover entities without a knowledge base, and save the run.
 
-    If mentions are searched and the documents have mentions, the found ones are scored.
+    With ``dry_run``, only estimate memory and time. If ``annotated`` has mentions, score the found mentions against
+    them.
     """
     from arbo.spans.evaluation import run_scores
 
@@ -57,8 +58,8 @@ def _tell_notes(result: Result) -> None:
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(
-            f"the gold ids (`entities`) of {annotated:,} mentions score the links and decide none; remove those that "
-            "arbo found"
+            f"the gold ids (`entities`) of {annotated:,} mentions only serve to score the links; remove ids that arbo "
+            "itself found"
         )
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")

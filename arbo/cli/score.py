@@ -23,7 +23,9 @@ def score(
     key: Annotated[Path, typer.Argument(metavar="KEY", help="A file with the true clusters.")],
     responses: Annotated[
         list[Path],
-        typer.Argument(metavar="RESPONSE", help="Files of systems; each is compared with the first."),
+        typer.Argument(
+            metavar="RESPONSE", help="Response files, one for each system; each is compared with the first."
+        ),
     ],
     format_: Annotated[
         ClusterFormat | None,
@@ -48,18 +50,20 @@ def score(
 
     `arbo score key.conll ours.conll`, or `arbo score key.conll baseline.conll ours.conll --save table.md`.
 
-    The values are those of the CoNLL reference scorer 8.01, and for LEA of its authors' scorer. Intervals come from
-    samples of the documents; with several systems, stars mark scores that differ from those of the first.
+    The values equal those of the CoNLL reference scorer 8.01 and, for LEA, of its authors' scorer. Confidence intervals
+    come from resampled documents. With several systems, stars mark scores that differ significantly from those of the
+    first.
 
-    **conll** is the layout of CoNLL-2011/2012: one word a line, chains as brackets such as `(12|(7)` in the last
-    column, each document between `#begin document NAME` and `#end document`.
+    **conll** is the layout of CoNLL-2011/2012: one word per line, chains as brackets such as `(12|(7)` in the last
+    column, and each document between `#begin document NAME` and `#end document`.
 
-    **jsonl** is one cluster a line: `{"document": "d1", "mentions": ["m1", "m2"]}`. A mention is named by a string,
-    an integer or a list such as `[0, 4]`, which is the span of words 0 to 4 in CoNLL: the two formats can be mixed.
+    **jsonl** has one cluster per line: `{"document": "d1", "mentions": ["m1", "m2"]}`. A mention is a string, an
+    integer, or a list such as `[0, 4]`, which is the span of words 0 to 4 in CoNLL, so that the two formats can be
+    mixed.
 
-    The documents of KEY are scored: a document that is missing from the response counts as an empty response, and
-    documents that KEY lacks are ignored. Only the first of repeated mentions counts. Notes on stderr report these
-    cases, files without mentions, and documents whose number of words differs from KEY.
+    The documents of KEY are scored. A document that is missing from the response counts as an empty response, and a
+    document that is missing from KEY is ignored. Only the first of repeated mentions counts. Notes on stderr report
+    these cases, files without mentions, and documents whose number of words differs from KEY.
     """
     names = name_systems(responses)
     check_outputs([key, *responses], save)
@@ -90,7 +94,7 @@ def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
 
 
 def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
-    """Read a file of clusters; print notes about irregularities."""
+    """Read a file of clusters, and print notes about irregularities."""
     from arbo.metrics import FileFormatError, read_clusters, read_conll
 
     if format_ is None:
@@ -110,7 +114,7 @@ def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
 
 
 def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> PairedCounts:
-    """Count each document of the key; note documents that key and response do not share."""
+    """Count each document of the key, and print the documents that key and response do not share."""
     from arbo.metrics import coreference_by_document
     from arbo.progress import bars
 
@@ -121,7 +125,7 @@ def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) ->
 
 
 def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> None:
-    """Warn about documents whose number of words differs from the key: a missing line shifts all later mentions."""
+    """Warn of documents whose number of words differs from the key, since a missing line shifts all later mentions."""
     other = [
         f"{document!r:.60} ({n:,}, in the key {key.n_words[document]:,})"
         for document, n in response.n_words.items()
@@ -136,11 +140,11 @@ def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocumen
 
 
 def _tell_unpaired(name: str, pair: PairedCounts) -> None:
-    """Note documents that only one file has, and warn if the files seem to have different documents."""
+    """Print documents that only one file has, and warn if the files seem to have different documents."""
     n_missing, n_documents = len(pair.missing), len(pair.documents)
     if pair.missing:
         console.say(
-            f"{name}: lacks {n_missing:,} of the {_counted(n_documents)} of the key, scored as empty responses: "
+            f"{name}: lacks {n_missing:,} of the {_counted(n_documents)} of the key, which count as empty responses: "
             f"{_some(pair.missing)}"
         )
     if pair.ignored:
@@ -151,7 +155,7 @@ def _tell_unpaired(name: str, pair: PairedCounts) -> None:
     if alike:
         console.warn(f"{name}: names of documents differ from the key's only in blanks: {_some(alike)}")
     elif not right and in_key and in_response:
-        console.warn(f"{name}: no mention is in the key; check that the documents and the counting of words agree")
+        console.warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
     elif n_missing == n_documents:
         console.warn(f"{name}: all documents of the key are missing; check that the names of the documents agree")
 

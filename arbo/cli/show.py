@@ -55,8 +55,8 @@ def show(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="Plot these mentions: `histogram.svg` draws their dissimilarities, `curve.svg` how many of them each "
-            "threshold would link; also .png, and names that end so, such as run1-curve.png.",
+            help="Plot these mentions. The name of the file ends in `histogram.svg` to show their dissimilarities, or "
+            "in `curve.svg` to show how many of them each threshold would link; .png works too.",
         ),
     ] = None,
     as_json: options.Json = False,

@@ -40,10 +40,10 @@ def spans(
 ) -> None:
     """Find mentions of the entities of a knowledge base in documents without mentions.
 
-    `arbo spans notes/ --kb kb.obo --out found.jsonl`, then look at found.jsonl, correct it, and link it with `arbo
-    link found.jsonl`. `arbo link --find-mentions dictionary` does both.
+    Run `arbo spans notes/ --kb kb.obo --out found.jsonl`, correct found.jsonl, and link it with `arbo link
+    found.jsonl`. To find and link mentions in one step, use `arbo link --find-mentions dictionary`.
 
-    If DOCS have mentions, they (with `--types`: those of these types) only serve to score the found ones.
+    If DOCS have mentions, they only serve to score the found mentions; `--types` chooses among them.
     """
     from arbo.spans.evaluation import found_scores
 

@@ -18,7 +18,7 @@ _VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
 
 
 def _preset(name: str) -> PresetName:
-    """Read the name of a preset; two former presets are verbs now."""
+    """Check the name of a preset; two former presets are now verbs."""
     if name in _VERBS:
         raise typer.BadParameter(f"{name!r} is not a preset; run: arbo {_VERBS[name]}")
     if name.lower() not in get_args(PresetName):
@@ -87,8 +87,8 @@ def train(
     `arbo train train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out
     model`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo --encoder model --out run`.
 
-    Without a preset, one transformer reads the names alone and learns from near negatives, by cross-entropy over
-    cosines. --dev selects the best model and its default thresholds.
+    Without a preset, one transformer reads only the names and learns from near negatives, by cross-entropy over cosine
+    similarities. --dev selects the best model and its default thresholds.
 
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.

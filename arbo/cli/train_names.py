@@ -18,8 +18,8 @@ _Documents = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[DOCS]",
-        help="Annotated documents, files or folders of files, to align only the names of the entities in them. "
-        "Without DOCS, all names are aligned.",
+        help="Annotated documents, as files or folders, to align only the names of the entities in them. Without DOCS, "
+        "all names are aligned.",
         show_default=False,
     ),
 ]
@@ -46,7 +46,7 @@ def train_names(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Train an encoder to map the names of each entity to similar vectors; documents are optional.
+    """Train an encoder to map all names of an entity to similar vectors; documents are optional.
 
     `arbo train-names --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned`. The result is an encoder
     like any other and a good start for `arbo train` and `arbo train-finder`.
@@ -59,7 +59,7 @@ def train_names(
     from arbo.training.presets import SELF_ALIGNMENT
 
     if not docs and (types is not None or format_ is not None):
-        raise UsageError("--types and --format are about DOCS; give DOCS, or leave the options out")
+        raise UsageError("--types and --format need DOCS; give DOCS, or leave the options out")
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     settings = changed_by(SELF_ALIGNMENT.training, config, **numbers)
     start = reading(DualEncoder.from_pretrained(encoder, SELF_ALIGNMENT.encoder), encoder_config)

@@ -46,15 +46,15 @@ EncoderConfig = Annotated[
 ]
 _NUMBERS: Mapping[str, tuple[str, int | None]] = {
     "epochs": ("Passes over the training data.", 1),
-    "batch_size": ("Examples in a step.", 1),
-    "learning_rate": ("Highest learning rate.", None),
+    "batch_size": ("Examples per step.", 1),
+    "learning_rate": ("Peak learning rate.", None),
     "seed": ("Random seed.", 0),
 }
-"""Help and smallest value of each."""
+"""Help and minimum of each option."""
 
 
 def number(name: str, settings: type) -> Any:
-    """Make the option for a number among the training settings."""
+    """Return the option for a numeric training setting."""
     what, least = _NUMBERS[name]
     option = f"--{name.replace('_', '-')}"
     return typer.Option(option, metavar="N", min=least, help=f"{what} {default_of(settings, name)}")
@@ -66,19 +66,19 @@ def default_of(settings: type, name: str) -> str:
 
 
 def settings_file(settings: type) -> Any:
-    """Make the option for a file of training settings."""
+    """Return the option for a file of training settings."""
     told = f"All settings: a JSON file with fields of arbo.{settings.__name__}; the options below override it."
     return typer.Option("--config", metavar="FILE", help=told)
 
 
 def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Settings:
-    """Override settings by a file, then by options; an option that is None changes nothing."""
+    """Override settings with those in a file, then with options; an option that is None changes nothing."""
     given = {name: value for name, value in changes.items() if value is not None}
     return replace(settings.overridden(file), **given)
 
 
 def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:
-    """Show progress, and the scores on the development documents as ``scores`` formats them, if there are any."""
+    """Return options that show progress, and the scores on the development documents as ``scores`` formats them."""
     from arbo import RunOptions
     from arbo.cli import console
     from arbo.progress import bars
@@ -101,7 +101,7 @@ class Trained(Protocol):
 
 
 def report(out: Path, trained: Trained, training: Mapping[str, Any], told: str, *, as_json: bool) -> None:
-    """Say where the model is and how to use it; or print its settings as JSON."""
+    """Print where the model is and how to use it, or its settings as JSON."""
     from arbo.cli import console
 
     if as_json:

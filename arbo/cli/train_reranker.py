@@ -31,7 +31,9 @@ _CandidatesOf = Annotated[
 ]
 _K = Annotated[
     int | None,
-    typer.Option("--k", metavar="N", min=2, help="Candidates of each mention to read. [default: 64, or the preset's]"),
+    typer.Option(
+        "--k", metavar="N", min=2, help="Number of candidates to read for each mention. [default: 64, or the preset's]"
+    ),
 ]
 _Reads = Annotated[
     Path | None,

@@ -29,7 +29,7 @@ def tune(
     types: options.Types = None,
     nil: Annotated[
         bool,
-        typer.Option("--nil", help="Maximise the F1 of NIL decisions, without regard to the links of other mentions."),
+        typer.Option("--nil", help="Maximise the F1 of NIL decisions; the links of other mentions do not count."),
     ] = False,
     map_types: options.MapTypes = None,
     encoder: options.EncoderModel = None,
@@ -56,9 +56,9 @@ def tune(
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
 
-    With a knowledge base, tuning maximises the accuracy including NIL decisions, or with `--nil` the F1 of NIL
-    decisions; without a knowledge base, the ARI. With a knowledge base it also fits a confidence, the probability that
-    a link is correct, which link then writes for each link.
+    With a knowledge base, tuning maximises the accuracy including NIL decisions or, with `--nil`, the F1 of NIL
+    decisions. It also fits a confidence, the probability that a link is correct, which `arbo link` then writes for each
+    link. Without a knowledge base, tuning maximises the ARI.
     """
     if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
@@ -82,19 +82,12 @@ def tune(
     assert linker.tuning is not None
     _write(linker, linker.tuning, out)
     _draw(linker.tuning, plot, plot_confidence)
-    reliability = linker.tuning.reliability
-    if as_json:
-        scored = {"objective": linker.tuning.objective, "score": linker.tuning.best.score}
-        measured = reliability and reliability.as_dict()
-        console.print_json({"config": linker.config.as_dict(), **scored, "reliability": measured})
-    else:
-        calibrated = "" if reliability is None else f"\n{reliability}\n\n"
-        console.out.print(f"{_told(linker.tuning, discovery=kb is None)}\n{calibrated}written to {out}")
+    _report(linker, linker.tuning, out, as_json=as_json)
 
 
 def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> None:
     if plot_confidence is not None and tuning.reliability is None:
-        raise UsageError("--plot-confidence: too few links of documents with gold annotations to fit a confidence")
+        raise UsageError("--plot-confidence: too few links of annotated mentions to fit a confidence")
     for path, what in ((plot, tuning), (plot_confidence, tuning.reliability)):
         if path is not None and what is not None:
             with drawing(path):
@@ -124,6 +117,17 @@ def _write(linker: Linker, tuning: Tuning, out: Path) -> None:
         "tuning": tuning.as_dict(),
     }
     write_json(content, out)
+
+
+def _report(linker: Linker, tuning: Tuning, out: Path, *, as_json: bool) -> None:
+    reliability = tuning.reliability
+    if as_json:
+        scored = {"objective": tuning.objective, "score": tuning.best.score}
+        measured = reliability and reliability.as_dict()
+        console.print_json({"config": linker.config.as_dict(), **scored, "reliability": measured})
+    else:
+        calibrated = "" if reliability is None else f"\n{reliability}\n\n"
+        console.out.print(f"{_told(tuning, discovery=linker.kb is None)}\n{calibrated}written to {out}")
 
 
 def _told(tuning: Tuning, *, discovery: bool) -> str:

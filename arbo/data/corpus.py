@@ -11,8 +11,7 @@ from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
-from arbo.data.plain_names import are_names, documents_of_names
-from arbo.data.rows import documents_of, items_of, numbered
+from arbo.data.rows import are_names, documents_of, documents_of_names, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
@@ -21,7 +20,7 @@ _content = attrgetter(*(column.name for column in fields(Mention) if column.comp
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Corpus(Sequence[Document]):
-    """Documents in order, with unique ids; `notes` counts the irregularities met while reading them.
+    """Documents in order, with unique ids; `notes` counts irregularities of the source.
 
     >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     >>> corpus
@@ -45,16 +44,16 @@ class Corpus(Sequence[Document]):
     def of(cls, documents: Iterable[Any]) -> Corpus:
         """Make a corpus from documents, rows of a frame or a `Dataset`, or names; a corpus is returned as it is.
 
-        Rows are documents or mentions, see `arbo.data.rows`. Names are strings, such as a list or a pandas Series; each
-        becomes a mention in a document of its own, in their order, see `arbo.data.plain_names`.
+        A row is a document or a mention, see `arbo.data.rows`. Names come as a list of strings or a pandas Series; each
+        name becomes a mention in a document of its own.
         """
         if isinstance(documents, Corpus):
             return documents
         items = items_of(documents)
         if items is None:
             raise UsageError(
-                f"expected documents, not {type(documents).__name__}; put one document into a list, "
-                "take one split of several, read files with arbo.read_documents(path, format)"
+                f"expected documents, not {type(documents).__name__}; put a single document into a list, take one of "
+                "several splits, or read files with arbo.read_documents(path, format)"
             )
         if are_names(documents, items):
             return cls(documents_of_names(documents, items))
@@ -68,14 +67,13 @@ class Corpus(Sequence[Document]):
 
         Raises:
             UsageError: the file cannot be written.
-
         """
         write_lines(map(document_line, self.documents), path)
 
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
 
-        `Corpus.of` reads it. A discontinuous mention has its first and last offset, and is refused there.
+        `Corpus.of` reads the frame, but not its discontinuous mentions, which have only their first and last offset.
         """
         from pandas import DataFrame
 
@@ -101,15 +99,12 @@ class Corpus(Sequence[Document]):
 
         Raises:
             UsageError: no document has one of the ids.
-
         """
         wanted = {ids} if isinstance(ids, str) else set(ids)
         chosen = [document for document in self.documents if document.id in wanted]
         if len(chosen) < len(wanted):
             missing = sorted(wanted - {document.id for document in chosen})
-            raise UsageError(
-                f"{len(missing):,} of {len(wanted):,} document ids are unknown; the first is {missing[0]!r}"
-            )
+            raise UsageError(f"{len(missing):,} of {len(wanted):,} document ids are unknown, such as {missing[0]!r}")
         return Corpus(chosen, self.notes)
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
@@ -156,7 +151,7 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
     for document in documents:
         if not isinstance(document, Document):
             raise UsageError(
-                f"expected documents, not {type(document).__name__}; make documents of dicts with Corpus.of"
+                f"expected documents, not {type(document).__name__}; make documents from dicts with Corpus.of"
             )
         if document.id in seen:
             raise DataError("two documents have this id; ids must be unique", id=document.id)
@@ -165,6 +160,6 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
             if home.setdefault(mention.id, document.id) != document.id:
                 raise DataError(
                     f"documents {home[mention.id]!r} and {document.id!r} both have a mention with this id; "
-                    "leave the ids out, and arbo will make them",
+                    "change one, or leave the ids out and arbo will make them",
                     id=mention.id,
                 )

@@ -1,4 +1,4 @@
-"""Documents and their mentions: frozen values, checked when they are made.
+"""Documents and their mentions: immutable values that are checked on creation.
 
 Offsets count Unicode code points, as `len` does, and the end is exclusive. The text is never normalised, so that
 an offset means the same in the file, in memory and in every result.
@@ -22,9 +22,9 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}")
 class Mention:
     """One or several spans of a document that together name one entity.
 
-    `gold` is None if the mention is not annotated, `()` if it is annotated as NIL without an id, and
-    otherwise holds every acceptable id. Spans may touch, nest and overlap the spans of other mentions. `metadata` holds
-    further keys or columns of the source; it changes no result and no comparison.
+    `gold` is None if the mention is not annotated, `()` if it is annotated as NIL without an id, and otherwise all
+    acceptable ids. Spans may touch, contain and overlap the spans of other mentions. `metadata` holds further keys or
+    columns of the source, which affect neither results nor comparisons.
     """
 
     id: str
@@ -34,7 +34,7 @@ class Mention:
     type: str | None = None
     gold: tuple[str, ...] | None = None
     score: float | None = field(default=None, compare=False)
-    """The confidence of the finder that found the mention; None if it was marked otherwise."""
+    """The score of the finder that found the mention; None if no finder found it."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -50,12 +50,12 @@ class Mention:
 
     @property
     def start(self) -> int:
-        """Offset of the first code point of all spans."""
+        """Offset of the first code point of the mention."""
         return min(start for start, _ in self.spans)
 
     @property
     def end(self) -> int:
-        """Offset after the last code point of all spans."""
+        """Offset after the last code point of the mention."""
         return max(end for _, end in self.spans)
 
 
@@ -63,8 +63,8 @@ class Mention:
 class Document:
     """A text and its mentions, in the given order.
 
-    Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`). None is
-    a domain like any other. `metadata` is as in `Mention`.
+    Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`); None is
+    a domain too. For `metadata`, see `Mention`.
     """
 
     id: str
@@ -90,7 +90,8 @@ class Document:
             self._check(mention)
             if mention.id in seen:
                 raise DataError(
-                    f"document {self.id!r} has two mentions with this id; leave the ids out, and arbo will make them",
+                    f"document {self.id!r} has two mentions with this id; change one, or leave the ids out and arbo "
+                    "will make them",
                     id=mention.id,
                 )
             seen.add(mention.id)
@@ -110,13 +111,13 @@ class Document:
         if mention.text != text_of(mention.spans, self.text):
             raise DataError(
                 f"the text of the mention differs from the text at its spans in document {self.id!r}; "
-                "offsets count Unicode code points, the end is exclusive",
+                "offsets count Unicode code points, and the end is exclusive",
                 id=mention.id,
             )
 
 
 def text_of(spans: Sequence[Span], text: str) -> str:
-    """Return the text that `spans` cover; a blank joins the pieces of a discontinuous mention.
+    """Return the text that `spans` cover; spaces join the pieces of a discontinuous mention.
 
     >>> text_of(((0, 4), (15, 21)), "left and right kidney")
     'left kidney'
@@ -124,8 +125,22 @@ def text_of(spans: Sequence[Span], text: str) -> str:
     return " ".join(text[start:end] for start, end in spans)
 
 
+Marked = tuple[tuple[Span, ...], str | None, tuple[str, ...] | None]
+"""The spans, the type and the gold ids of a mention."""
+
+
+def marked_document(document_id: str, text: str, found: Sequence[Marked]) -> Document:
+    """Return a document with these mentions; `mention_ids` makes their ids."""
+    names = mention_ids(document_id, [spans for spans, *_ in found])
+    mentions = (
+        Mention(name, document_id, spans, text_of(spans, text), type_, gold)
+        for name, (spans, type_, gold) in zip(names, found, strict=True)
+    )
+    return Document(document_id, text, tuple(mentions))
+
+
 def span_between(start: str, end: str, text: str, *, of: str) -> Span:
-    """Return the span between two offsets as a file has them; a DataError if they are no offsets of the text."""
+    """Return the span between two offsets, given as strings; raise DataError if they are not offsets of the text."""
     if not (_INTEGER.fullmatch(start) and _INTEGER.fullmatch(end)):
         raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=of)
     span = int(start), int(end)
@@ -135,11 +150,12 @@ def span_between(start: str, end: str, text: str, *, of: str) -> Span:
 
 
 def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str], *, of: str) -> None:
-    """Compare the text that the source gives for a mention with the text at its spans; count other white space.
+    """Compare the text that the source gives for a mention with the text at its spans.
+
+    A difference only in white space is counted in ``notes``.
 
     Raises:
-        DataError: they differ in more; the message says where the text was found, or what the offsets seem to count.
-
+        DataError: the texts differ otherwise; the message says where the text was found, or what the offsets count.
     """
     covered = text_of(spans, text)
     if covered.split() != surface.split():
@@ -160,7 +176,7 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
         if " ".join(pieces) == surface:
             return f"the offsets seem to count {unit}, but must count Unicode code points"
     if text_of(spans, text.replace("\r\n", "\n")) == surface:
-        return "the offsets seem to count a line end as one character; save the text with line feeds only"
+        return "the offsets seem to count each line end as one character; save the text with line feeds only"
     first = min(start for start, _ in spans)
     before, after = text.rfind(surface, 0, first + len(surface)), text.find(surface, first)
     found = min((place for place in (before, after) if place >= 0), key=lambda place: abs(place - first), default=None)

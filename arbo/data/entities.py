@@ -11,9 +11,10 @@ from arbo.text.checks import check_metadata, check_name, check_text, check_texts
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """An entry of a knowledge base; `xrefs` are its ids in other knowledge bases, `domain` is that of its mentions.
+    """An entry of a knowledge base.
 
-    `metadata` holds further keys or columns of the source; it changes no result and no comparison.
+    `xrefs` are its ids in other knowledge bases, and `domain` is the domain of the mentions that can be linked to it.
+    `metadata` holds further keys or columns of the source, which affect neither results nor comparisons.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Check and convert the values of a record, and keep its further keys as metadata.
 
-A converter takes a JSON value, and raises a TypeError that names the expected type.
+A converter checks and returns a JSON value; otherwise it raises a TypeError that names the expected type.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def fields(
 ) -> dict[str, Any]:
     """Check a JSON object and convert its values; errors name its id, or `of` if it has no id.
 
-    Its keys that are not `known` become `metadata`, with values that can be stored as JSON.
+    Keys that are not in `known` become `metadata`, with values that can be stored as JSON.
     """
     if not isinstance(record, dict):
         raise DataError(f"{what} must be a JSON object, not {_kind(record)}", id=of)
@@ -54,52 +54,52 @@ def _kind(value: object) -> str:
 
 
 def string(value: object) -> str:
-    """Take a string."""
+    """Accept a string."""
     if not isinstance(value, str):
         raise TypeError("a string (in quotes)")
     return value
 
 
 def string_or_null(value: object) -> str | None:
-    """Take a string or null."""
+    """Accept a string or null."""
     return None if value is None else string(value)
 
 
 def number(value: object) -> float:
-    """Take a finite number."""
+    """Accept a finite number."""
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < 1e300:
         raise TypeError("a finite number")
     return float(value)
 
 
 def any_list(value: object) -> list[object]:
-    """Take a list of anything."""
+    """Accept any list."""
     if not isinstance(value, list):
         raise TypeError("a list")
     return value
 
 
 def strings(value: object) -> tuple[str, ...]:
-    """Take a list of strings."""
+    """Accept a list of strings."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise TypeError("a list of strings")
     return tuple(value)
 
 
 def strings_or_null(value: object) -> tuple[str, ...] | None:
-    """Take a list of strings or null."""
+    """Accept a list of strings or null."""
     return None if value is None else strings(value)
 
 
 def spans(value: object) -> tuple[Span, ...]:
-    """Take a list of lists."""
+    """Accept a list of lists."""
     if not isinstance(value, list) or not all(isinstance(span, list) for span in value):
         raise TypeError("a list of pairs [start, end]")
     return tuple(tuple(span) for span in value)
 
 
 def offset_or_null(value: object) -> int | None:
-    """Take a whole number or null; tables hold 3.0 for 3 where another row of the column is empty."""
+    """Accept a whole number or null; 3.0 is accepted too, since tables write it if a cell of the column is empty."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if value is not None and type(value) is not int:

@@ -1,7 +1,7 @@
-"""Gold annotations as numbers: the correct entities of each mention, NIL, classes, and seen mentions.
+"""Gold annotations as arrays: the correct entities of each mention, NIL, classes, and seen mentions.
 
-A gold id counts as NIL if the knowledge base has no such entity in the domain of the mention. All scores, tuning and
-training use this module.
+A gold id counts as NIL if the knowledge base has no entity with this id in the domain of the mention. All scores,
+tuning and training use this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECALL_AT = (1, 2, 4, 8, 16, 32, 64)
 """Lengths of candidate lists for which recall is reported."""
 
 _LIKE_NIL = frozenset({"", "-", "--", "nil", "none", "null", "nan", "na", "n/a", "unknown", "cui-less"})
-_FEW = 9  # so many mentions may all mean one entity
+_FEW = 9  # up to this number, all mentions may well mean one entity
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,19 +40,19 @@ class Gold:
     """
 
     ids: Sequence[Sequence[str] | None]
-    """(mentions,) ids as annotated: None without an annotation, empty if annotated as NIL without an id."""
+    """(mentions,) annotated ids: None without an annotation, empty if annotated as NIL without an id."""
     indptr: Ints
-    """(mentions + 1,) the ids of mention ``m`` are at ``indptr[m]`` to ``indptr[m + 1]``."""
+    """(mentions + 1,) ``number[indptr[m] : indptr[m + 1]]`` belongs to mention ``m``."""
     number: Ints
-    """(gold ids,) rows of the knowledge base, or numbers from ``n_entities`` on for ids without an entity in the
-    mention's domain; distinct for each mention, in the order of the ids."""
+    """(gold ids,) a row of the knowledge base, or a code of at least ``n_entities`` for an id without an entity in the
+    mention's domain. The values of a mention are distinct and in the order of its ids."""
     n_entities: int
     entity_of: Callable[[str], int | None]
-    """Returns the entity with an id or alternative id; None if no entity, or several, have it."""
+    """Maps an id or alternative id to the row of its entity; None if no entity or several entities have it."""
 
     @classmethod
     def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
-        """Look up the gold ids of documents in a knowledge base; without one, every id is an unknown entity."""
+        """Look up the gold ids of documents in a knowledge base; without one, each id is an unknown entity."""
         base = KnowledgeBase() if kb is None else kb
         outside: dict[str, int] = {}
 
@@ -79,10 +79,9 @@ class Gold:
         """Make gold annotations from the columns of a run.
 
         Args:
-            ids: (mentions,) ids as annotated.
+            ids: (mentions,) annotated ids.
             entities: (mentions,) the knowledge base's own ids of the correct entities.
-            row_of: the number of each entity that occurs.
-
+            row_of: maps the id of each entity in the run to a row.
         """
         outside: dict[str, int] = {}
         known = dict(row_of)
@@ -125,19 +124,19 @@ class Gold:
 
     @property
     def in_kb(self) -> Bools:
-        """(mentions,) whether an entity of the knowledge base is correct."""
+        """(mentions,) whether the knowledge base has a correct entity."""
         return np.bincount(self.mention[self.number < self.n_entities], minlength=len(self.ids)) > 0
 
     @property
     def is_nil(self) -> Bools:
-        """(mentions,) whether the mention is annotated, but with no entity of the knowledge base."""
+        """(mentions,) whether the mention is annotated, but the knowledge base has no correct entity."""
         return self.annotated & ~self.in_kb
 
     @property
     def accepted(self) -> tuple[Ints, Ints]:
-        """The correct entities as CSR: (mentions + 1,) offsets, (accepted,) rows of the knowledge base.
+        """The correct entities in CSR form: (mentions + 1,) offsets and (accepted,) rows of the knowledge base.
 
-        A mention without any correct entity has the single row -1.
+        A mention with gold ids but without a correct entity has the single row -1.
         """
         mention, inside, in_kb = self.mention, self.number < self.n_entities, self.in_kb
         first_outside = np.zeros(len(self.number), np.bool_)
@@ -155,7 +154,7 @@ class Gold:
 
     @property
     def entities(self) -> Ints:
-        """(mentions, most) rows of the correct entities, in the order of the ids, filled up with -1."""
+        """(mentions, most) rows of the correct entities, in the order of the ids, padded with -1."""
         inside = self.number < self.n_entities
         mention = self.mention[inside]
         count = np.bincount(mention, minlength=len(self.ids))
@@ -166,13 +165,13 @@ class Gold:
 
     @property
     def first(self) -> Ints:
-        """(mentions,) the row of the first correct entity, -1 without one."""
+        """(mentions,) the row of the first correct entity, or -1."""
         table = self.entities
         return table[:, 0] if table.shape[1] else np.full(len(table), -1, np.int32)
 
     @property
     def classes(self) -> Ints:
-        """(mentions,) a number for each set of correct entities, or of ids if there are none; -1 without an id."""
+        """(mentions,) a code for each set of correct entities, or of gold ids if no entity is correct; -1 if no id."""
         number: dict[frozenset[int], int] = {}
         classes = np.full(len(self.ids), -1, np.int64)
         inside = self.number < self.n_entities
@@ -185,7 +184,7 @@ class Gold:
         return classes
 
     def doubt(self) -> str | None:
-        """Describe an id without an entity that looks like NIL, or that most mentions share; None without such an id.
+        """Describe an id without an entity that looks like NIL, or that most mentions share; None if there is none.
 
         >>> Gold.of_ids([["<NIL>"], ["<NIL>"], ["D1"]], [[], [], []], {}).doubt()[:50]
         "2 of 3 mentions with gold ids have the id '<NIL>',"
@@ -196,8 +195,8 @@ class Gold:
             is_nil = count > 1 and id_.strip("<>[]() ").casefold() in _LIKE_NIL
             if (is_nil or count > max(_FEW, n / 2)) and self.entity_of(id_) is None:
                 return (
-                    f"{count:,} of {n:,} mentions with gold ids have the id {id_!r:.60}, so that they count as one "
-                    "entity; if it means NIL, give them an empty list of ids instead"
+                    f"{count:,} of {n:,} mentions with gold ids have the id {id_!r:.60}, so they count as one entity; "
+                    "if the id means NIL, give them an empty list of ids instead"
                 )
         return None
 
@@ -211,5 +210,5 @@ class Gold:
 
 
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Concatenate lists; return the offset of each list, and all numbers."""
+    """Concatenate lists; return the offset of each list, and all values."""
     return np.cumsum([0, *map(len, lists)]), np.array([number for own in lists for number in own], np.int64)

@@ -1,4 +1,4 @@
-"""The input of encoders: the name of a mention, and the document around it."""
+"""The input of encoders: the name of each mention, and its document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MentionInput(NamedTuple):
 
 
 def mention_inputs(corpus: Corpus, *, expand_abbreviations: bool) -> list[MentionInput]:
-    """Return the mentions of a corpus as input of an encoder."""
+    """Return the mentions of a corpus as input for an encoder."""
     inputs: list[MentionInput] = []
     for document in corpus:
         expand = expander(document.text) if expand_abbreviations and document.mentions else str

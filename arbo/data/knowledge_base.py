@@ -26,7 +26,7 @@ _content = attrgetter(*(column.name for column in fields(Entity) if column.compa
 
 
 class Names(NamedTuple):
-    """All names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
+    """The names of all entities: `names[i]` belongs to the entity in row `rows[i]`; rows ascend."""
 
     names: tuple[str, ...]
     rows: tuple[int, ...]
@@ -38,11 +38,11 @@ class Names(NamedTuple):
 # Without slots: `cached_property` keeps the fingerprint in the instance's dictionary.
 @dataclass(frozen=True, init=False, repr=False)
 class KnowledgeBase:
-    """Entities in order, with access by id or alternative id; `notes` counts the irregularities of the source.
+    """Entities in order, with access by id or alternative id; `notes` counts irregularities of the source.
 
-    The row of an entity is its position. An alternative id never hides an entity's own id. If several entities
-    have the same alternative id, indexing returns the first and `rows` returns all; the others are counted in
-    `notes`. A duplicate entity is dropped and counted if its content is equal, and is an error if it differs. Empty
+    The row of an entity is its position. An alternative id never hides an entity's own id. If several entities have the
+    same alternative id, indexing returns the first entity and `rows` returns all; `notes` counts the others. An entity
+    that occurs twice is dropped and counted if its content is equal, and is an error if its content differs. Empty
     aliases are dropped and counted.
 
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
@@ -68,17 +68,17 @@ class KnowledgeBase:
 
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
-        """Make a knowledge base from entities, or from the rows of a frame or a `Dataset`.
+        """Make a knowledge base from entities, or from rows of a frame or a `Dataset`, see `arbo.data.rows`.
 
-        A knowledge base is returned as it is. For rows see `arbo.data.rows`.
+        A knowledge base is returned as it is.
         """
         if isinstance(entities, KnowledgeBase):
             return entities
         items = items_of(entities)
         if items is None:
             raise UsageError(
-                f"the knowledge base must be a KnowledgeBase, entities or rows, not {type(entities).__name__}; "
-                "put one entity into a list, take one split of several, read files with KnowledgeBase.from_obo(path)"
+                f"the knowledge base must be a KnowledgeBase, entities or rows, not {type(entities).__name__}; put a "
+                "single entity into a list, take one of several splits, or read files with KnowledgeBase.from_obo(path)"
             )
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
@@ -101,7 +101,7 @@ class KnowledgeBase:
 
     @classmethod
     def from_tsv(cls, path: PathLike) -> KnowledgeBase:
-        """Read a table: id, name, aliases, definition; see `arbo.readers.table`."""
+        """Read a table with the columns id, name, aliases and definition; see `arbo.readers.table`."""
         from arbo.readers.table import read_entities
 
         return read_entities(path)
@@ -118,7 +118,7 @@ class KnowledgeBase:
         write_lines(map(entity_line, self.entities), path)
 
     def save(self, path: PathLike) -> dict[str, int]:
-        """Write a file in the format of its ending, and count what this cannot hold; see `arbo.kb.saving`."""
+        """Write a file in the format of its ending; count the values it cannot hold. See `arbo.kb.saving`."""
         from arbo.kb.saving import save
 
         return save(self, path)
@@ -130,27 +130,27 @@ class KnowledgeBase:
         return self.row_of[entity_id]
 
     def rows(self, entity_id: str) -> tuple[int, ...]:
-        """Return the rows of all entities with this id or alternative id, ascending; empty if no entity has it."""
+        """Return the rows of all entities with this id or alternative id, in ascending order."""
         if entity_id in self._shared:
             return self._shared[entity_id]
         return (self.row_of[entity_id],) if entity_id in self.row_of else ()
 
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
-        """Return the rows of all entities of a domain with one of these ids or alternative ids, each once.
+        """Return the distinct rows of all entities of a domain with one of these ids or alternative ids.
 
-        A mention of the domain with these gold ids can be linked to one of these rows; without any, it is NIL.
+        These entities are correct for a mention of the domain with these gold ids; if there are none, it is NIL.
         """
         rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
         return tuple(row for row in rows if self.entities[row].domain == domain)
 
     def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
-        """Return a knowledge base of other entities from the same source, with the notes of this one."""
+        """Return a knowledge base of other entities from the same source, with the notes of this knowledge base."""
         # The constructor counts the notes about alternative ids again.
         notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
         return KnowledgeBase(entities, notes)
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
-        """Return the same entities, with their xrefs of these prefixes as alternative ids; see `arbo.kb.xrefs`."""
+        """Return the same entities, with their xrefs with these prefixes as alternative ids; see `arbo.kb.xrefs`."""
         from arbo.kb.xrefs import through_xrefs
 
         return through_xrefs(self, *prefixes)
@@ -163,13 +163,13 @@ class KnowledgeBase:
         return with_names_of(self, Corpus.of(documents), expand_abbreviations=expand_abbreviations)
 
     def without_names(self, names: Iterable[str]) -> KnowledgeBase:
-        """Return the entities without these names, in any case, number and punctuation; see `arbo.kb.names`."""
+        """Return the entities without these names; case, plural and punctuation are ignored. See `arbo.kb.names`."""
         from arbo.kb.names import without_names
 
         return without_names(self, names)
 
     def generic_names(self) -> list[str]:
-        """Return the names of one word that texts use for many other entities; see `arbo.kb.names`."""
+        """Return the single-word names that texts use for many other entities; see `arbo.kb.names`."""
         from arbo.kb.names import generic_names
 
         return [name for generic in generic_names(self) for name in generic.values]
@@ -190,14 +190,14 @@ class KnowledgeBase:
         return stats(self, examples=examples)
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
-        """Return the problems of the knowledge base, errors first: counts, examples, and how to fix each."""
+        """Return the problems of the knowledge base, errors first, with counts, examples, and how to fix them."""
         from arbo.kb.problems import problems
 
         return problems(self, examples=examples)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the whole content, order included, since embeddings refer to entities by row."""
+        """SHA-256 of the whole content, including the order, since embeddings refer to entities by row."""
         digest = hashlib.sha256()
         for entity in self.entities:
             digest.update(json.dumps(_content(entity)).encode("ascii") + b"\n")
@@ -222,7 +222,7 @@ class KnowledgeBase:
 def _without_empty_aliases(entity: Entity, counts: Counter[str]) -> Entity:
     if not isinstance(entity, Entity):
         raise UsageError(
-            f"expected entities, not {type(entity).__name__}; make entities of dicts with KnowledgeBase.of"
+            f"expected entities, not {type(entity).__name__}; make entities from dicts with KnowledgeBase.of"
         )
     named = tuple(alias for alias in entity.aliases if alias.strip())
     if len(named) == len(entity.aliases):
@@ -239,7 +239,7 @@ def _distinct(entities: Iterable[Entity], counts: Counter[str]) -> tuple[Entity,
         elif by_id[entity.id] == entity:
             counts["duplicate entities dropped"] += 1
         else:
-            raise DataError("two entities have this id and differ; merge them, or rename one", id=entity.id)
+            raise DataError("two different entities have this id; merge them, or change one id", id=entity.id)
     return tuple(by_id.values())
 
 

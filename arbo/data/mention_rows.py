@@ -1,13 +1,13 @@
-"""Rows of mentions, as in a data frame; each row has the text of its document.
+"""Rows of mentions, as in a data frame.
 
     document_id   text                     start   end   mention_id   type    entity
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
 The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; both may be left
-out, and an empty list means NIL. `mention_text` is compared with the text at the offsets. `domain` may name the domain
-of the document. The rows of a document need not be adjacent, and only the first of them needs text and domain. A row
-without start and end is a document, without mentions if it has no other row. Further columns are the metadata of the
-mention, or of the document in a row without start and end.
+out, and an empty list means NIL. `mention_text` is compared with the text at the offsets. `domain` is the domain of the
+document. The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without
+start and end stands for the document itself, for example a document without mentions. Further columns become the
+metadata of the mention or, in a row without start and end, of the document.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Row = dict[str, Any]
 
 
 class _Draft(NamedTuple):
-    """A document whose mentions are being collected, each with the place of its row."""
+    """A document whose mentions are still being collected, each with the place of its row."""
 
     place: str
     text: str
@@ -54,7 +54,7 @@ class _Draft(NamedTuple):
 
 
 def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -> None:
-    """Group rows and their places by document; add the documents to `records`, in the order of their first rows."""
+    """Group placed rows by document, and add the documents to `records` in the order of their first rows."""
     drafts: dict[str, _Draft] = {}
     for place, row in rows:
         with records.record(place, kind="rows"):
@@ -68,7 +68,7 @@ def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -
             for column, own in (("text", draft.text), ("domain", draft.domain)):
                 if values.get(column) not in (None, own):
                     raise DataError(
-                        f"the {column!r} differs from that of {draft.place}, of the same document", id=document_id
+                        f"the {column!r} differs from that in {draft.place} for the same document", id=document_id
                     )
             if "start" in values:
                 draft.mentions.append((place, values))
@@ -86,7 +86,7 @@ def _checked(row: Row) -> Row:
     if len(row.keys() & {"start", "end"}) < 2 and row.keys() & COLUMNS.keys() - _OF_DOCUMENT:
         raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
     if "entity" in values and "entities" in values:
-        raise DataError("a mention has its gold ids in 'entity' or in 'entities', not in both", id=of)
+        raise DataError("gold ids are in both 'entity' and 'entities'; leave one of them out", id=of)
     if "start" in values:
         check_spans((_span(values),), of=of)
     return values

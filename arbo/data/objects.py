@@ -18,7 +18,7 @@ from arbo.text.checks import check_spans
 
 
 def parse(line: str) -> object:
-    """Parse a line of JSON; invalid JSON and repeated keys are a DataError."""
+    """Parse a line of JSON; raise DataError for invalid JSON and repeated keys."""
     try:
         return json.loads(line, object_pairs_hook=_object)
     except DataError:
@@ -27,7 +27,7 @@ def parse(line: str) -> object:
         problem = f"{error.msg} at character {error.colno}; each line is one complete object"
         raise DataError(f"not JSON: {problem}") from None
     except (RecursionError, ValueError):
-        raise DataError("not a record: nested too deeply, or a number of thousands of digits") from None
+        raise DataError("the JSON is nested too deeply, or has a number with thousands of digits") from None
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -52,7 +52,7 @@ def to_document(record: object) -> Document:
 
 
 def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str, Any]) -> Mention:
-    """Return the mention with these spans, type, gold ids and metadata; if it has its own text, compare it."""
+    """Return the mention that ``draft`` describes; compare its text, if given, with the text at its spans."""
     spans = draft["spans"]
     if draft.get("text") is not None and max(end for _, end in spans) <= len(text):
         compare(draft["text"], spans, text, Counter(), of=mention_id)
@@ -61,7 +61,7 @@ def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str,
 
 
 def _draft(record: object, document_id: str) -> dict[str, Any]:
-    """Return the checked fields of a mention; its id and its text may still be missing."""
+    """Return the checked fields of a mention, whose id and text may still be missing."""
     values = fields(record, "a mention", _MENTION, required=("spans",), of=document_id)
     check_spans(values["spans"], of=values.get("id") or document_id)
     return values

@@ -1,4 +1,4 @@
-"""Collect the records of a file by id, count irregularities, and add the place to errors."""
+"""Collect the records of a file by id, count irregularities, and add places to errors."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ Item = TypeVar("Item", bound=Identified)
 
 
 class Records(Generic[Item]):
-    """Items of one kind in file order, each id once, and `notes` that count irregularities.
+    """Items of one kind in file order, with unique ids, and `notes` that count irregularities.
 
-    `on_error="fail"` raises at the first malformed record. `"skip"` leaves malformed records out, counts them, and logs
-    their places, and for entities the error too. A file that cannot be read at all is never skipped.
+    `on_error="fail"` raises an error at the first malformed record. `"skip"` leaves malformed records out, counts them,
+    and logs their places and, except for documents, the errors. A file that cannot be read at all is never skipped.
     """
 
     def __init__(self, kind: str, on_error: OnError = "fail") -> None:
         if on_error not in ("fail", "skip"):
-            raise UsageError(f"on_error is 'fail' or 'skip', not {on_error!r}")
+            raise UsageError(f"on_error must be 'fail' or 'skip', not {on_error!r}")
         self.notes: Counter[str] = Counter()
         self._kind = kind
         self._skips = on_error == "skip"
@@ -48,7 +48,7 @@ class Records(Generic[Item]):
 
     @contextmanager
     def record(self, file: Path | str, line: int | None = None, *, kind: str | None = None) -> Iterator[None]:
-        """Give errors raised inside the block this place, and raise or count them."""
+        """Add this place to errors inside the block; then raise them, or count them and continue."""
         try:
             yield
         except DataError as error:
@@ -70,7 +70,7 @@ class Records(Generic[Item]):
             self.notes[f"duplicate {self._kind} dropped"] += 1
         else:
             raise DataError(
-                f"this id is already taken, with different content ({self._places[item.id]}); "
-                "merge the two, or rename one",
+                f"this id is already taken, with different content ({self._places[item.id]}); merge the two, or change "
+                "one id",
                 id=item.id,
             )

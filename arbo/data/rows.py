@@ -1,10 +1,12 @@
-"""Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`.
+"""Rows in memory: dicts, a pandas or polars frame, an Arrow table, a Hugging Face `Dataset`, or names alone.
 
 A row is a document or an entity with the keys of arbo's JSON lines (see `arbo.readers.jsonl`), or a mention (see
-`arbo.data.mention_rows`). An empty cell (None, NaN) is a missing key, an array is a list. Further columns are kept as
-metadata, and so is the index of a pandas frame, under the names that `frame.reset_index()` gives it; of documents and
-entities only an index that is more than the number of the row. Errors count rows from 0, as `frame.iloc` and
-`dataset[...]` do; rows of files have their own places.
+`arbo.data.mention_rows`). An empty cell (None, NaN) counts as a missing key, and an array as a list. Further columns
+are kept as metadata. So is the index of a pandas frame, under the names that `frame.reset_index()` gives it, but a
+default index only if the rows are mentions. Errors count rows from 0, as `frame.iloc` and `dataset[...]` do; rows of
+files have their own places.
+
+A name alone, without a text, becomes a document whose only mention is the whole name.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any
 
-from arbo.data.documents import Document
+from arbo.data.documents import Document, Mention
 from arbo.data.entities import Entity
 from arbo.data.mention_rows import MENTION_IDS, REQUIRED, from_mentions
 from arbo.data.objects import to_document, to_entity
@@ -22,7 +24,7 @@ from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError
 
 Placed = tuple[str, Any]
-"""The place of a row for errors, and the row, or the DataError that says why it could not be read."""
+"""The place of a row, for errors, and the row, or a DataError if the row could not be read."""
 
 
 def items_of(table: Any) -> list[Any] | None:
@@ -45,6 +47,28 @@ def items_of(table: Any) -> list[Any] | None:
 def numbered(items: Iterable[Any]) -> list[Placed]:
     """Return items in memory with their places."""
     return [(f"row {number}", item) for number, item in enumerate(items)]
+
+
+def are_names(table: Any, items: Sequence[Any]) -> bool:
+    """Return whether the items are names: the first is a string, or the table is a pandas Series."""
+    return isinstance(next(iter(items), None), str) or (hasattr(table, "iloc") and not hasattr(table, "columns"))
+
+
+def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
+    """Make a document from each name; its id and its mention's id are the label in a Series, if unique, else the row.
+
+    Raises:
+        DataError: a name is missing, blank, or not a string.
+    """
+    labels = list(map(str, table.index)) if hasattr(table, "iloc") else []
+    if len(set(labels)) < len(names):
+        labels = list(map(str, range(len(names))))
+    for row, (name, label) in enumerate(zip(names, labels, strict=True)):
+        if not isinstance(name, str) or not name.strip():
+            problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
+            raise DataError(problem, file=f"row {row}", id=label)
+        text = str(name)  # not numpy's
+        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text),))
 
 
 def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Document]:

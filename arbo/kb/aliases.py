@@ -1,8 +1,8 @@
 """Add the names in annotated documents to a knowledge base as aliases.
 
-Documents use names that no dictionary lists, and names that a dictionary gives to another entity. A name goes to the
-entity with which it is annotated most often (the first in a tie), and is removed from the aliases of all others. Names
-that differ only in case or white space are the same. The preferred name of an entity is never removed.
+Documents use names that no dictionary lists, and names that a dictionary gives to another entity. A name becomes an
+alias of the entity with which it is annotated most often, or of the first such entity, and is removed from the aliases
+of all others. Names that differ only in case or white space are the same. A preferred name is never removed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from arbo.errors import DataError
 
 
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
-    """Return the same entities, with the names of their mentions as aliases, and without the names of others' mentions.
+    """Return the same entities with the names of their mentions as aliases, but without those of others' mentions.
 
     Args:
         kb: the entities.
-        documents: annotated documents; if a mention has several gold ids, the first that the knowledge base has counts.
-        expand_abbreviations: replace the abbreviations that a document defines by their long forms, as in linking.
+        documents: annotated documents; of several gold ids of a mention, the first in the knowledge base counts.
+        expand_abbreviations: whether to replace abbreviations that a document defines by their long forms, as in
+            linking.
 
     Raises:
         DataError: no mention has a gold id that is in the knowledge base and in the domain of its document.
@@ -34,7 +35,6 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
     >>> kb = KnowledgeBase([Entity("D1", "Flu"), Entity("D2", "Cold", aliases=("Grippe", "Rhinitis"))])
     >>> [entity.aliases for entity in with_names_of(kb, Corpus.of([document]))]
     [('Grippe',), ('Rhinitis',)]
-
     """
     names: dict[tuple[str | None, str], str] = {}
     entities: defaultdict[tuple[str | None, str], Counter[int]] = defaultdict(Counter)
@@ -65,5 +65,5 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
 
 
 def _key(name: str) -> str:
-    """Return a name without differences of case and white space."""
+    """Return a form of the name that ignores case and white space."""
     return " ".join(name.casefold().split())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Holders(NamedTuple):
-    """A name (in all its spellings), an id or a cross-reference, and the ids of the entities that have it.
+    """A name in all its spellings, an id or a cross-reference, and the ids of the entities that have it.
 
     >>> print(Holders(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
     "skin", "Skins": E0, E1, E2 and 4,997 more
@@ -24,7 +24,7 @@ class Holders(NamedTuple):
     entities: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the first ten values, the number of entities, and the ids of the first ten."""
+        """Return the first ten values, the number of entities, and the ids of the first ten entities."""
         return {"values": self.values[:10], "count": len(self.entities), "entities": self.entities[:10]}
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class Holders(NamedTuple):
 
 
 class Homonym(NamedTuple):
-    """A name of several entities, and the number of entities whose preferred name it is."""
+    """A name that several entities share, and the number of entities whose preferred name it is."""
 
     holders: Holders
     preferred_by: int
@@ -49,7 +49,7 @@ Spellings = Mapping[str, list[Spelling]]
 
 
 def spellings(kb: KnowledgeBase) -> Spellings:
-    """Group all names by their form after `normalize_name`; rows ascend."""
+    """Group all names by the result of `normalize_name`; rows ascend."""
     found: defaultdict[str, list[Spelling]] = defaultdict(list)
     for name, row in zip(*kb.names(), strict=True):
         found[normalize_name(name)].append(Spelling(name, row))
@@ -66,7 +66,7 @@ def homonyms(kb: KnowledgeBase, names: Spellings) -> Iterator[Homonym]:
 
 
 def holders(kb: KnowledgeBase, rows: Iterable[int], *values: str) -> Holders:
-    """Return the ids of the entities in these rows, and the values that they share, each once."""
+    """Return the distinct ids of the entities in these rows, and the distinct values that they share."""
     return Holders(tuple(dict.fromkeys(values)), tuple(kb.entities[row].id for row in dict.fromkeys(rows)))
 
 

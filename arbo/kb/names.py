@@ -1,12 +1,11 @@
 """Generic names, and the removal of names.
 
-A name of one word is generic if it is the head of the names of many other entities: texts use it for any of these, as
-"the disease" for the disease that they are about. The head is the last word, or the last before the first comma
-("Wilson disease", "Syndrome, Marfan"); words are compared as `normalize_name` writes them. Many are 8 % of all
-entities, and at least 20. By this rule ``disease`` and ``syndrome`` are generic in the Disease Ontology (each heads 9 %
-of its diseases) and in MEDIC, ``cell`` in the Cell Ontology and ``site`` in the Sequence Ontology; but neither
-``carcinoma`` (7 %) nor ``lymphocyte`` (6 %), nor any word of UBERON (``muscle``, 4 %), of the Human Phenotype Ontology
-or of MeSH.
+A single-word name is generic if it is the head of the names of many other entities, since texts then use it for any of
+these, as in "the disease". The head is the last word, or the last word before the first comma ("Wilson disease",
+"Syndrome, Marfan"); words are compared after `normalize_name`. "Many" means at least 8 % of all entities and at least
+20. By this rule, ``disease`` and ``syndrome`` are generic in the Disease Ontology (each heads 9 % of its diseases) and
+in MEDIC, ``cell`` in the Cell Ontology, and ``site`` in the Sequence Ontology. Not generic are ``carcinoma`` (7 %),
+``lymphocyte`` (6 %), and all words of UBERON (``muscle``, 4 %), the Human Phenotype Ontology and MeSH.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def generic_names(kb: KnowledgeBase, names: Spellings | None = None) -> Iterator
 
 
 def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
-    """Return the entities without these names, in any case, number and punctuation.
+    """Return the entities without these names; case, plural and punctuation are ignored.
 
-    An entity that loses its preferred name is called by its first alias. One that has no other name is left out, so
-    that its mentions count as NIL.
+    If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other name
+    is left out, so that its mentions count as NIL.
 
     Raises:
         DataError: no entity would keep a name.
@@ -49,7 +48,6 @@ def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
     >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])
     >>> [entity.name for entity in without_names(kb, ["disease"])]
     ['flu']
-
     """
     removed = set(map(normalize_name, [names] if isinstance(names, str) else names))
     left = [[name for name in (own.name, *own.aliases) if normalize_name(name) not in removed] for own in kb]

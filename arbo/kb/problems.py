@@ -18,7 +18,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of problem. An error loses data, or makes an entity impossible to find; a warning does not."""
+    """One kind of problem: an error loses data or makes an entity impossible to find, while a warning does not."""
 
     kind: str
     severity: Severity
@@ -27,7 +27,7 @@ class Problem:
     wrong: str
     mend: str
     examples: tuple[Holders, ...] = ()
-    """Examples; shared names are sorted by the number of their entities, largest first."""
+    """Examples, sorted by the number of their entities, largest first."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all fields by name, ready for JSON."""
@@ -51,7 +51,7 @@ def problems(kb: KnowledgeBase, *, examples: int = 3) -> tuple[Problem, ...]:
     return tuple(sorted(found, key=lambda problem: problem.severity))
 
 
-# The notes of readers that are problems: their kind, severity and mend. Others, such as obsolete terms, are none.
+# Notes of readers that are problems, with kind, severity and solution. Other notes, as on obsolete terms, are not.
 _NOTES: dict[str, tuple[str, Severity, str]] = {
     "malformed entities skipped": ("malformed-entity", "error", "correct the lines that the reader named"),
     "malformed synonyms ignored": ("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
@@ -91,11 +91,11 @@ def _alike(kb: KnowledgeBase, names: Spellings) -> Iterator[Holders]:
 
 Find = Callable[["KnowledgeBase", _Held], Iterable[Holders]]
 _CHECKS: list[tuple[str, Severity, str, str, Find]] = []
-"""Kind, severity, fault and mend of each problem, and the function that finds its cases."""
+"""Kind, severity, fault and solution of each problem, and the function that finds its cases."""
 
 
 def _check(kind: str, severity: Severity, wrong: str, mend: str) -> Callable[[Find], Find]:
-    """Enter a function that finds the cases of a problem into `_CHECKS`."""
+    """Add the decorated function, which finds the cases of a problem, to `_CHECKS`."""
 
     def enter(find: Find) -> Find:
         _CHECKS.append((kind, severity, wrong, mend, find))
@@ -135,7 +135,7 @@ def _indistinguishable(kb: KnowledgeBase, held: _Held) -> list[Holders]:
     "same-name",
     "warning",
     "preferred names that several entities share, although their other names differ",
-    "choose different preferred names; in a tie the first entity wins",
+    "choose different preferred names; ties go to the first entity",
 )
 def _same_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (homonym.holders for homonym in held.homonyms if homonym.preferred_by > 1)
@@ -155,7 +155,7 @@ def _names_that_are_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]
     "shared-alias",
     "warning",
     "aliases that several entities share",
-    "drop aliases that identify no entity; in a tie the first entity wins",
+    "drop aliases that identify no entity; ties go to the first entity",
 )
 def _shared_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (homonym.holders for homonym in held.homonyms if homonym.preferred_by == 0)
@@ -164,7 +164,7 @@ def _shared_aliases(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
 @_check(
     "generic-name",
     "warning",
-    "names of one word that end the names of many other entities: texts use them for any of these",
+    "single-word names that end the names of many other entities, so that texts use them for any of these",
     "link without them (--no-generic-names), or remove them (arbo kb remove-names --generic)",
 )
 def _generic_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
@@ -175,14 +175,14 @@ def _generic_names(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     "single-character",
     "warning",
     "names of a single character",
-    "drop them unless your texts use them; they match every such abbreviation",
+    "drop them unless your texts use them; they match all abbreviations of a single character",
 )
 def _single_characters(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     written = (spelling for same in held.names.values() for spelling in same)
     return (holders(kb, [row], name) for name, row in written if len(name.strip()) == 1)
 
 
-@_check("number", "warning", "names that are only digits", "drop or complete them; they match every such number")
+@_check("number", "warning", "names that are only digits", "drop or complete them; they match any such number")
 def _numbers(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     numbers = (name for name in held.names if name.replace(" ", "").isdigit() and len(name) > 1)
     return (holders(kb, [row], name) for number in numbers for name, row in held.names[number])
@@ -205,7 +205,7 @@ def _alternative_ids_taken(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     "alternative-id-shared",
     "warning",
     "alternative ids that several entities share: each entity counts as correct",
-    "keep each with one entity, unless the mapping is meant to be many to many",
+    "keep each id for one entity, unless the mapping is meant to be many to many",
 )
 def _alternative_ids_shared(kb: KnowledgeBase, held: _Held) -> Iterator[Holders]:
     return (holders(kb, rows, id_) for id_ in kb.row_of if len(rows := kb.rows(id_)) > 1)

@@ -1,6 +1,6 @@
 """Write a knowledge base to a file, in the format of its ending.
 
-JSON lines and Parquet hold all fields. A table (TSV) holds id, name, aliases without a bar, and definition.
+JSON lines and Parquet hold all fields. TSV holds the id, the name, aliases without a `|`, and the definition.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ _SCHEMA = pa.schema(
 
 
 def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
-    """Write a knowledge base, and count what the format cannot hold.
+    """Write a knowledge base; return counts of the values that the format cannot hold.
 
     Raises:
-        UsageError: the ending is none of `ENDINGS`, or the file cannot be written.
-        DataError: a table cannot hold an id.
-
+        UsageError: the ending is not one of `ENDINGS`, or the file cannot be written.
+        DataError: TSV cannot hold an id.
     """
     name = fspath(path).lower()
     if not name.endswith(ENDINGS):
@@ -56,5 +55,5 @@ def _row(entity: Entity) -> str:
     aliases = "|".join(alias for alias in entity.aliases if "|" not in alias)
     cells = [" ".join(cell.split()) for cell in (entity.id, entity.name, aliases, entity.definition or "")]
     if cells[0] != entity.id:
-        raise DataError("a table cannot hold the white space of this id; write .jsonl", id=entity.id)
+        raise DataError("TSV cannot hold the white space in this id; write .jsonl", id=entity.id)
     return "\t".join(cells)

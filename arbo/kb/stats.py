@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NameLength:
-    """Length of the names, in characters."""
+    """Lengths of the names, in characters."""
 
     mean: float
     median: float
@@ -25,37 +25,37 @@ class NameLength:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseStats:
-    """The result of `KnowledgeBase.stats`; counters are sorted, the largest first."""
+    """The result of `KnowledgeBase.stats`; counts are sorted in descending order."""
 
     entities: int
     names: int
-    """Names and aliases; a repeated name of an entity counts once."""
+    """Number of names and aliases; a repeated name of an entity counts once."""
     distinct_names: int
-    """Names that still differ after `normalize_name`."""
+    """Number of names that still differ after `normalize_name`."""
     names_per_entity: float
     most_names: int
     most_named: str | None
-    """The entity with the most names."""
+    """Id of the entity with the most names."""
     name_length: NameLength | None
     ambiguous_names: int
-    """Distinct names that several entities share."""
+    """Number of distinct names that several entities share."""
     most_ambiguous: tuple[Holders, ...]
     definitions: int
     types: dict[str, int]
     domains: dict[str, int]
     xref_prefixes: dict[str, int]
-    """Cross-references by their prefix before the colon; without a colon, under the empty string."""
+    """Number of cross-references by the prefix before the colon, or by the empty string if there is no colon."""
     alternative_ids: int
     shared_alternative_ids: int
     notes: dict[str, int]
-    """Irregularities met while reading."""
+    """Counts of irregularities in the source."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures by name, ready for JSON."""
         return asdict(self) | {"most_ambiguous": [example.as_dict() for example in self.most_ambiguous]}
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return the figures as rows of text: name, count, remark."""
+        """Return the figures as rows of text, each with a name, a count and a remark."""
         xrefs = sum(self.xref_prefixes.values())
         rows = [
             ("entities", f"{self.entities:,}", ""),
@@ -81,7 +81,7 @@ class KnowledgeBaseStats:
 
 
 def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
-    """Count the content of a knowledge base; return this many examples of ambiguous names."""
+    """Return the statistics of a knowledge base, with up to ``examples`` ambiguous names."""
     names, rows = kb.names()
     lengths = [len(name) for name in names]
     fullest = Counter(rows).most_common(1)
@@ -109,7 +109,7 @@ def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
 
 
 def prefix_of(xref: str) -> str:
-    """Return the part before the colon; an empty string without a colon."""
+    """Return the part before the colon, or an empty string if there is no colon."""
     prefix, colon, _ = xref.partition(":")
     return prefix if colon else ""
 
@@ -123,6 +123,6 @@ def _share(part: int, whole: int, of: str) -> str:
 
 
 def _most(counts: dict[str, int], shown: int = 5) -> str:
-    """Return the most frequent names, and their counts, as text."""
+    """Return the most frequent names and their counts as text."""
     listed = ", ".join(f"{name or 'none'} ({count:,})" for name, count in list(counts.items())[:shown])
     return listed + (f" and {len(counts) - shown:,} more" if len(counts) > shown else "")

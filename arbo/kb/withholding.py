@@ -1,9 +1,9 @@
 """Make out-of-KB data sets: withhold entities from a knowledge base, so that their mentions become NIL.
 
-Documents do not change: a gold id that the knowledge base lacks counts as NIL. This is the method of Wiatrak et al.
-2022 (Proxy-based zero-shot entity linking by effective candidate retrieval, section 5.1 and appendix D). They withheld
-the entities of `OUT_OF_KB_TYPES` from MedMentions, and checked that NIL mentions are neither easier nor harder than
-the others: as often seen in training, by entity and by name, and as well described.
+Documents do not change: a gold id that is missing from the knowledge base counts as NIL. This is the method of Wiatrak
+et al. 2022 (Proxy-based zero-shot entity linking by effective candidate retrieval, section 5.1 and appendix D). They
+withheld entities of `OUT_OF_KB_TYPES` for MedMentions, and checked that NIL mentions are neither easier nor harder than
+other mentions: their entities and names occur in training as often, and their entities are defined as often.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ OUT_OF_KB_TYPES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Counts over mentions of one part of a data set; "seen" means seen in the first part, the training part."""
+    """Counts over the mentions of one part of a data set; "seen" means seen in the first, the training part."""
 
     mentions: int
-    """Mentions with an entity of the whole knowledge base."""
+    """Number of mentions with an entity in the whole knowledge base."""
     entities: int
-    """Distinct entities of these mentions."""
+    """Number of distinct entities of these mentions."""
     entities_seen: int
-    """Entities that have a mention in training."""
+    """Number of these entities that have a mention in training."""
     mentions_seen: int
-    """Mentions of an entity that has a mention in training."""
+    """Number of mentions whose entity has a mention in training."""
     names_seen: int
-    """Mentions whose text, without regard to case, is that of a training mention of any entity."""
+    """Number of mentions with the same text as a training mention of any entity; case is ignored."""
     defined: int
-    """Entities with a definition."""
+    """Number of entities with a definition."""
     definition_length: float
-    """Median length of the definitions in characters; 0 without definitions."""
+    """Median length of the definitions in characters; 0 if there are none."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return counts and ratios by name, ready for JSON."""
@@ -62,19 +62,19 @@ class PartChecks:
     """The checks of a part of a data set."""
 
     nil: Check
-    """Mentions that became NIL: all of their entities in their domain are withheld."""
+    """Mentions that became NIL, since all their entities are withheld."""
     all: Check
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class NilSplit:
-    """A knowledge base without the withheld entities, and checks of the new NIL mentions; see `nil_split`."""
+    """A knowledge base without some of its entities, and checks of the new NIL mentions; see `nil_split`."""
 
     kb: KnowledgeBase
     """The remaining entities."""
     withheld: KnowledgeBase
     checks: Mapping[str, PartChecks]
-    """Checks by the name of a part of the documents; the first part is for training."""
+    """The checks of each part of the documents, by the name of the part; the first part is for training."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the figures by name, ready for JSON."""
@@ -95,7 +95,7 @@ class NilSplit:
             is_number=(False, False, *(True for _ in range(7))),
             cells=rows,
             remarks=[
-                f"seen: in {next(iter(self.checks), 'training')}, names without regard to case; "
+                f"seen: occurs in {next(iter(self.checks), 'training')}, ignoring case in names; "
                 "characters: median length of the definitions",
                 "if NIL differs much from all, a system can recognise NIL mentions by this difference",
             ],
@@ -124,22 +124,23 @@ def nil_split(
 
     Args:
         kb: the whole knowledge base.
-        documents: the documents of each part by its name; the training part first.
-        types: withhold the entities with one of these types.
-        ids: withhold the entities with one of these ids or alternative ids.
-        branches: withhold the entities with one of these ids, and all their descendants.
-        parents: the ids of the parents of each id; `arbo.readers.obo.read_obo_parents` reads them from OBO files. An
-            alternative id stands for its entity.
+        documents: maps the name of each part to its documents; the training part comes first.
+        types: withhold entities with one of these types.
+        ids: withhold entities with one of these ids or alternative ids.
+        branches: withhold entities with one of these ids or alternative ids, and all their descendants.
+        parents: maps each id to the ids of its parents; `arbo.readers.obo.read_obo_parents` reads them from OBO files.
+            An alternative id stands for its entity.
 
     Raises:
         UsageError: a type or id is unknown, ``parents`` is missing, or the split would withhold none or all entities.
-
     """
     types, ids, branches = _set(types), _set(ids), _set(branches)
     if not (types or ids or branches):
-        raise UsageError("name the types, ids or branches to withhold (--withhold-type, -id or -branch)")
+        raise UsageError(
+            "name types, ids or branches to withhold (--withhold-type, --withhold-id or --withhold-branch)"
+        )
     if branches and parents is None:
-        raise UsageError("branches need parents, the parents of each id, for example read_obo_parents(file)")
+        raise UsageError("branches need the parents of each id; pass parents=read_obo_parents(file), for example")
     gone = {*_of_types(kb, types), *_rows(kb, ids), *_below(kb, _rows(kb, branches), parents or {})}
     if not 0 < len(gone) < len(kb):
         raise UsageError(
@@ -174,7 +175,7 @@ def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:
 
 
 def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str]]) -> set[int]:
-    """Return the rows of these entities and all their descendants, also through ids without an entity."""
+    """Return the rows of these entities and of all their descendants, even if reached through ids without an entity."""
     children: defaultdict[int | str, set[int | str]] = defaultdict(set)
     for id_, above in parents.items():
         for parent in above:
@@ -190,12 +191,12 @@ def _below(kb: KnowledgeBase, tops: set[int], parents: Mapping[str, Sequence[str
 
 
 def _nodes(kb: KnowledgeBase, id_: str) -> tuple[int | str, ...]:
-    """Return the rows of the entities with this id or alternative id; the id itself if no entity has it."""
+    """Return the rows of the entities with this id or alternative id, or the id itself if no entity has it."""
     return kb.rows(id_) or (id_,)
 
 
 def _answering_alike(kb: KnowledgeBase, row: int) -> Entity:
-    """Return an entity without the alternative ids of other entities: it must not inherit those of withheld ones."""
+    """Return an entity without other entities' own ids among its alternative ids, since those may be withheld."""
     entity = kb.entities[row]
     ids = tuple(id_ for id_ in entity.alternative_ids if row in kb.rows(id_))
     return entity if ids == entity.alternative_ids else replace(entity, alternative_ids=ids)

@@ -1,8 +1,8 @@
-"""Use the cross-references of a knowledge base as alternative ids: gold ids from one vocabulary, entities from another.
+"""Use cross-references as alternative ids, so that the gold ids of one vocabulary match the entities of another.
 
-The Disease Ontology writes `MSH:D012345` where a corpus has `D012345` or `MESH:D012345`. Through `MSH` an entity
-answers to its xref bare and with each spelling of the prefix, as if they were alternative ids: an entity's own id
-comes first, and an id that several entities carry accepts each of them as gold (`KnowledgeBase.rows`).
+The Disease Ontology writes `MSH:D012345`, while a corpus has `D012345` or `MESH:D012345`. With the prefix `MSH`, the
+bare xref and the xref with each spelling of the prefix become alternative ids. An entity's own id takes precedence, and
+if several entities have the same xref, each is acceptable as gold (`KnowledgeBase.rows`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 
 
 def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
-    """Return the same entities, with their xrefs of these prefixes as alternative ids, in each spelling of the prefix.
+    """Return the same entities, with their xrefs with these prefixes as alternative ids, in each spelling.
 
     >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
     >>> view = through_xrefs(kb, "MESH")
@@ -31,7 +31,7 @@ def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
     missing = [prefix for prefix, spellings in wanted.items() if not _folded(present) & _folded(spellings)]
     if missing or not prefixes:
         known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
-        raise UsageError(f"no xref has the prefix {' or '.join(missing) or '(none named)'}; prefixes here: {known}")
+        raise UsageError(f"no xref has the prefix {' or '.join(missing) or '(none given)'}; prefixes here: {known}")
     forms = {prefix: spellings for spellings in wanted.values() for prefix in _folded(spellings)}
     entities = [
         replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *_ids(entity, forms)))))

@@ -1,9 +1,9 @@
-"""Chaining: find giants, discovered clusters that are too large, and the edges that join them.
+"""Find giants, which are discovered clusters that are too large, and the edges that join their parts.
 
-NIL mentions are clustered by single linkage, which chains: one wrong edge joins two clusters of any size. A giant
-shows that the mention threshold is too high for the encoder. The cluster of a frequent entity is large too, but has
-few names: of 4,213 to 14,036 mentions of one type in CRAFT, "mice" alone is 46 %, and "gene" and "genes" are 26 %; no
-correct cluster has more than five effective names.
+NIL mentions are clustered by single linkage, which is prone to chaining: one wrong edge joins two clusters of any size.
+A giant shows that the mention threshold is too high for the encoder. The cluster of a frequent entity is large too, but
+has few names. Of all mentions of their types in CRAFT (4,213 to 14,036), "mice" makes up 46 %, and "gene" and "genes"
+make up 26 %; no correct cluster has more than five effective names.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ _BRIDGES = 3
 def describe_giants(
     names: Sequence[str], clusters: Partition, mention_ids: pa.Array, cluster_ids: pa.Array
 ) -> list[dict[str, Any]]:
-    """Find the giants of a partition, and describe them by ids, ready for JSON, largest first.
+    """Find the giants of a partition, and describe them by ids, ready for JSON; the largest comes first.
 
     Args:
         names: the name of each mention, with abbreviations replaced by their long forms.
         clusters: the partition.
         mention_ids: the id of each mention.
         cluster_ids: the cluster id of each mention.
-
     """
     number: dict[str, int] = {}
     name = np.array([number.setdefault(name.casefold(), len(number)) for name in names], np.int64)
@@ -61,7 +60,7 @@ def describe_giants(
 
 
 def _giants(label: npt.NDArray[Any], name: npt.NDArray[np.int64], n_mentions: int) -> list[npt.NDArray[np.int64]]:
-    """Return the positions of the mentions of each giant, largest first."""
+    """Return the indices of the mentions of each giant; the largest giant comes first."""
     large, count = np.unique(label, return_counts=True)
     order = np.lexsort((large, -count))
     order = order[count[order] > max(_MENTIONS, _SHARE * n_mentions)]
@@ -76,7 +75,7 @@ def _splits_below(
     name: npt.NDArray[np.int64],
     n_mentions: int,
 ) -> float:
-    """Find by bisection a height of the cluster's tree that makes a giant, while the height below makes none."""
+    """Find by bisection a height of the cluster's tree that makes a giant, while the next lower height does not."""
     height = np.unique(tree.height[merges])
     none, some = -1, len(height) - 1
     while some - none > 1:

@@ -1,8 +1,8 @@
 """Confidence: the probability that a link is correct, calibrated on gold annotations.
 
-Similarities are no probabilities. Platt scaling makes them one: a logistic function of a link's similarity and of its
-lead over the most similar other candidate (Platt 1999, Probabilistic outputs for support vector machines). On BC5CDR
-and NCBI disease, the length of the path and its weakest step add nothing to these two.
+A similarity is not a probability. Platt scaling converts it to one by a logistic function of a link's similarity and
+its lead over the most similar other candidate (Platt 1999, Probabilistic outputs for support vector machines). On
+BC5CDR and NCBI disease, the length of the path and its weakest step do not improve this.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class Confidence(Settings):
     similarity: Finite = 0.0
     """Weight of the similarity of mention and entity."""
     lead: Finite = 0.0
-    """Weight of that similarity minus the one of the most similar other candidate."""
+    """Weight of the lead, which is this similarity minus the similarity of the most similar other candidate."""
 
     def of(self, evidence: Floats) -> Floats:
-        """Return the probability that each link is correct, from its `evidence`; (links, 2) to (links,)."""
+        """Return the probability, (links,), that each link is correct, from its `evidence`, (links, 2)."""
         probability: Floats = expit(self.intercept + evidence @ np.array([self.similarity, self.lead]))
         return probability
 
 
 def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
-    """Return the similarity of each mention and its entity, and the lead over other candidates; (mentions, 2).
+    """Return the similarity of each mention and its entity, and the lead over other candidates, as (mentions, 2).
 
-    Without another candidate, its similarity counts as 0; a mention without an entity (-1) has -inf.
+    If there is no other candidate, its similarity counts as 0. A mention without an entity (-1) has -inf.
     """
     similarity = retrieval.similarity(retrieval.dissimilarity_to(entity))
     ids, dissimilarity = retrieval.entities
@@ -55,7 +55,7 @@ def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
 
 
 class Reliability(NamedTuple):
-    """Predicted confidence and share of correct links, by tenths of the confidence; 0 links give NaN."""
+    """Predicted confidence and share of correct links in each tenth of the confidence; NaN if it has no links."""
 
     links: Ints
     predicted: Floats
@@ -63,7 +63,7 @@ class Reliability(NamedTuple):
 
     @classmethod
     def of(cls, confidence: Floats, right: Bools) -> Self:
-        """Count links by their confidence."""
+        """Group links by their confidence."""
         place = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
         links = np.bincount(place, minlength=_BINS)
         with np.errstate(invalid="ignore"):
@@ -100,13 +100,12 @@ class Reliability(NamedTuple):
 def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of links, and measure it on documents that the fit leaves out.
 
-    Returns None if there is too little to fit: fewer than 20 links, or a part with only correct or only wrong links.
+    Returns None if there are fewer than 20 links, or if a part to fit has only correct or only wrong links.
 
     Args:
         given: (links, 2), see `evidence`.
         right: (links,) whether each link is correct.
-        document: (links,) the number of each link's document.
-
+        document: (links,) a code for each link's document.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold

@@ -21,34 +21,34 @@ _MOST = 2.001  # 1 - cosine, and what rounding adds
 
 @dataclass(frozen=True, slots=True)
 class LinkerConfig(Settings):
-    """Settings of linking. The defaults suit a first run without gold data; `Linker.tune` chooses better ones."""
+    """Settings of linking. The defaults suit a first run without gold data; `Linker.tune` chooses better settings."""
 
     method: Method = "arborescence"
-    """How the graph is clustered, see `clustering.partition`."""
+    """How to cluster the graph, see `clustering.partition`."""
     k: Number = 4
-    """Nearest other mentions of each mention in the graph; 0 links each mention independently."""
+    """Number of nearest mentions that each mention is connected to; with 0, each mention is linked independently."""
     entity_threshold: Limit = "default"
-    """Heaviest edge from an entity; mentions that no entity reaches are NIL."""
+    """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL."""
     mention_threshold: Limit = "default"
-    """Heaviest edge between mentions."""
+    """Largest dissimilarity of an edge between mentions."""
     candidates: Count = 16
-    """Nearest entities kept per mention, for margins, recall@k and a reranker."""
+    """Number of nearest entities to keep for each mention, for margins, recall@k and a reranker."""
     skip_margin: NotBelow0 | None = None
-    """Smallest margin between the two nearest entities at which a mention skips the reranker; None reranks all
-    mentions. See `arbo.retrieval.early_exit.skipping`."""
+    """Smallest margin between the two nearest entities with which a mention skips the reranker; with None, all mentions
+    are reranked. See `arbo.retrieval.early_exit.skipping`."""
     rerank_mentions: bool = False
     """Whether a reranker also scores the edges between mentions, see `arbo.retrieval.reranking`."""
     search: SearchMethod = "exact"
-    """Neighbour search: ``exact``, or approximate over dense vectors, by a graph (``hnsw``) or by lists around
-    centroids (``ivf``). With the pooling ``tokens`` this is the first stage, which proposes 256 neighbours to compare
-    token by token. The manifest records the measured recall of an approximate search."""
+    """Neighbour search: ``exact``, or approximate over dense vectors by a graph (``hnsw``) or by lists around centroids
+    (``ivf``). With the pooling ``tokens``, this search is the first stage and proposes 256 neighbours to compare token
+    by token. The manifest records the measured recall of an approximate search."""
     expand_abbreviations: bool = True
-    """Write out the abbreviations that a document defines itself before encoding."""
+    """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None
-    """Types of mentions and the types of entities that they are compared with, such as ``Chemical=drug,Gene=gene``;
-    other types are compared with each other. See `arbo.retrieval.worlds`."""
+    """Types of mentions and the types of entities to compare them with, such as ``Chemical=drug,Gene=gene``; all other
+    types are compared with each other. See `arbo.retrieval.worlds`."""
     confidence: Confidence | None = None
-    """Gives each link the probability that it is correct; `Linker.tune` fits it to gold annotations."""
+    """Computes the probability that a link is correct; `Linker.tune` fits it to gold annotations."""
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
@@ -75,7 +75,7 @@ class LinkerConfig(Settings):
         return entity, mention
 
     def check_limits(self, metric: Metric) -> None:
-        """Raise UsageError for a finite threshold that no edge can exceed, 1 minus a cosine being at most 2."""
+        """Raise UsageError for a finite threshold that no edge can exceed: 1 minus a cosine is at most 2."""
         for name in ("entity_threshold", "mention_threshold"):
             value = getattr(self, name)
             if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
@@ -91,7 +91,7 @@ class LinkerConfig(Settings):
 
 
 def tuned_encoder(path: PathLike) -> dict[str, Any] | None:
-    """Read the settings of the encoder that a configuration was tuned with; None if the file has none."""
+    """Read the settings of the encoder that a configuration was tuned with; None if the file names no encoder."""
     return _tuned_model(path, "encoder")
 
 

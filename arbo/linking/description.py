@@ -1,4 +1,4 @@
-"""From a partition to a result: the tables and the manifest of a run."""
+"""Make the result of a partition: the tables and the manifest of a run."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def _gold_notes(gold: Gold) -> dict[str, int]:
 
 
 def _ties(links: pa.Table) -> str | None:
-    """Describe the ties of the nearest entities, if most links are ties."""
+    """Describe ties between the nearest entities, if most links have one."""
     linked = links.filter(pc.is_valid(links["entity_id"]))
     tied = pc.sum(pc.equal(linked["margin"], 0.0)).as_py() or 0
     if tied <= linked.num_rows / 2:
         return None
     return (
-        f"{tied:,} of {linked.num_rows:,} links have the margin 0: several entities are equally near, and the first of "
-        "the knowledge base wins; `arbo kb validate` lists the names that entities share"
+        f"{tied:,} of {linked.num_rows:,} links have the margin 0: several entities are equally near, and ties go to "
+        "the first in the knowledge base; `arbo kb validate` lists the names that entities share"
     )

@@ -1,8 +1,8 @@
 """Estimate the peak memory and the time of a job before it starts.
 
-The memory of the process after reading the inputs is measured; the rest is computed. The factors were measured on two
-cores (`benchmarks/estimate.py`); the speeds of a transformer and of a matrix product are measured on the user's machine
-in a fraction of a second.
+The memory of the process after reading the inputs is measured, and the rest is computed with factors that were measured
+on two cores (`benchmarks/estimate.py`). The speeds of a transformer and of a matrix product are measured on the user's
+machine in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +56,7 @@ class Cost(NamedTuple):
     """The cost of encoding mentions or entities."""
 
     vectors: int
-    """Number of distinct vectors; with late interaction, those of the first stage."""
+    """Number of distinct vectors; with late interaction, number of vectors of the first stage."""
     dim: int
     """Dimensions of the vectors; 0 for sparse vectors."""
     to_embed: int
@@ -68,12 +67,12 @@ class Cost(NamedTuple):
     """Additional bytes after encoding."""
     seconds: float
     tokens: float = 0.0
-    """Mean number of token vectors of a mention or entity; 0 for an encoder that pools them."""
+    """Mean number of token vectors of a mention or entity; 0 for an encoder that pools tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Peak memory and time of a job, with the counts from which they are computed."""
+    """Peak memory and time of a job, and the counts from which they are computed."""
 
     mentions: int
     distinct_mentions: int
@@ -85,7 +84,7 @@ class Estimate:
     k: int
     candidates: int
     to_embed: int
-    """Number of texts that a transformer has to embed, without those in the cache."""
+    """Number of texts that a transformer has to embed; texts in the cache do not count."""
     to_read: int
     """Maximum number of pairs of a mention and a candidate that a reranker has to score."""
     peak_bytes: int
@@ -155,7 +154,7 @@ def estimate(
 
 
 def _n_compared(n_queries: int, n_things: int) -> int:
-    """Count the pairs that are compared token by token: all, or candidates and the sample that measures recall."""
+    """Count the pairs that are compared token by token: all, or the candidates and the sample that measures recall."""
     if n_things <= CANDIDATES:
         return n_queries * n_things
     return n_queries * CANDIDATES + min(n_queries, SAMPLE) * n_things
@@ -164,26 +163,26 @@ def _n_compared(n_queries: int, n_things: int) -> int:
 _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 
-@singledispatch
-def entity_cost(encoder: Any, kb: KnowledgeBase) -> Cost:
-    """Return the cost of encoding the entities; zero for an unknown encoder."""
-    return _NOTHING._replace(vectors=len(kb))
+def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
+    """Return the cost of encoding the entities; an unknown encoder costs nothing."""
+    if isinstance(encoder, NgramEncoder):
+        return _ngram_cost(kb.names().names)
+    if isinstance(encoder, DualEncoder):
+        return _transformer_cost(encoder, encoder.entity_texts(kb))
+    return _vector_cost(encoder, len(kb))
 
 
-@singledispatch
-def mention_cost(encoder: Any, inputs: Sequence[MentionInput]) -> Cost:
-    """Return the cost of encoding the mentions."""
-    return _NOTHING._replace(vectors=len(inputs))
+def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
+    """Return the cost of encoding the mentions; an unknown encoder costs nothing."""
+    if isinstance(encoder, NgramEncoder):
+        return _ngram_cost({item.name for item in inputs})
+    if isinstance(encoder, DualEncoder):
+        return _transformer_cost(encoder, encoder.mention_texts(inputs))
+    return _vector_cost(encoder, len(inputs))
 
 
-@entity_cost.register
-def _(encoder: NgramEncoder, kb: KnowledgeBase) -> Cost:
-    return _ngram_cost(kb.names().names)
-
-
-@mention_cost.register
-def _(encoder: NgramEncoder, inputs: Sequence[MentionInput]) -> Cost:
-    return _ngram_cost({item.name for item in inputs})
+def _vector_cost(encoder: Encoder, n: int) -> Cost:
+    return _dense_cost(encoder.dim, n) if isinstance(encoder, VectorEncoder) else _NOTHING._replace(vectors=n)
 
 
 def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
@@ -192,33 +191,13 @@ def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
     return Cost(len(names), 0, 0, peak, kept, characters * _NGRAM_SECONDS)
 
 
-@entity_cost.register
-def _(encoder: VectorEncoder, kb: KnowledgeBase) -> Cost:
-    return _dense_cost(encoder.dim, len(kb))
-
-
-@mention_cost.register
-def _(encoder: VectorEncoder, inputs: Sequence[MentionInput]) -> Cost:
-    return _dense_cost(encoder.dim, len(inputs))
-
-
 def _dense_cost(dim: int, n: int) -> Cost:
     size = 4 * n * dim
     return Cost(n, dim, 0, 3 * size, size, 0.0)
 
 
-@entity_cost.register
-def _(encoder: DualEncoder, kb: KnowledgeBase) -> Cost:
-    return _transformer_cost(encoder, encoder.entity_texts(kb))
-
-
-@mention_cost.register
-def _(encoder: DualEncoder, inputs: Sequence[MentionInput]) -> Cost:
-    return _transformer_cost(encoder, encoder.mention_texts(inputs))
-
-
 def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
-    """Count the texts that are not in the cache, and time a sample of short and long ones."""
+    """Count the texts that are not in the cache, and time a sample of short and long texts."""
     missing = encoder.missing(texts)
     cost = _dense_cost(texts.tower.dim, len(texts.keys))
     seconds = _LOAD_SECONDS / 2 + _LOOKUP_SECONDS * len(texts.row)  # entities and mentions load it once
@@ -245,7 +224,7 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
 
 
 def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, n_pairs: int) -> float:
-    """Return the seconds of a reranker, timed on a sample of pairs of mentions and entities."""
+    """Return the seconds that a reranker needs, timed on a sample of pairs of mentions and entities."""
     n = min(_RUN, n_pairs)
     some = [inputs[i] for i in np.linspace(0, len(inputs) - 1, n).astype(int)]
     entity = np.linspace(0, len(kb) - 1, n).astype(int)

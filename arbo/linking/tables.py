@@ -11,16 +11,16 @@ link is correct, null for NIL).
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined its last two parts; null for one mention or a linked cluster). Clusters of entities come first, in
-the order of the knowledge base, then the discovered ones, largest first. A discovered entity is called
-``new-<id of its first mention>``, mentions in the order of the documents: so the same clusters have the same names in
-every run. Where the knowledge base has an entity of that id, ``#2`` and so on is appended.
+the order of the knowledge base, then discovered clusters, largest first. The id of a discovered entity is ``new-`` and
+the id of its first mention in the order of the documents, so that the same clusters have the same ids in every run. If
+the knowledge base already has this id, ``#2`` or a higher number is appended.
 
-``documents``: ``document_id, domain, text``; without ``text`` if the run was saved without texts.
+``documents``: ``document_id, domain, text``; no ``text`` if the run was saved without texts.
 
-``entities``: ``entity_id, name, aliases``, of the entities that are links or candidates.
+``entities``: ``entity_id, name, aliases`` of the entities that are links or candidates.
 
-Mentions and documents with further columns or keys have these as a JSON object in the column ``metadata``, which a run
-saved without texts lacks too.
+The column ``metadata`` holds further columns or keys of mentions and documents as a JSON object. It is missing if there
+are none, or if the run was saved without texts.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
 
 
 def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
-    """Return the column of metadata, if there is any."""
+    """Return the column of metadata, if any item has metadata."""
     stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
     return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
 
@@ -156,15 +156,7 @@ def entity_table(kb: KnowledgeBase | None, ids: pa.Array) -> pa.Table:
 def cluster_table(
     kb: KnowledgeBase | None, mention_ids: Sequence[str], names: Sequence[str], clusters: Partition
 ) -> tuple[pa.Table, pa.Array]:
-    """Make the table of clusters with mentions; also return the cluster id of each mention.
-
-    Args:
-        kb: the knowledge base.
-        mention_ids: the id of each mention.
-        names: the name of each mention, with abbreviations replaced by their long forms.
-        clusters: the partition.
-
-    """
+    """Make the table of clusters that have mentions, given the id and name of each; also return their cluster ids."""
     n_entities = clusters.n_entities
     label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)
     is_new = label >= n_entities
@@ -190,7 +182,7 @@ def cluster_table(
 
 
 def _new_ids(first: Sequence[str], kb: KnowledgeBase | None) -> list[str]:
-    """Name discovered entities by their first mentions; none has the name of another, or the id of an entity."""
+    """Make the ids of discovered entities from their first mentions; all differ from each other and from known ids."""
     name_of: dict[str, str] = {}
     taken: set[str] = set()
     for mention_id in sorted(first):  # so that no name depends on the sizes of clusters
@@ -204,7 +196,7 @@ def _new_ids(first: Sequence[str], kb: KnowledgeBase | None) -> list[str]:
 
 
 def _usual_names(names: Sequence[str], place: npt.NDArray[np.int64], begin: int, end: int) -> list[str]:
-    """Yield the most frequent name of the mentions of clusters ``begin .. end - 1``; in a tie the first."""
+    """Return the most frequent name in each of the clusters ``begin .. end - 1``; ties go to the first name."""
     counts: list[Counter[str]] = [Counter() for _ in range(end - begin)]
     for row in np.flatnonzero(place >= begin):
         counts[place[row] - begin][names[int(row)]] += 1

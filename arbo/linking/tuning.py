@@ -1,12 +1,13 @@
-"""Choose k, method and thresholds on documents with gold annotations: one search, then many cheap partitions.
+"""Choose k, method and thresholds on documents with gold annotations, by one search and many cheap partitions.
 
 Tuning maximises an `Objective`. Links and NIL decisions are counted once for all objectives.
 
 If the results at different thresholds are nested, one partition contains them all, and gives the exact score at every
-threshold. Discovery is nested in the mention threshold: one merge tree. `independent`, `minimax` and `undirected` are
-nested in the larger of the two thresholds: they take edges from the lightest to the heaviest, and a smaller threshold
-only stops them earlier. A mention is then linked if and only if its bottleneck is not above the threshold, and always
-to the same entity. `arborescence` is not nested, and is tried at quantiles.
+threshold. The results of discovery are nested in the mention threshold, and form one merge tree. Those of
+`independent`, `minimax` and `undirected` are nested in the larger of the two thresholds: these methods take edges from
+the lightest to the heaviest, and a smaller threshold only stops them earlier. A mention is then linked if and only if
+its bottleneck is at most the threshold, and always to the same entity. `arborescence` is not nested, so it is tried at
+quantiles.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _MENTION_THRESHOLDS = 6
 _POINTS_WRITTEN = 200
 
 Objective = Literal["accuracy_with_nil", "nil_f1", "ari"]
-"""The score to maximise: share of correct links and NIL decisions, F1 of NIL decisions, or ARI of new clusters."""
+"""The score to maximise: share of correct links and NIL decisions, F1 of NIL decisions, or ARI of clusters."""
 _OBJECTIVES: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1", "ari": "ARI"}
 
 Kind = Literal["entity", "mention"]
-"""A kind of edges: from an entity, or from a mention."""
+"""A kind of edge: from an entity, or from a mention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +53,28 @@ class Trial:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The thresholds on (entity, mention) edges; infinity for none."""
+        """The thresholds on (entity, mention) edges; infinity means no threshold."""
         entity, mention = self.entity_threshold, self.mention_threshold
         return np.inf if entity is None else entity, np.inf if mention is None else mention
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Curve(Brief):
-    """The exact score at every value of one threshold; the other settings are those of ``best``."""
+    """The exact score at every value of one threshold; all other settings are taken from ``best``."""
 
     best: Trial
     varies: Kind
     """The threshold that varies."""
     threshold: npt.NDArray[np.floating[Any]]
-    """(points,) ascending thresholds: the smallest for which the curve is exact (-inf is below every edge), then each
-    at which the score changes. The score of a point holds up to the next point, that of the last without a limit."""
+    """(points,) ascending thresholds: first the smallest for which the curve is exact (-inf is below every edge), then
+    each threshold at which the score changes. A score holds up to the next point, and the last without a limit."""
     score: npt.NDArray[np.float64]
-    """(points,)"""
+    """(points,) the score from each threshold on."""
     place: int
-    """The point of ``best``."""
+    """Index of the point that ``best`` describes."""
 
     def at(self, threshold: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.float64]:
-        """Return the score at each threshold; NaN below the first point."""
+        """Return the score at each given threshold; NaN below the first point."""
         place = np.searchsorted(self.threshold, threshold, side="right") - 1
         return np.where(place >= 0, self.score[np.maximum(place, 0)], np.nan)
 
@@ -104,9 +105,9 @@ class Tuning:
     trials: tuple[Trial, ...] = field(repr=False)
     """All trials; for a curve, its best point."""
     curves: tuple[Curve, ...] = field(repr=False)
-    """The curve with the best point, for each method and k with exact curves."""
+    """The curve with the best point for each method and k that have exact curves."""
     confidence: Confidence | None = None
-    """Fitted to the links of ``best``; None in discovery, or with too few links, see `calibrate`."""
+    """The confidence fitted to the links of ``best``; None in discovery, or with too few links, see `calibrate`."""
     reliability: Reliability | None = None
     """How well the confidence predicts documents that its fit leaves out."""
 
@@ -124,12 +125,12 @@ class Tuning:
     def applied(self, config: LinkerConfig) -> LinkerConfig:
         """Return a configuration with the chosen settings."""
         chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
-        if self.objective != "ari":  # discovery says nothing of these: `link` with its configuration still answers NIL
+        if self.objective != "ari":  # discovery does not choose these
             chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
         return replace(config, **chosen, confidence=self.confidence)
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Plot the best exact curve of each method: the score against the threshold that the best trial varies.
+        """Plot the score against the threshold that varies in the best curve, for each method.
 
         The ending of the file chooses PNG or SVG; `eval.plot_thresholds` lists the errors.
         """
@@ -155,12 +156,11 @@ def choose(
     """Choose the best configuration; see `Linker.tune`.
 
     Args:
-        retrieval: the neighbours of each mention, as many as the largest of `ks_of`.
+        retrieval: the neighbours of each mention, at least as many as the largest of `ks_of`.
         gold: the gold annotations.
         config: the configuration to start from; it wins ties.
         objective: the score to maximise, see `objective_of`.
         progress: shows progress.
-
     """
     own = config.limits(retrieval.threshold)
     scoring = None if objective == "ari" else _Scoring.of(gold, objective)
@@ -175,7 +175,7 @@ def choose(
         if isinstance(tried, Curve):
             key = tried.best.method, tried.best.k
             curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
-    best = max(trials, key=lambda trial: trial.score)  # of equals the first
+    best = max(trials, key=lambda trial: trial.score)  # ties go to the first
     calibrated = scoring and _calibrated(retrieval, scoring, best)
     return Tuning(objective, best, tuple(trials), tuple(curves.values()), *calibrated or ())
 
@@ -190,23 +190,22 @@ def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[C
 
 
 def ks_of(config: LinkerConfig) -> list[int]:
-    """Return the numbers of neighbours to try."""
+    """Return the values of k to try."""
     return sorted({*_K, config.k})
 
 
 def objective_of(objective: Objective | None, *, discovers: bool) -> Objective:
-    """Check an objective, or return the default one, with or without a knowledge base.
+    """Check an objective, or return the default objective; ``discovers`` means that there is no knowledge base.
 
     Raises:
-        UsageError: the objective is unknown, or does not fit a linker with (or without) a knowledge base.
-
+        UsageError: the objective is unknown, or needs a knowledge base (or the absence of one).
     """
     possible: tuple[Objective, ...] = ("ari",) if discovers else ("accuracy_with_nil", "nil_f1")
     if objective is None:
         return possible[0]
     if objective not in possible:
         kind = "without" if discovers else "with"
-        raise UsageError(f"objective {objective!r}: {kind} a knowledge base it must be {' or '.join(possible)}")
+        raise UsageError(f"objective {objective!r}: {kind} a knowledge base, it must be {' or '.join(possible)}")
     return objective
 
 
@@ -273,7 +272,7 @@ def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]],
 
 
 def _gold_classes(gold: Gold) -> npt.NDArray[np.integer[Any]]:
-    """Return the number of each mention's set of gold ids."""
+    """Return the class of each mention; raise DataError if no mention has gold ids."""
     if not gold.has_id.any():
         raise DataError("tuning needs mentions with gold ids, but these documents have none")
     return gold.classes
@@ -287,8 +286,9 @@ class _Scoring:
     annotated: npt.NDArray[np.bool_]
     is_nil: npt.NDArray[np.bool_]
     mention: npt.NDArray[np.integer[Any]]
-    """(pairs,) a mention and one of its correct entities."""
+    """(pairs,) the mention of each pair of a mention and one of its correct entities."""
     entity: npt.NDArray[np.integer[Any]]
+    """(pairs,) the entity of each pair."""
 
     @classmethod
     def of(cls, gold: Gold, objective: Objective) -> Self:
@@ -297,7 +297,7 @@ class _Scoring:
         if not gold.in_kb.any():
             raise DataError(
                 "tuning needs mentions with an entity of the knowledge base, but none of "
-                f"{int(gold.annotated.sum()):,} annotated mentions has one: check that gold ids and domains match "
+                f"{int(gold.annotated.sum()):,} annotated mentions has one; check that gold ids and domains match "
                 "(--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without the knowledge base"
             )
         if objective == "nil_f1" and not gold.is_nil.any():
@@ -309,7 +309,7 @@ class _Scoring:
         return cls(objective, gold.annotated, gold.is_nil, gold.mention[inside], gold.number[inside])
 
     def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:
-        """Score the entities in ``linked``, -1 being NIL."""
+        """Score the entities in ``linked``; -1 means NIL."""
         return float(self._score(self._flags(linked).sum(axis=0)))
 
     def rightly(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
@@ -332,11 +332,11 @@ class _Scoring:
         return _Steps.of(threshold, score)
 
     def _flags(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:
-        """Mark the mentions that are linked rightly, though they are NIL, and at all if annotated; (mentions, 3)."""
+        """Mark the mentions that are linked correctly, linked although NIL, and linked and annotated; (mentions, 3)."""
         return np.column_stack([self.rightly(linked), self.is_nil, self.annotated]) & (linked >= 0)[:, None]
 
     def _score(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """Compute the score from sums of flags; (..., 3) to (...)."""
+        """Compute the score, (...), from sums of flags, (..., 3)."""
         rightly, wrongly, linked = np.moveaxis(counts, -1, 0)
         n_annotated, n_nil = self.annotated.sum(), self.is_nil.sum()
         nil_rightly = n_nil - wrongly
@@ -379,7 +379,7 @@ class _Steps(NamedTuple):
         return Curve(best, "mention", self.threshold, self.score, place)
 
     def _middle(self, place: int) -> float:
-        """Return the middle of the thresholds with this point's score; the smallest, if they have no upper limit."""
+        """Return the middle of the thresholds with this point's score, or the smallest if they have no upper limit."""
         begin = self.threshold[place]
         if place + 1 == len(self.score):
             return float(begin)

@@ -33,7 +33,7 @@ class Format(NamedTuple):
 
     reader: str
     looks: str
-    """Pattern, searched in the name of a file in lower case, without .gz, a line end, and the first 64 KB."""
+    """Pattern of its files. It is searched in the lower-case name without .gz, a line end, and the first 64 KB."""
     options: Mapping[str, Any] = {}
     """Options of the reader."""
 
@@ -58,7 +58,7 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     ),
     "text": Format("arbo.readers.text:read_plain", r"\A(.*\.txt|-)\n"),
 }
-"""Formats of documents; a file that several patterns fit has the first of these formats."""
+"""Formats of documents; if several patterns fit a file, the first of them wins."""
 KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
     "parquet": Format("arbo.readers.table:read_entities", r"\A.*\nPAR1", {"kind": "parquet"}),
     "umls": Format("arbo.readers.umls:read_umls", r"\Amrconso\.rrf\n"),
@@ -70,7 +70,7 @@ KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
     "csv": Format("arbo.readers.table:read_entities", _CSV, {"kind": "csv"}),
     "tsv": Format("arbo.readers.table:read_entities", r"\A(.*\.tsv\n|.*\n[^\n\t]+\t)", {"kind": "tsv"}),
 }
-"""Formats of knowledge bases, as `DOCUMENT_FORMATS`."""
+"""Formats of knowledge bases; see `DOCUMENT_FORMATS`."""
 
 
 def read_documents(
@@ -81,14 +81,14 @@ def read_documents(
     on_error: OnError = "fail",
     told: Callable[[str], object] = str,
 ) -> Corpus:
-    """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only those of `types`.
+    """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
-    All inputs have the same format; if it is None, their names and contents tell it, and `told` is called with it.
+    All inputs must have the same format. If it is None, it is guessed from their names and contents, and `told` is
+    called with its name.
 
     Raises:
         UsageError: the format is unknown, or no mention has one of the types.
-        DataError: malformed data, unless `on_error="skip"`; no documents; or the format cannot be told.
-
+        DataError: malformed data, unless `on_error="skip"`; no documents; or the format cannot be guessed.
     """
     name, paths, read = _opened(path, format, DOCUMENT_FORMATS, told)
     corpus: Corpus
@@ -119,7 +119,7 @@ def read_knowledge_base(
 ) -> KnowledgeBase:
     """Read a knowledge base in one of `KNOWLEDGE_BASE_FORMATS`; see `read_documents`.
 
-    A knowledge base without entities is a `DataError`, also with `on_error="skip"`.
+    A knowledge base without entities is a `DataError`, even with `on_error="skip"`.
     """
     name, paths, read = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
     kb: KnowledgeBase
@@ -149,29 +149,29 @@ def _opened(
 
 
 def _expanded(path: Inputs) -> list[PathLike]:
-    """Return paths, and the files that patterns fit, sorted."""
+    """Replace each pattern by the sorted files that match it."""
     found: list[PathLike] = []
     for one in [path] if isinstance(path, (str, os.PathLike)) else path:
         pattern = os.fspath(one)
         plain = escape(pattern) == pattern or os.path.exists(pattern)
         files = [pattern] if plain else sorted(glob(pattern, recursive=True))
         if not files:
-            raise DataError("no file fits this pattern; check it", file=pattern)
+            raise DataError("no file matches this pattern; check it", file=pattern)
         found += files
     if not found:
-        raise UsageError("no file to read; name one")
+        raise UsageError("no file to read; name at least one")
     return found
 
 
 def _guessed(paths: list[Path], formats: Mapping[Any, Format]) -> str:
-    """Return the first format that one of the files looks like; of many files only some are read."""
+    """Return the first format whose pattern fits one of the first 20 files."""
     files = (file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else data_files(path)))
     shown = list(islice((file for file in files if not (file.is_dir() or file.name.startswith("."))), 20))
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     for name, format_ in formats.items():
         if any(re.search(format_.looks, sample, re.M) for sample in samples):
             return str(name)
-    problem = "the format cannot be told from the name and the content"
+    problem = "the format cannot be guessed from the name and the content"
     if paths[0].is_dir():
         problem = (
             "no file of a known format in this folder; name files, or a pattern such as 'folder/*/*.txt' in quotes"
@@ -179,7 +179,7 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format]) -> str:
     elif not any(sample.partition("\n")[2].strip() for sample in samples):
         problem = "the file is empty"
     else:
-        list(read_lines(shown[0]))  # raises if it is no text
+        list(read_lines(shown[0]))  # raises if the file is not text
     raise DataError(f"{problem}; formats: {', '.join(sorted(formats))}", file=str(paths[0]))
 
 

@@ -4,18 +4,18 @@
     {"title": "Paul Klee", "text": "Paul Klee was a Swiss-born German artist ...",
      "idx": "https://en.wikipedia.org/wiki?curid=34398"}
 
-In the file each object is on one line. Files differ in their further keys, which are kept as metadata.
+In the file, each object is on one line. Further keys, which differ between files, are kept as metadata.
 
-Mentions: each line is a document. `context_left`, `mention` and `context_right` (required) are its text, with a blank
-between two of them that would touch. Its id is the first of `id`, `mention_id` and `query_id`, otherwise file and line
-(`test:7`). `world` is its domain. `label_id` is the gold id; if it is null, absent, empty or below zero, the mention is
-not annotated. BLINK numbers the entities of a world by the lines of its file, from 0: with a `world`, the number 12 is
-the gold id `world/12`, which the reader `zeshel` gives to its entities too.
+Mentions: each line is a document. Its text is `context_left`, `mention` and `context_right` (all required), with a
+space between pieces that would otherwise touch. Its id is the first of `id`, `mention_id` and `query_id`, or else the
+file and line (`test:7`). `world` is its domain. `label_id` is the gold id; if it is null, absent, empty or negative,
+the mention is not annotated. BLINK refers to an entity of a world by its line in the world's file, counted from 0: in a
+mention with a `world`, the `label_id` 12 becomes the gold id `world/12`, an alternative id in the reader `zeshel`.
 
 Entities: `title` (required) is the name, `text` the definition, `world` the domain. `idx`, `id`, `document_id`,
-`entity_id` and `kb_idx` are ids, strings or numbers: the first of them is the id, the others are alternative ids. Of
-`idx` only the part after `curid=` counts, the page number of Wikipedia. An entity without ids gets its line number, to
-which a `label_id` refers.
+`entity_id` and `kb_idx` are ids, given as strings or integers: the first is the id, the others are alternative ids. Of
+`idx`, only the part after `curid=` counts, which is the page number in Wikipedia. The id of an entity without ids is
+its line, counted from 0, to which a `label_id` refers.
 """
 
 from __future__ import annotations
@@ -43,15 +43,13 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read the mentions of a file, or of all `.jsonl` files of a folder, each as a separate document."""
-    records: Records[Document] = Records("documents", on_error)
-    read_records(path, SUFFIXES, _document, records)
+    records = read_records(path, SUFFIXES, _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 
 
 def read_blink_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a file, or of all `.jsonl` files of a folder."""
-    records: Records[Entity] = Records("entities", on_error)
-    read_records(path, SUFFIXES, _entity, records)
+    records = read_records(path, SUFFIXES, _entity, Records("entities", on_error))
     return KnowledgeBase(records, records.notes)
 
 
@@ -71,7 +69,7 @@ def _document(line: str, file: Path, number: int) -> Document:
 
 
 def _blank(left: str, right: str) -> str:
-    """Return the blank to put between two pieces; an empty string if they have one already."""
+    """Return a space if two pieces need one between them, else an empty string."""
     return " " if left and right and not left[-1].isspace() and not right[0].isspace() else ""
 
 

@@ -4,19 +4,19 @@
     N1 <tab> Reference T1 UBERON:0004538 <tab> left kidney
     #1 <tab> AnnotatorNotes T1 <tab> C0227613
 
-A path is a folder of such pairs (plain or `.gz`), one file of a pair, or a `.tar.gz` of pairs. Offsets count the
-code points of the text as it stands in the file, line ends of two characters included. The mention `T1` has the
-id `NAME:T1` and its label as type. Real files have more than plain mentions; this is counted in `notes`:
+A path is a folder of such pairs (plain or `.gz`), one file of a pair, or a `.tar.gz` of pairs. Offsets count the code
+points of the text in the file; a line end of two characters counts as two. The mention `T1` has the id `NAME:T1`, and
+its label is its type. Files contain more than plain mentions; `notes` counts these cases:
 
-- fragments, `16 20;31 37`, are the spans of one mention in the order given; they may overlap. Where BRAT split a
-  mention at a line end the fragments stay apart: its text has a blank for the line end;
-- the ids of `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold; several ids are all
-  acceptable. A note without such an id is ignored, also if it has a misspelt id. A mention without an
-  id is not annotated (gold None), since BRAT cannot express NIL;
-- relations, events, attributes and other notes are ignored;
-- if the text column differs from the offsets only in white space, the offsets count. Any other difference is an
-  error, since it usually means that the offsets count bytes or UTF-16 units;
-- a text without annotations is ignored; annotations without a text are an error.
+- Fragments, such as `16 20;31 37`, are the spans of one mention in the given order; they may overlap. If BRAT split a
+  mention at a line end, the fragments stay apart, and the text of the mention has a space for the line end.
+- The ids in `N` lines, and UMLS ids (C and seven digits) in `AnnotatorNotes`, are gold ids; each of several ids is
+  acceptable. A note without such an id is ignored. A mention without an id is not annotated (gold None), since BRAT
+  cannot express NIL.
+- Relations, events, attributes and other notes are ignored.
+- If the text column differs from the text at the offsets only in white space, the offsets count. Any other difference
+  is an error, since it usually means that the offsets count bytes or UTF-16 units.
+- A text without annotations is ignored. Annotations without a text are an error.
 
 An archive is read as a stream: nothing is unpacked to disk, and links, paths that lead out of the archive and
 oversized members are refused.
@@ -52,7 +52,7 @@ Line = tuple[int, list[str]]
 
 
 class _File(NamedTuple):
-    """One file of a pair; for an archive, `path` is the archive's path and the path inside it."""
+    """One file of a pair; in an archive, `path` is the archive's path followed by the path inside it."""
 
     path: Path
     text: str

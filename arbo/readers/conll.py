@@ -1,18 +1,18 @@
-"""Read coreference in the format of CoNLL-2011 and CoNLL-2012: one word a line, chains as brackets in the last column.
+"""Read coreference in the format of CoNLL-2011/2012: one word per line, chains as brackets in the last column.
 
     #begin document (bc/cctv/00/cctv_0000); part 000
     bc/cctv/00/cctv_0000  0  0  The    (12
     bc/cctv/00/cctv_0000  0  1  mayor  12)|(7)
     #end document
 
-Tabs separate columns, or blanks if a line has no tab. The fourth column is the word; a file with fewer than five
-columns has no words, and each word becomes `_`. The text is the words with a blank between them and a line end
-between sentences (blank lines). Each part is a separate document, `name/part`, and the gold id of a mention is its
-chain, `name/part/chain`: a chain does not go beyond its part.
+Tabs separate columns, or spaces if a line has no tab. The fourth column is the word; in a line with fewer than five
+columns, the word is unknown and becomes `_`. The text consists of the words, with a space between words and a line end
+between sentences, which blank lines separate. Each part is a separate document, `name/part`. The gold id of a mention
+is its chain, `name/part/chain`, since a chain ends with its part.
 
 `eval.conll` explains the brackets. A mention with the same span and chain as another is dropped and counted. The
-format has no types and no mention ids: ids are made of document and span (see `mention_ids`). Mentions are in reading
-order; of two that begin together the longer comes first.
+format has no types and no mention ids; `mention_ids` makes ids from document and span. Mentions are in reading order;
+if two begin at the same word, the longer comes first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.documents import Document, marked_document
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -46,13 +46,12 @@ class _Word(NamedTuple):
 
 def read_conll(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a CoNLL file, or all files of a folder that end in `.conll` or `_conll`."""
-    records: Records[Document] = Records("documents", on_error)
-    read_blocks(path, SUFFIXES, _parts, _document, records)
+    records = read_blocks(path, SUFFIXES, _parts, _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 
 
 def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
-    """Yield the lines of each document, including its first line, without its last."""
+    """Yield the lines of each document, including its `#begin` and `#end` lines."""
     part: Block = []
     for number, line in read_lines(file):
         if line.startswith(_BEGIN):
@@ -74,7 +73,7 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
 def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
     document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
     if not lines[-1][1].startswith(_END):
-        raise DataError(f"the document has no `{_END}`: the file breaks off, or the line is missing", id=document_id)
+        raise DataError(f"`{_END}` is missing; add this line, or download a truncated file again", id=document_id)
     sentences: list[list[_Word]] = [[]]
     for number, line in lines[1:-1]:
         if is_comment(line):
@@ -97,15 +96,7 @@ def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
     distinct = sorted(set(found), key=lambda mention: (mention[0][0], -mention[0][1], mention[1]))
     if len(distinct) < len(found):
         records.notes["repeated mentions dropped"] += len(found) - len(distinct)
-    names = mention_ids(document_id, [(span,) for span, _ in distinct])
-    return Document(
-        document_id,
-        text,
-        tuple(
-            Mention(name, document_id, (span,), text[slice(*span)], gold=(f"{document_id}/{number}",))
-            for name, (span, number) in zip(names, distinct, strict=True)
-        ),
-    )
+    return marked_document(document_id, text, [((span,), None, (f"{document_id}/{name}",)) for span, name in distinct])
 
 
 def _document_id(header: str) -> str:
@@ -118,7 +109,7 @@ def _document_id(header: str) -> str:
 def _word(number: int, line: str, document_id: str) -> _Word:
     columns = columns_of(line)
     if len(columns) < 2:
-        raise DataError("expected a word with several columns, the brackets of its chains in the last", id=document_id)
+        raise DataError("expected several columns, the last with the brackets of the word's chains", id=document_id)
     return _Word(number, columns[3] or None if len(columns) > 4 else None, columns[-1])
 
 

@@ -1,18 +1,17 @@
-"""Read the format of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` beside it.
+"""Read the format of ECB+ and GUM: words in `X_corpus.txt`, mentions in `X_Entity_gold_mentions.json` in its folder.
 
     36_1ecb <tab> 0 <tab> 3 <tab> Perry <tab> HUM17
     [{"doc_id": "36_1ecb", "sent_id": 0, "tokens_number": [3], "coref_chain": "HUM17", "mention_type": "HUM"}, ...]
 
-A line of the corpus has document, sentence, number of the word in the sentence, and word. Further columns are
-ignored, since one chain for each word cannot describe nested mentions; so are blank lines. The text is the words with
-a blank between them and a line end between sentences. Events are in `X_Event_gold_mentions.json`: the format `ecbplus`
-reads the entities, `ecbplus-events` the events.
+The columns of the corpus are the document, the sentence, the index of the word in the sentence, and the word. Further
+columns are ignored, since one chain for each word cannot describe nested mentions; so are blank lines. The text
+consists of the words, with a space between words and a line end between sentences. Events are in
+`X_Event_gold_mentions.json`: the format `ecbplus` reads the entities, `ecbplus-events` the events.
 
-The words of a mention are its `tokens_number`; if they are not consecutive, the mention has several spans.
-`mention_type` is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM,
-whose chains do not go beyond a document, the gold id is `identity` (a Wikipedia title), if present. `tokens_str` is
-compared with the words, and differences are counted in `notes`. Other keys are ignored. Mention ids are made of
-document and span (see `mention_ids`).
+`tokens_number` lists the words of a mention; if they are not consecutive, the mention has several spans. `mention_type`
+is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM, where no chain
+extends beyond a document, the gold id is `identity` (a Wikipedia title), if present. `tokens_str` is compared with the
+words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids from document and span.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids, text_of
+from arbo.data.documents import Document, Marked, marked_document, text_of
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -49,12 +48,6 @@ class _Word(NamedTuple):
     sentence: int
     number: int
     text: str
-
-
-class _Found(NamedTuple):
-    spans: tuple[Span, ...]
-    type: str | None
-    gold: str | None
 
 
 def read_ecbplus(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -134,7 +127,9 @@ def _parse(source: Path) -> list[Any]:
     except (RecursionError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError("nested too deeply, or a number of thousands of digits", file=str(source)) from None
+        raise DataError(
+            "the JSON is nested too deeply, or has a number with thousands of digits", file=str(source)
+        ) from None
     if not isinstance(mentions, list):
         raise DataError("expected a list of mentions", file=str(source))
     return mentions
@@ -148,23 +143,16 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
     for word, place in zip(words, chain.from_iterable(places), strict=True):
         if where.setdefault((word.sentence, word.number), place) != place:
             raise DataError(f"sentence {word.sentence} has two words {word.number}", line=word.line, id=document_id)
-    found: list[_Found] = []
+    found: list[Marked] = []
     for number, mention in mentions:
         with records.record(source, 1, kind="mentions"):
             spans = _spans(mention, where, document_id, number)
             label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
-            found.append(_Found(spans, label, identity or cluster))
+            gold = identity or cluster
+            found.append((spans, label, None if gold is None else (gold,)))
             if mention.get("tokens_str", text_of(spans, text)) != text_of(spans, text):
                 records.notes["mentions whose tokens_str differs from their words"] += 1
-    names = mention_ids(document_id, [spans for spans, *_ in found])
-    return Document(
-        document_id,
-        text,
-        tuple(
-            Mention(name, document_id, m.spans, text_of(m.spans, text), m.type, None if m.gold is None else (m.gold,))
-            for name, m in zip(names, found, strict=True)
-        ),
-    )
+    return marked_document(document_id, text, found)
 
 
 def _spans(

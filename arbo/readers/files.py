@@ -1,9 +1,8 @@
-"""Read lines of text files: the only module that opens foreign text.
+"""Read lines of text files; no other module opens foreign text.
 
-Text is UTF-8, with or without a byte order mark, or UTF-16 with one, plain or gzipped: the first bytes tell, whatever
-the name. The path `-` is the standard input. Only a line feed ends a line, and a carriage return before it is not part
-of the line. Unicode has further line separators, at which `str.splitlines` would split, but they may occur inside a
-text.
+Text is UTF-8 with or without a byte order mark, or UTF-16 with one, plain or gzipped. The first bytes decide, not the
+name. The path `-` means standard input. Only a line feed ends a line, and a carriage return before it is dropped. Other
+line separators of Unicode, at which `str.splitlines` would split, may occur inside a text.
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ _NOT_TEXT = {
     b"\x28\xb5\x2f\xfd": "this file is compressed by zstd; unpack it first",
     b"%PDF-": "this is a PDF; save its text first",
 }
-"""The first bytes of files that are often taken for text."""
-_SAVE_AS = "save the file as UTF-8 (if it is Latin-1, iconv -f LATIN1 -t UTF-8 does it)"
+"""The first bytes of files that are often mistaken for text."""
+_SAVE_AS = "save the file as UTF-8 (if it is Latin-1, with iconv -f LATIN1 -t UTF-8)"
 
 
 def data_files(path: PathLike, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
@@ -60,7 +59,7 @@ def data_files(path: PathLike, suffixes: tuple[str, ...] = ()) -> tuple[Path, ..
         )
         if not found:
             raise DataError(
-                f"the folder has no file that ends in {', '.join(endings)}; name the file itself",
+                f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself",
                 file=str(path),
             )
         return tuple(found)
@@ -84,13 +83,14 @@ def read_lines(file: Path) -> Iterator[tuple[int, str]]:
 
 def read_records(
     path: PathLike, suffixes: tuple[str, ...], build: Callable[[str, Path, int], Item], records: Records[Item]
-) -> None:
-    """Add the item of each line of a file, or of the files of a folder, see `data_files`; skip blank lines."""
+) -> Records[Item]:
+    """Add the item of each line of a file, or of the files of a folder, to ``records``; skip blank lines."""
     for file in data_files(path, suffixes):
         for number, line in read_lines(file):
             if line.strip():
                 with records.record(file, number):
                     records.add(build(line, file, number), file, number)
+    return records
 
 
 def read_blocks(
@@ -99,24 +99,39 @@ def read_blocks(
     blocks: Callable[[Path, Records[Item]], Iterator[Block]],
     build: Callable[[Block, Path, Records[Item]], Item],
     records: Records[Item],
-) -> None:
-    """Add the item of each block of lines of a file, or of the files of a folder, see `data_files`."""
+) -> Records[Item]:
+    """Add the item of each block of lines of a file, or of the files of a folder, to ``records``."""
     for file in data_files(path, suffixes):
         for block in blocks(file, records):
             first_line = block[0][0]
             with records.record(file, first_line):
                 records.add(build(block, file, records), file, first_line)
+    return records
+
+
+def split_blocks(file: Path, begins: Callable[[str], object] = lambda line: False) -> Iterator[Block]:
+    """Yield the blocks of lines between blank lines; a line for which ``begins`` is true also begins a block."""
+    block: Block = []
+    for number, line in read_lines(file):
+        blank = not line.strip()
+        if block and (blank or begins(line)):
+            yield block
+            block = []
+        if not blank:
+            block.append((number, line))
+    if block:
+        yield block
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file with its line ends as they are, without a byte order mark."""
+    """Return the text of a file without a byte order mark; line ends are kept."""
     with _text(file) as stream:
         raw = stream.read()
     return decode(raw, file)
 
 
 def read_head(file: Path, size: int = 2**16) -> str:
-    """Return about the first `size` bytes of a file, unpacked, as text; bytes that are no text are replaced."""
+    """Return up to `size` unpacked bytes from the start of a file as text; invalid bytes are replaced."""
     with unpacked(file) as stream:
         start = stream.read(size)
     return start.decode("utf-16" if start.startswith(_UTF16) else "utf-8-sig", "replace")
@@ -130,9 +145,9 @@ def sound(file: Path) -> Iterator[None]:
     except DataError:
         raise
     except EOFError as error:
-        raise DataError("the compressed file is incomplete; download it again", file=str(file)) from error
+        raise DataError("the compressed file is truncated; download it again", file=str(file)) from error
     except (gzip.BadGzipFile, zlib.error, tarfile.TarError, ValueError) as error:
-        raise DataError("not a valid gzip file or archive; download it again", file=str(file)) from error
+        raise DataError("the gzip file or archive is damaged; download it again", file=str(file)) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=str(file)) from error
 
@@ -151,7 +166,7 @@ def decode(raw: bytes, file: Path) -> str:
 
 @contextmanager
 def unpacked(file: Path) -> Iterator[BufferedReader]:
-    """Open a file or the standard input for reading, unpacked if it is gzipped; raise the errors of `sound`."""
+    """Open a file or standard input, unpacked if it is gzipped; raise the errors of `sound`."""
     once = file == STANDARD_INPUT or file.is_fifo()
     with sound(file), BufferedReader(BytesIO(_drained(file))) if once else file.open("rb") as stream:
         if stream.peek(2).startswith(_GZIP):
@@ -163,7 +178,7 @@ def unpacked(file: Path) -> Iterator[BufferedReader]:
 
 @cache
 def _drained(file: Path) -> bytes:
-    """Return the whole content of the standard input or of a pipe, which can be read once."""
+    """Return the whole content of standard input or of a pipe, which can be read only once."""
     return sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
 
 
@@ -181,7 +196,7 @@ def _text(file: Path) -> Iterator[BinaryIO]:
         try:
             content = stream.read().decode("utf-16")
         except UnicodeDecodeError:
-            raise DataError(f"not valid UTF-16; download it again, or {_SAVE_AS}", file=str(file)) from None
+            raise DataError(f"invalid UTF-16; download the file again, or {_SAVE_AS}", file=str(file)) from None
         yield BytesIO(content.encode())
 
 
@@ -199,7 +214,7 @@ def _decode(raw: bytes, file: Path, number: int) -> str:
         ) from None
     if (nul := line.find("\0")) >= 0:
         raise DataError(
-            f"a NUL at character {nul + 1} of the line; is this a text file in UTF-8?",
+            f"character {nul + 1} of the line is NUL; check that this is a text file in UTF-8",
             file=str(file),
             line=number,
         )

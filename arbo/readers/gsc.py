@@ -1,48 +1,33 @@
-"""Read GSC+: phenotype mentions in abstracts, one block for each document, a blank line between blocks.
+"""Read GSC+: phenotype mentions in abstracts, with one block for each document and a blank line between blocks.
 
     11312426
     Nevoid basal cell carcinoma syndrome ...
     7 <tab> 27 <tab> basal cell carcinoma <tab> HP:0002671
 
 A block has the document id, the text on one line, and a line for each mention: start, end, text, and one id of the
-Human Phenotype Ontology. The offsets must cover the text in the third column, but for white space. Mentions may nest.
-The format has no types and no mention ids: ids are made of document and span (see `mention_ids`).
+Human Phenotype Ontology. The text at the offsets must equal the third column, except for white space. Mentions may
+nest. The format has no types and no mention ids; `mention_ids` makes ids from document and span.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, compare, mention_ids, span_between
+from arbo.data.documents import Document, Marked, compare, marked_document, span_between
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import Block, read_blocks, read_lines
-from arbo.text.checks import Span
+from arbo.readers.files import Block, read_blocks, split_blocks
 
 SUFFIXES = (".tsv",)
 
 
 def read_gsc(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a GSC+ file, or all `.tsv` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
-    read_blocks(path, SUFFIXES, _blocks, _document, records)
+    records = read_blocks(path, SUFFIXES, lambda file, _: split_blocks(file), _document, Records("documents", on_error))
     return Corpus(records, records.notes)
-
-
-def _blocks(file: Path, records: Records[Document]) -> Iterator[Block]:
-    block: Block = []
-    for number, line in read_lines(file):
-        if line.strip():
-            block.append((number, line))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
 
 
 def _document(block: Block, file: Path, records: Records[Document]) -> Document:
@@ -50,29 +35,21 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     if "\t" in document_id or len(block) < 2:
         raise DataError("expected a document id, its text on the next line, then its mentions", id=document_id[:60])
     text = block[1][1]
-    found: list[tuple[Span, str]] = []
+    found = []
     for number, line in block[2:]:
         with records.record(file, number, kind="lines"):
             found.append(_mention(line.split("\t"), document_id, text, records.notes))
-    names = mention_ids(document_id, [(span,) for span, _ in found])
-    return Document(
-        document_id,
-        text,
-        tuple(
-            Mention(name, document_id, (span,), text[slice(*span)], gold=(concept,))
-            for name, (span, concept) in zip(names, found, strict=True)
-        ),
-    )
+    return marked_document(document_id, text, found)
 
 
-def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> tuple[Span, str]:
+def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked:
     if len(columns) != 4 or not columns[3].strip():
         raise DataError(
-            f"a mention has 4 tab-separated columns (start, end, text, concept), this line has {len(columns)} "
-            "or no concept",
+            f"a mention needs 4 tab-separated columns (start, end, text, concept), but this line has {len(columns)} "
+            "columns or no concept",
             id=document_id,
         )
     start, end, surface, concept = columns
     span = span_between(start, end, text, of=document_id)
     compare(surface, (span,), text, notes, of=document_id)
-    return span, concept.strip()
+    return (span,), None, (concept.strip(),)

@@ -1,19 +1,18 @@
-"""Read the tables of HIPE-2022: one token a line, a header with the columns, mentions as IOB, links to Wikidata.
+"""Read the tables of HIPE-2022: a header, one token per line, mentions as IOB tags, and links to Wikidata.
 
     TOKEN <tab> NE-COARSE-LIT <tab> ... <tab> NEL-LIT <tab> NEL-METO <tab> MISC
     # hipe2022:document_id = cu31924087948174_0054
     Odysseus <tab> B-pers <tab> ... <tab> Q47231 <tab> _ <tab> NoSpaceAfter
 
 A comment with `document_id` begins a document; other comments (`# key = value`, without a tab) and blank lines are
-ignored. The text is the tokens, with a blank after each, but nothing after `NoSpaceAfter` in MISC, and a line end
-after `EndOfSentence`.
+ignored. The text consists of the tokens, each followed by a line end if MISC contains `EndOfSentence`, by nothing if it
+contains `NoSpaceAfter`, and otherwise by a space.
 
-NE-COARSE-LIT gives mentions and types. An `I-` tag without a mention of its type before it begins a mention,
-as in the task's own scorer, and is counted in `notes`. NEL-LIT gives the gold: a QID is the gold id (several,
-`Q1|Q2`, are all acceptable), `NIL` is gold `()`, and `_` is not annotated (None). The first token of a mention
-decides; mentions whose tokens disagree are counted. Nested mentions (NE-NESTED) have no links, and are ignored and
-counted. Metonymic and fine-grained columns are not read. Mention ids are made of document and span (see
-`mention_ids`).
+NE-COARSE-LIT contains mentions and types. An `I-` tag that does not continue a mention of its type begins a mention,
+as in the task's own scorer, and `notes` counts it. NEL-LIT contains the gold ids: a QID is a gold id (in `Q1|Q2`, both
+are acceptable), `NIL` means gold `()`, and `_` means not annotated (None). The first token of a mention decides;
+`notes` counts mentions whose tokens disagree. Nested mentions (NE-NESTED) have no links; they are ignored and counted.
+Metonymic and fine-grained columns are not read. `mention_ids` makes ids from document and span.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, mention_ids
+from arbo.data.documents import Document, marked_document
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
@@ -44,7 +43,7 @@ _NIL = "NIL"
 
 
 class _Columns(NamedTuple):
-    """Positions of the columns; -1 for an absent optional column."""
+    """Positions of the columns; -1 for a missing optional column."""
 
     width: int
     token: int
@@ -117,7 +116,7 @@ def _header(names: list[str], file: Path, number: int) -> _Columns:
 
 def _token(values: list[str], columns: _Columns, document_id: str) -> _Token:
     if len(values) != columns.width:
-        raise DataError(f"the header has {columns.width} columns, this line has {len(values)}", id=document_id)
+        raise DataError(f"the header has {columns.width} columns, but this line has {len(values)}", id=document_id)
     tag = values[columns.tag]
     label: str | None = None
     if tag not in _NO_MENTION:
@@ -136,15 +135,7 @@ def _document(block: _Block, notes: Counter[str]) -> Document:
     found = _mentions(block.tokens, places, notes)
     if nested := sum(token.nested for token in block.tokens):
         notes["nested mentions ignored"] += nested
-    names = mention_ids(block.id, [(mention.span,) for mention in found])
-    return Document(
-        block.id,
-        text,
-        tuple(
-            Mention(name, block.id, (m.span,), text[slice(*m.span)], m.type, _gold(m.links, notes))
-            for name, m in zip(names, found, strict=True)
-        ),
-    )
+    return marked_document(block.id, text, [((m.span,), m.type, _gold(m.links, notes)) for m in found])
 
 
 def _lay_out(tokens: list[_Token]) -> tuple[str, list[Span]]:

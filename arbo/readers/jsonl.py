@@ -1,32 +1,30 @@
-r"""Read JSON lines, arbo's own format for documents and entities: one object a line.
+r"""Read JSON lines, arbo's own format for documents and entities, with one object per line.
 
 A document (`id` and `text` are required):
 
     {"id": "d1", "text": "Left and right kidney.", "mentions": [
         {"id": "m1", "spans": [[0, 4], [15, 21]], "type": "Organ", "entities": ["UBERON:0004538"]}], "domain": null}
 
-`spans` (required) holds pairs of start and end, counted in Unicode code points, the end exclusive; several
-pairs make a discontinuous mention. `entities` lists every acceptable gold id; it is `[]` if the mention is annotated
-as NIL, and null or absent if the mention is not annotated. `type` and `domain` may be null or absent; `score` is the
-confidence of a finder, see `arbo.spans.finding`. A mention without an `id` gets one made of document and spans (see
-`mention_ids`). If a mention has a `text`, it must be the text at its spans, but for white space.
+`spans` (required) lists pairs of start and end, counted in Unicode code points; the end is exclusive. Several pairs
+make a discontinuous mention. `entities` lists all acceptable gold ids; it is `[]` if the mention is annotated as NIL,
+and null or absent if the mention is not annotated. `type` and `domain` may be null or absent; `score` is the score of a
+finder, see `arbo.spans.finding`. If a mention has no `id`, `mention_ids` makes one from document and spans. If a
+mention has a `text`, it must equal the text at its spans, except for white space.
 
 An entity (`id` and `name` are required):
 
     {"id": "D010190", "name": "Pancreatic Neoplasms", "aliases": ["Cancer of Pancreas"], "definition": null,
      "types": ["Disease"], "alternative_ids": ["MESH:D010190"], "xrefs": ["DOID:1793"], "domain": null}
 
-In the file each object is on one line; blank lines are ignored. Further keys of documents, mentions and entities are
-kept as their metadata; a repeated key is an error.
-Strings are kept exactly as written, including line ends (also `\r\n`). A duplicate id with equal
-content is dropped and counted; with different content it is an error. Files ending in `.gz` are gzipped.
+In the file, each object is on one line; blank lines are ignored. Further keys of documents, mentions and entities are
+kept as metadata; a repeated key is an error. Strings are kept exactly as written, including line ends such as `\r\n`.
+A second object with the same id is dropped and counted if its content is equal, and is an error if its content differs.
+Files may be gzipped.
 """
 
 from __future__ import annotations
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document
-from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.objects import parse, to_document, to_entity
 from arbo.data.records import OnError, Records
@@ -38,13 +36,11 @@ SUFFIXES = (".jsonl",)
 
 def read_jsonl(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read documents from a file, or from all `.jsonl` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
-    read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), records)
+    records = read_records(path, SUFFIXES, lambda line, *_: to_document(parse(line)), Records("documents", on_error))
     return Corpus(records, records.notes)
 
 
 def read_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read entities from a file, or from all `.jsonl` files of a folder."""
-    records: Records[Entity] = Records("entities", on_error)
-    read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), records)
+    records = read_records(path, SUFFIXES, lambda line, *_: to_entity(parse(line)), Records("entities", on_error))
     return KnowledgeBase(records, records.notes)

@@ -1,11 +1,11 @@
-"""Read the format of MEDIC, the disease vocabulary of CTD: one concept a line.
+"""Read the format of MEDIC, the disease vocabulary of CTD, with one concept per line.
 
     D010190|260350||Pancreatic Neoplasms|Cancer of Pancreas|...
 
 The fields are id, alternative ids, an empty field, the preferred name, and synonyms. Corpora write ids with or without
-the name of their source, so that each id gets both forms: `260350` also `OMIM:260350` (digits are OMIM),
-`D010190` also `MESH:D010190` (C or D and digits are MeSH). If an alternative id is another concept's own id, that
-concept keeps it in both forms.
+the name of their source, so each id gets both forms: `260350` (digits, from OMIM) also `OMIM:260350`, and `D010190` (C
+or D and digits, from MeSH) also `MESH:D010190`. If an alternative id is another concept's own id, that concept keeps
+both forms.
 """
 
 from __future__ import annotations

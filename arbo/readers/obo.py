@@ -1,15 +1,16 @@
 r"""Read OBO, the flat format of ontologies: each term that is not obsolete is an entity.
 
-- `synonym` of every scope (EXACT, RELATED, ...) and the old `exact_synonym` etc.: aliases;
-- `def`: the quoted part is the definition; `xref`: the id before the first blank;
-- `namespace`, else the `default-namespace` of the file: the type;
-- `alt_id`: alternative ids. An obsolete term is not an entity; if it names exactly one replacement, its id and
-  alternative ids become alternative ids of the live term at the end of that chain of replacements;
-- a term without a name gets its id as name, a synonym or definition without quotes is left out; both are counted.
+- Its aliases are all `synonym` values of any scope (EXACT, RELATED, ...), and those of the old `exact_synonym` etc.
+- Its definition is the quoted part of `def`; its xrefs are the ids before the first space in `xref`.
+- Its type is `namespace` or, without one, the `default-namespace` of the file.
+- Its alternative ids are all `alt_id` values. If an obsolete term names exactly one replacement, its id and alternative
+  ids become alternative ids of the live term at the end of that chain of replacements.
+- A term without a name takes its id as its name, and a synonym or definition without quotes is left out; both cases
+  are counted.
 
-Runs of white space count as one blank, `\` escapes are resolved. A repeated term with equal content is kept once;
-with different content it is an error, as is a second `id`, `name` or `def` in one term. `read_obo_parents` reads
-`is_a`; other relations are ignored.
+Runs of white space count as one space, and `\` escapes are resolved. A repeated term is kept once if its content is
+equal, and is an error if its content differs, as is a second `id`, `name` or `def` in one term. `read_obo_parents`
+reads `is_a`; other relations are ignored.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def _stanzas(file: Path) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
 
 
 def _tags(lines: Iterable[tuple[int, str]]) -> Tags:
-    """Return the values of the tags that this module uses."""
+    """Return the values of each tag that this module uses."""
     tags: Tags = {}
     for number, line in lines:
         tag, colon, value = line.partition(":")
@@ -170,12 +171,12 @@ def _follow(term_id: str, successor: Mapping[str, str], live: set[str]) -> str |
 
 
 def _value(term: Tags, tag: str) -> str:
-    """Return the value of a tag that may occur once; an empty string if the term does not have it."""
+    """Return the value of a tag that may occur once, or an empty string if the term does not have it."""
     return _bare(term.get(tag, [""])[0])
 
 
 def _ids(values: Iterable[str]) -> tuple[str, ...]:
-    """Return the distinct ids of values, without comments, as in `UMLS:C0000 "a name"`."""
+    """Return the distinct ids in values such as `UMLS:C0000 "a name"`."""
     ids = (_bare(value).partition(" ")[0] for value in values)
     return tuple(dict.fromkeys(id_ for id_ in ids if id_))
 
@@ -186,7 +187,7 @@ def _quoted(value: str) -> str | None:
 
 
 def _bare(value: str) -> str:
-    """Remove modifiers and comment, as in `kidney {source="x"} ! the organ`."""
+    """Remove modifiers and the comment from a value such as `kidney {source="x"} ! the organ`."""
     return _plain(_TRAILER.sub("", value, count=1))
 
 

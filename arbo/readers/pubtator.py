@@ -1,21 +1,21 @@
-"""Read PubTator: title, abstract and tab-separated mentions, one block for each document.
+"""Read PubTator: title, abstract and tab-separated mentions, with one block for each document.
 
     8701013|t|Famotidine-associated delirium.
     8701013|a|Famotidine is a histamine H2-receptor antagonist ...
     8701013 <tab> 0 <tab> 10 <tab> Famotidine <tab> Chemical <tab> D015738
 
-The text is title, one blank, abstract; offsets count in this text. Blank lines separate blocks, and a title also
-begins one. Real files have more than plain mentions; this is counted in `notes`:
+The text is the title, a space, and the abstract; offsets refer to this text. Blank lines separate blocks, and a title
+also begins one. Files contain more than plain mentions; `notes` counts these cases:
 
-- several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped;
-- the id `-1`: NIL, gold `()`; an empty id or no id column: not annotated, gold None;
-- a seventh column (the parts of a composite mention) is ignored;
-- relations (`PMID <tab> CID <tab> id <tab> id`) are ignored;
-- a document that comes twice with equal content is kept once; with different content it is an error;
-- if the text column differs from the offsets only in white space, the offsets count. Any other difference is an
-  error, since it usually means that the offsets count bytes or UTF-16 units.
+- Several ids, `D1|D2` or `D1+D2`: each is an acceptable gold id; white space around ids is dropped.
+- The id `-1` means NIL (gold `()`). An empty or missing id column means not annotated (gold None).
+- A seventh column (the parts of a composite mention) is ignored.
+- Relations (`PMID <tab> CID <tab> id <tab> id`) are ignored.
+- A repeated document is kept once if its content is equal, and is an error if its content differs.
+- If the text column differs from the text at the offsets only in white space, the offsets count. Any other difference
+  is an error, since it usually means that the offsets count bytes or UTF-16 units.
 
-The format has no mention ids: they are made of document and span (see `mention_ids`).
+The format has no mention ids; `mention_ids` makes ids from document and span.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Document, Mention, compare, mention_ids, span_between
+from arbo.data.documents import Document, Marked, compare, marked_document, span_between
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import Block, read_blocks, read_lines
-from arbo.text.checks import Span
+from arbo.readers.files import Block, read_blocks, split_blocks
 
 SUFFIXES = (".txt", ".pubtator")
 
@@ -40,30 +38,14 @@ _ID_SEPARATOR = re.compile(r"[|+]")
 _NIL = "-1"
 
 
-class _Annotation(NamedTuple):
-    span: Span
-    type: str | None
-    gold: tuple[str, ...] | None
-
-
 def read_pubtator(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     """Read a PubTator file, or all `.txt` and `.pubtator` files of a folder."""
-    records: Records[Document] = Records("documents", on_error)
-    read_blocks(path, SUFFIXES, _blocks, _document, records)
+    records = read_blocks(path, SUFFIXES, _blocks, _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 
 
 def _blocks(file: Path, records: Records[Document]) -> Iterator[Block]:
-    block: Block = []
-    for number, line in read_lines(file):
-        blank = not line.strip()
-        if block and (blank or _header(line, "t")):
-            yield block
-            block = []
-        if not blank:
-            block.append((number, line))
-    if block:
-        yield block
+    return split_blocks(file, lambda line: _header(line, "t"))
 
 
 def _document(block: Block, file: Path, records: Records[Document]) -> Document:
@@ -72,22 +54,17 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     if abstract_id != document_id:
         raise DataError(f"the abstract after this title belongs to {abstract_id!r:.60}", id=document_id)
     text = f"{title} {abstract}"
-    annotations = []
+    found = []
     for number, line in block[2:]:
         with records.record(file, number, kind="lines"):
             annotation = _annotation(line.split("\t"), document_id, text, records.notes)
             if annotation is not None:
-                annotations.append(annotation)
-    ids = mention_ids(document_id, [(annotation.span,) for annotation in annotations])
-    mentions = tuple(
-        Mention(name, document_id, (a.span,), text[slice(*a.span)], a.type, a.gold)
-        for name, a in zip(ids, annotations, strict=True)
-    )
-    return Document(document_id, text, mentions)
+                found.append(annotation)
+    return marked_document(document_id, text, found)
 
 
 def _header(line: str, letter: str) -> tuple[str, str] | None:
-    """Split `ID|letter|text`; return None for another line."""
+    """Split `ID|letter|text` into id and text; return None for any other line."""
     document_id, _, rest = line.partition("|")
     if "\t" in document_id or not rest.startswith(f"{letter}|"):
         return None
@@ -99,18 +76,18 @@ def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
     header = _header(line, letter) if position < len(block) else None
     if header is None:
         raise DataError(
-            f"expected ID|{letter}|text; a document is a title (t), an abstract (a), then its mentions",
+            f"expected ID|{letter}|text; a document has a title (t), then an abstract (a), then its mentions",
             line=number,
         )
     return header
 
 
-def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> _Annotation | None:
+def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked | None:
     """Return the mention that a line describes, or None for a relation."""
     if len(columns) not in (4, 5, 6, 7):
         raise DataError(
-            f"a mention has 5 to 7 tab-separated columns (id, start, end, text, type, concept), "
-            f"a relation 4, this line has {len(columns)}",
+            f"a mention has 5 to 7 tab-separated columns (id, start, end, text, type, concept), and a relation has 4, "
+            f"but this line has {len(columns)}",
             id=document_id,
         )
     if columns[0] != document_id:
@@ -123,7 +100,7 @@ def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[
     if len(columns) == 7:
         notes["seventh columns ignored"] += 1
     gold = _gold(columns[5] if len(columns) > 5 else "", notes)
-    return _Annotation(span, columns[4] or None, gold)
+    return (span,), columns[4] or None, gold
 
 
 def _gold(column: str, notes: Counter[str]) -> tuple[str, ...] | None:

@@ -3,14 +3,14 @@
     id,name,aliases,definition
     D010190,Pancreatic Neoplasms,"Cancer, pancreatic|Pancreas Cancer",Tumors of the pancreas.
 
-The rows are those of a frame (see `arbo.data.rows` and `arbo.data.mention_rows`), and so are the columns, in upper or
-lower case; further columns are kept as metadata. The files of a folder count as one table.
+Rows and columns are the same as in a frame (see `arbo.data.rows` and `arbo.data.mention_rows`), with column names in
+upper or lower case; further columns are kept as metadata. The files of a folder count as one table.
 
-CSV (commas or semicolons) and TSV begin with a line of names. An empty cell is a missing value. Lists, such as aliases
-and gold ids, are separated by `|`. White space around a cell is dropped, but for texts. Quotes around a cell are
-dropped, and it may then hold delimiters, line ends and, written twice, quotes. A TSV of entities may lack the line of
-names: its columns are then id, name, aliases and definition. A TSV whose quotes do not match keeps them all, since many
-programs never quote.
+The first line of CSV (with commas or semicolons) and TSV has the names of the columns. An empty cell is a missing
+value. The items of a list, such as aliases or gold ids, are separated by `|`. White space around a cell is dropped,
+except in texts. Quotes around a cell are dropped; such a cell may contain delimiters, line ends and doubled quotes. A
+TSV of entities may have no column names; its columns are then id, name, aliases and definition. If the quotes of a TSV
+do not match, all are kept as part of the cells, since many programs never quote.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_entities(path: PathLike, kind: Kind = "tsv", *, on_error: OnError = "fa
 
 
 def _rows(path: PathLike, kind: Kind, names: tuple[str, ...] = ()) -> list[Placed]:
-    """Return the rows of a table; ``names`` are the columns if the first line does not name them."""
+    """Return the rows of a table; ``names`` are the columns if the first line does not contain column names."""
     files = data_files(path, (f".{kind}",))
     return [row for file in files for row in (_parquet(file) if kind == "parquet" else _delimited(file, kind, names))]
 
@@ -69,7 +69,7 @@ def _parquet(file: Path) -> Iterable[Placed]:
             rows = pq.ParquetFile(stream).read().to_pylist()
         except (pa.ArrowException, OSError) as error:
             problem = str(error).split("\n")[0]
-            raise DataError(f"not a sound Parquet file ({problem:.100}); write it again", file=str(file)) from None
+            raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None
     return ((f"{file}, row {number}", row) for number, row in enumerate(rows))
 
 
@@ -95,12 +95,12 @@ def _delimited(file: Path, kind: Kind, names: tuple[str, ...]) -> Iterable[Place
             yield place, DataError(f"{told:.200}; put a cell with a delimiter into quotes", id=cells[0].strip()[:60])
         else:
             row = {name: _value(name, cell) for name, cell in zip(header, cells, strict=False)}
-            # A document may be empty; in a row of a mention an empty text means that of the rows before.
+            # A document may be empty; in a row of a mention, an empty text means the text of an earlier row.
             yield place, row | {"text": ""} if row.get("text", "") is None and "id" in header else row
 
 
 def _cells(file: Path, delimiters: str) -> list[tuple[int, list[str]]]:
-    """Return the lines of a table that are not blank, each with the number of its first line."""
+    """Return the cells of each row that is not blank, with the number of the row's first line."""
     text = read_text(file)
     delimiter = max(delimiters, key=text.partition("\n")[0].count)
     before = csv.field_size_limit(max(len(text), 1))

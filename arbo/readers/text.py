@@ -1,7 +1,7 @@
-"""Read plain text: each file is a document, named after the file, without mentions.
+"""Read plain text: each file is a document without mentions, and its name without the ending is the document id.
 
-`arbo.spans` finds mentions in such documents. Offsets count the code points of the file, including line ends of two
-characters.
+`arbo.spans` finds mentions in such documents. Offsets count the code points of the file; a line end of two characters
+counts as two.
 """
 
 from __future__ import annotations

@@ -4,17 +4,16 @@
     C0016382|T184|A2.2.2|Sign or Symptom|AT17683123|256|
     C0016382|A0058910|AT38137289||MSH|A transitory reddening of the face ...|N|256|
 
-An entity is a concept with an unsuppressed name in the chosen language (`LAT`); concepts without one are counted in
-`notes`. Its name is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or the nearest to that;
-its other distinct names are aliases. Its definition is the first unsuppressed definition of a name in that language.
-Its types are the ids of its semantic types (`TUI`). `UMLS:C0016382`, the spelling of MedMentions, is an alternative
-id.
+An entity is a concept with an unsuppressed name in the chosen language (`LAT`); `notes` counts other concepts. Its name
+is the preferred form of the preferred term (`TS` P, `STT` PF, `ISPREF` Y), or the name that comes closest to this; its
+other distinct names are aliases. Its definition is the first unsuppressed definition of a name in that language. Its
+types are the ids of its semantic types (`TUI`). `UMLS:C0016382`, as MedMentions writes it, is an alternative id.
 
-Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, one concept at a time: the rows of a concept
-must be adjacent, as in the releases; otherwise an error is raised.
+Files may be gzipped (`MRCONSO.RRF.gz`). MRCONSO.RRF is read in one pass, one concept at a time. The rows of a concept
+must therefore be adjacent, as in the releases; otherwise an error is raised.
 
 To keep the concepts of MedMentions ST21pv, pass its 21 semantic types; the types below them in the Semantic Network
-are included (Mohan and Li 2019 also select vocabularies, which this reader does not):
+are included (Mohan and Li 2019 also select vocabularies, but this reader does not):
 
     from arbo.readers.umls import ST21PV, read_umls
 
@@ -66,7 +65,7 @@ class _Atom(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
-        """Sort key: the smallest name of a concept is the preferred one."""
+        """Sort key: the name with the smallest rank is the preferred name."""
         return self.TS != "P", self.STT != "PF", self.ISPREF != "Y"
 
 
@@ -82,12 +81,11 @@ def read_umls(
     types: str | Iterable[str] | None = None,
     on_error: OnError = "fail",
 ) -> KnowledgeBase:
-    """Read the concepts of a folder, or only those of the given semantic types and of the types below them.
+    """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
 
     Raises:
-        UsageError: no concept has one of ``types``, so that the types below it are unknown.
+        UsageError: no concept has one of ``types``, so the types below it are unknown.
         DataError: a file is missing or malformed; ``on_error="skip"`` leaves malformed lines out.
-
     """
     records: Records[Entity] = Records("entities", on_error)
     names = _file(path, "MRCONSO")
@@ -124,7 +122,7 @@ def _entity(atoms: list[_Atom], types: tuple[str, ...], definitions: Iterable[_D
 
 
 def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Entity]) -> Mapping[str, tuple[str, ...]]:
-    """Return the semantic types of each concept, or only of concepts with a wanted type or one below it."""
+    """Return the semantic types of each concept, or only of concepts with a wanted type or a type below it."""
     types_of: dict[str, tuple[str, ...]] = {}
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}  # millions of concepts, hundreds of combinations
     tree: dict[str, str] = {}
@@ -140,7 +138,7 @@ def _types(file: Path, wanted: str | Iterable[str] | None, records: Records[Enti
 
 
 def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
-    """Return semantic types and all types below them, by their tree numbers.
+    """Return semantic types and all types below them, according to their tree numbers.
 
     >>> tree = {"T051": "B", "T038": "B2.2.1", "T047": "B2.2.1.2.1", "T033": "A2.2"}
     >>> sorted(_with_all_below({"T038"}, tree)), sorted(_with_all_below({"T051"}, tree))
@@ -148,15 +146,15 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     """
     if missing := sorted(types - tree.keys()):
         raise UsageError(
-            f"no concept has the semantic type {', '.join(missing)}, so that its place in the Semantic Network, and "
-            "what lies below it, is not known; leave it out, and name the types below it that are wanted"
+            f"no concept has the semantic type {', '.join(missing)}, so the types below it in the Semantic Network are "
+            "unknown; leave it out, and name the types below it that you want"
         )
     tops = {tree[tui] for tui in types}
     return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}
 
 
 def _is_below(number: str, top: str) -> bool:
-    """Return whether a tree number is equal to or below another: A1.2 is below A1 and A, A1.21 is not below A1.2."""
+    """Return whether a tree number equals or is below another: A1.2 is below A1 and A, but A1.21 is not below A1.2."""
     return number == top or number.startswith(top if len(top) == 1 else f"{top}.")
 
 
@@ -172,7 +170,7 @@ def _definitions(
 
 
 def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entity]) -> Iterator[tuple[Any, ...]]:
-    """Yield the number and the chosen columns of each line."""
+    """Yield the line number and the chosen columns of each line."""
     known = _COLUMNS[table].split()
     pick = itemgetter(*map(known.index, columns))
     for number, line in read_lines(file):
@@ -191,7 +189,7 @@ def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entit
 def _file(path: PathLike, table: str) -> Path:
     file = _find(path, table)
     if file is None:
-        raise DataError(f"no {table}.RRF or {table}.RRF.gz is here; give the folder that contains it", file=str(path))
+        raise DataError(f"{table}.RRF or {table}.RRF.gz is missing; give the folder that contains it", file=str(path))
     return file
 
 

@@ -4,19 +4,19 @@
     mentions/test.json     {"mention_id": "7C2D", "context_document_id": "0A1B", "corpus": "lego", "start_index": 6,
                             "end_index": 6, "text": "robot", "label_document_id": "3E4F", "category": "LOW_OVERLAP"}
 
-One object a line; other keys are kept as metadata of the mention or entity. The domain of documents and entities is
-their world (see `arbo.retrieval.domains`).
+Each line is one object; other keys are kept as metadata of the mention or entity. The domain of documents and entities
+is their world (see `arbo.retrieval.domains`).
 
-The entities are the pages of a world's file, or of all files of the folder `documents`. The file's name is the domain;
+The entities are the pages in a world's file, or in all files of the folder `documents`. The file's name is the domain;
 the text, without the title at its beginning, is the definition. `world/line`, with lines counted from 0, is an
-alternative id: BLINK uses it for ZeShEL (see `arbo.readers.blink`).
+alternative id, which BLINK uses for ZeShEL (see `arbo.readers.blink`).
 
 The documents are the pages with a mention in a file of mentions, or in all files of a folder; their texts are in the
-folder `documents` beside the folder of the mentions. `start_index` and `end_index` count the words between white space
-from 0, the end included. `label_document_id` is the gold id; it is null or absent if the mention is not annotated.
-`category`, the relation of name and title, is the type. A repeated mention with equal content is kept once; with
-different content it is an error. If `text` differs from the tokens only in white space, the tokens count, and the
-difference is counted in `notes`; any other difference is an error.
+folder `documents` next to the folder of the mentions. `start_index` and `end_index` count words separated by white
+space, from 0, and the end is inclusive. `label_document_id` is the gold id; it is null or absent if the mention is not
+annotated. `category`, the relation of name and title, is the type. A repeated mention is kept once if its content is
+equal, and is an error if its content differs. If `text` differs from the words only in white space, the words count,
+and `notes` counts the difference; any other difference is an error.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
     records: Records[Document] = Records("documents", on_error)
     folder = files[0].absolute().parent.parent / "documents"
     if not folder.is_dir():
-        raise DataError("no such folder; the texts must be in it, beside the folder of the mentions", file=str(folder))
+        raise DataError("this folder, with the texts, must be next to the folder of the mentions", file=str(folder))
     worlds = {_world(file): file for file in data_files(folder, SUFFIXES)}
     texts = _texts(by_page, worlds, records)
     for (world, document_id), mentions in by_page.items():
@@ -101,8 +101,12 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
 
 def read_zeshel_entities(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read the entities of a world, or of all `.json` files of a folder."""
-    records: Records[Entity] = Records("entities", on_error)
-    read_records(path, SUFFIXES, lambda line, file, number: _entity(_page(line), _world(file), number - 1), records)
+    records = read_records(
+        path,
+        SUFFIXES,
+        lambda line, file, number: _entity(_page(line), _world(file), number - 1),
+        Records("entities", on_error),
+    )
     return KnowledgeBase(records, records.notes)
 
 
@@ -124,7 +128,7 @@ def _texts(
                 with records.record(worlds[world], number):
                     page = _page(line)
                     if page.id in ids and texts.setdefault((world, page.id), page.text) != page.text:
-                        raise DataError("two documents have this id and differ; rename one", id=page.id)
+                        raise DataError("two different documents have this id; change one id", id=page.id)
     return texts
 
 
@@ -141,7 +145,7 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
     if not 0 <= mention.first <= mention.last < len(tokens):
         raise DataError(
             f"tokens {mention.first} to {mention.last} do not lie in the {len(tokens)} tokens of document "
-            f"{mention.document_id!r}; they count from 0, the end is included",
+            f"{mention.document_id!r}; tokens are counted from 0, and the end is inclusive",
             id=mention.id,
         )
     covered = [text[start:end] for start, end in tokens[mention.first : mention.last + 1]]
@@ -149,7 +153,7 @@ def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked:
         if covered != mention.text.split():
             raise DataError(
                 f"the text of the mention differs from tokens {mention.first} to {mention.last} of document "
-                f"{mention.document_id!r}; tokens are parted by white space, and count from 0",
+                f"{mention.document_id!r}; tokens are separated by white space and counted from 0",
                 id=mention.id,
             )
         marked.notes["mention texts that differ from their tokens in white space"] += 1
@@ -168,7 +172,7 @@ def _entity(page: _Page, world: str, place: int) -> Entity:
 
 
 def _without_title(text: str, title: str) -> str | None:
-    """Return the text without the title at its beginning, if it has one; None if nothing is left."""
+    """Return the text without the title at its beginning; None if nothing is left."""
     heading, begun = "".join(title.split()), ""
     for token in _TOKEN.finditer(text):
         begun += token[0]

@@ -1,1 +1,1 @@
-"""Runs: tables, views, explanations, scores and folders; nothing here needs an encoder."""
+"""Runs: their tables, views, explanations, scores and folders. Nothing here needs an encoder."""

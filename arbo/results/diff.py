@@ -1,12 +1,12 @@
 """Differences between two runs: changed clusters and changed mentions.
 
-The comparison reads only the two results, so that any two runs can be compared: before and after documents were added,
-with other settings, or by another model. Mentions are matched by id.
+The comparison reads only the two runs, so that any two can be compared: before and after documents were added, with
+different settings, or by different models. Mentions are matched by id.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
@@ -27,13 +27,13 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """Change of one cluster.
+    """The change of one cluster.
 
-    ``new``: all its mentions are new; ``gone``: none of its mentions is left. ``grown``, ``shrunk``: mentions came or
-    left. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
-    ``split``: its mentions are in several clusters, or it is a part of such a cluster. ``moved``: mentions went to or
-    came from other clusters, or its entity changed. ``linked``: a discovered entity became one of the knowledge base;
-    ``unlinked``: the reverse. ``renamed``: a discovered entity has another first mention.
+    ``new``: all its mentions are new. ``gone``: none of its mentions is left. ``grown`` or ``shrunk``: it gained or
+    lost mentions. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
+    ``split``: its mentions are in several clusters, or it is a part of such a cluster. ``moved``: it lost mentions to
+    or gained them from other clusters, or its entity changed. ``linked``: a discovered entity became an entity of the
+    knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another first mention.
     """
 
     cluster: str
@@ -41,9 +41,9 @@ class ClusterChange:
     change: ClusterChangeKind
     name: str
     before: int
-    """Mentions in the earlier run."""
+    """Number of mentions in the earlier run."""
     after: int
-    """Mentions in the later run."""
+    """Number of mentions in the later run."""
     of: tuple[str, ...]
     """Other clusters of the earlier run that had some of its mentions."""
     into: tuple[str, ...]
@@ -52,11 +52,11 @@ class ClusterChange:
 
 @dataclass(frozen=True, slots=True)
 class MentionChange:
-    """Change of one mention.
+    """The change of one mention.
 
-    ``linked``: from NIL to an entity; ``unlinked``: from an entity to NIL; ``moved``: to another entity.
-    ``regrouped``: same entity or still NIL, in a cluster with another id. ``new``, ``gone``: only in the later, or only
-    in the earlier run.
+    ``linked``: from NIL to an entity. ``unlinked``: from an entity to NIL. ``moved``: from one entity to another.
+    ``regrouped``: same entity or still NIL, but in a cluster with another id. ``new``: only in the later run.
+    ``gone``: only in the earlier run.
     """
 
     mention: str
@@ -68,7 +68,7 @@ class MentionChange:
     cluster_before: str | None
     cluster_after: str | None
     parent: str | None
-    """Source of the edge that links the mention in the later run, an entity or a mention."""
+    """The entity or mention from which an edge links the mention in the later run."""
     weight: float | None
     """Dissimilarity of that edge."""
 
@@ -78,9 +78,9 @@ class Diff:
     """The changes from one run to another; unchanged clusters and mentions are left out."""
 
     clusters: tuple[ClusterChange, ...]
-    """In the order of the later run; clusters of the earlier run alone come last."""
+    """In the order of the later run; clusters that are only in the earlier run come last."""
     mentions: tuple[MentionChange, ...]
-    """In the order of the later run; mentions of the earlier run alone come last."""
+    """In the order of the later run; mentions that are only in the earlier run come last."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the rows, ready for JSON."""
@@ -91,18 +91,16 @@ class Diff:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Count the changes of clusters and of mentions by kind."""
-        counted: dict[str, dict[str, int]] = {"clusters": defaultdict(int), "mentions": defaultdict(int)}
-        for what, rows in (("clusters", self.clusters), ("mentions", self.mentions)):
-            for row in rows:
-                counted[what][row.change] += 1
-        return {what: dict(kinds) for what, kinds in counted.items()}
+        return {
+            "clusters": dict(Counter(row.change for row in self.clusters)),
+            "mentions": dict(Counter(row.change for row in self.mentions)),
+        }
 
     def __str__(self) -> str:
-        told = [
+        return "\n".join(
             f"{what}: " + (", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no change")
             for what, kinds in self.counts().items()
-        ]
-        return "\n".join(told)
+        )
 
     def __repr__(self) -> str:
         return f"Diff({'; '.join(str(self).splitlines())})"
@@ -190,7 +188,7 @@ def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Ite
 def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
-    """Find the heir of each earlier cluster: by id, or the one with its remaining mentions and no other cluster's."""
+    """Find the heir of each earlier cluster: by id, or the cluster with its remaining mentions and no others."""
     row_before = {id_: row for row, id_ in enumerate(before.ids)}
     row_after = {id_: row for row, id_ in enumerate(after.ids)}
     heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}
@@ -217,7 +215,7 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
 
 
 def _mention_change(a: Run, row_a: int, b: Run, row_b: int) -> MentionChange:
-    """Describe the change of a mention from its rows in both runs; -1 if a run does not have the mention."""
+    """Describe the change of a mention, given its row in each run, or -1 if the run does not have the mention."""
     run, row = (a, row_a) if row_b < 0 else (b, row_b)
     id_, document, text = (run.mention_table[name][row].as_py() for name in ("mention_id", "document_id", "text"))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,20 +46,20 @@ class Evaluation:
     """Scores of links, NIL decisions and clusters; a score that does not apply is None."""
 
     mentions: int
-    linking: LinkingScores | None
-    nil: NilScores | None
-    nil_curve: NilCurve | None
-    """NIL decided only by a threshold on the similarity of the nearest entity, at every threshold."""
-    clustering: ClusteringScores | None
-    """Agreement of the clusters with the sets of gold ids, over the mentions with gold ids."""
-    clustering_unseen: ClusteringScores | None
-    """The same over mentions whose gold ids do not occur in training (ALL/UNSEEN in the ArboEL paper, section 3.5)."""
-    coreference: CoreferenceScores | None
-    with_nil: LinkingCounts | None
-    """Links and NIL decisions together, over all annotated mentions; NIL counts as one more class."""
-    clustered: int
-    """Number of mentions that clustering and coreference count."""
-    lines: tuple[Line, ...]
+    linking: LinkingScores | None = None
+    nil: NilScores | None = None
+    nil_curve: NilCurve | None = None
+    """NIL decisions made only by a threshold on the similarity of the nearest entity, at every threshold."""
+    clustering: ClusteringScores | None = None
+    """Agreement of the clusters with the gold classes, over the mentions with gold ids."""
+    clustering_unseen: ClusteringScores | None = None
+    """The same for mentions whose gold ids do not occur in training (ALL/UNSEEN in the ArboEL paper, section 3.5)."""
+    coreference: CoreferenceScores | None = None
+    with_nil: LinkingCounts | None = None
+    """Links and NIL decisions together, over all annotated mentions; NIL counts as a class of its own."""
+    clustered: int = 0
+    """Number of mentions over which clustering and coreference are scored."""
+    lines: tuple[Line, ...] = ()
     """The headline figures, with the counts for their intervals."""
 
     @property
@@ -109,44 +109,29 @@ def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = No
     Args:
         run: the run.
         train: documents whose gold entities count as seen.
-        classes: (mentions,) the class of each mention for clusters, see `Gold.classes`; by default from the run's own
-            knowledge base.
-
+        classes: (mentions,) the gold class of each mention, against which clusters are scored; by default
+            `Gold.classes` with the run's own knowledge base.
     """
     gold, row_of = gold_of(run)
     document = _codes(run.mention_table["document_id"])
     seen = None if train is None else gold.seen(train)
     classes = gold.classes if classes is None else classes
-    links = _Links()
+    evaluation = Evaluation(len(classes))
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
-        links = _score_links(run, gold, row_of, document, seen)
-    clusters = _Clusters()
-    known = classes >= 0
-    if known.any():
-        clusters = _score_clusters(_codes(run.link_table["cluster_id"]), classes, known, document, seen)
-    return Evaluation(
-        mentions=len(classes),
-        linking=links.linking,
-        nil=links.nil,
-        nil_curve=links.nil_curve,
-        clustering=clusters.clustering,
-        clustering_unseen=clusters.unseen,
-        coreference=clusters.coreference,
-        with_nil=links.with_nil,
-        clustered=int(known.sum()),
-        lines=links.lines + clusters.lines,
-    )
+        evaluation = _with_links(evaluation, run, gold, row_of, document, seen)
+    if (classes >= 0).any():
+        evaluation = _with_clusters(evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen)
+    return evaluation
 
 
 def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -> dict[str, Evaluation]:
     """Score several runs of the same documents with the same gold classes, so that they can be compared.
 
-    The gold classes of clusters come from the first run with a knowledge base, which may know that two gold ids belong
-    to one entity.
+    The gold classes come from the first run with a knowledge base, which may know that two gold ids belong to one
+    entity.
 
     Raises:
         UsageError: the runs have different mentions or gold annotations.
-
     """
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
@@ -177,7 +162,6 @@ def compare(
 
     Raises:
         UsageError: the results have different mentions or gold annotations.
-
     """
     evaluations = evaluate_together(results, train=None if train is None else Corpus.of(train))
     return Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=how)
@@ -186,14 +170,13 @@ def compare(
 def evaluate_candidates(
     candidates: Ints, documents: Corpus, kb: KnowledgeBase, *, train: Corpus | None = None
 ) -> LinkingScores:
-    """Score candidates: the first of each mention as its link, without graph or NIL, and the lists by recall@k.
+    """Score candidates: the first candidate of each mention as its link, without graph or NIL, and all by recall@k.
 
     Args:
-        candidates: (mentions, k) rows of the knowledge base, best first, filled up with -1.
-        documents: the documents of the candidates, with gold annotations.
-        kb: the knowledge base of the candidates.
+        candidates: (mentions, k) rows of the knowledge base, best first, padded with -1.
+        documents: the annotated documents for which the candidates were found.
+        kb: the knowledge base in which they were found.
         train: documents whose gold entities count as seen; adds scores for seen and unseen entities.
-
     """
     gold, k = Gold.of(documents, kb), candidates.shape[1]
     return linking_scores(
@@ -210,56 +193,48 @@ def evaluate_candidates(
     )
 
 
-class _Links(NamedTuple):
-    linking: LinkingScores | None = None
-    nil: NilScores | None = None
-    nil_curve: NilCurve | None = None
-    with_nil: LinkingCounts | None = None
-    lines: tuple[Line, ...] = ()
-
-
-def _score_links(run: Run, gold: Gold, row_of: Mapping[str, int], document: Ints, seen: Bools | None) -> _Links:
+def _with_links(
+    evaluation: Evaluation, run: Run, gold: Gold, row_of: Mapping[str, int], document: Ints, seen: Bools | None
+) -> Evaluation:
     predicted = numbers_of(row_of, run.link_table["entity_id"])
     candidates = _candidates(row_of, run.link_table["candidates"])
     given = {"type", "domain"} & set(run.mention_table.column_names)  # runs of an earlier arbo have no domain
     groups = {name: run.mention_table[name].to_pylist() for name in sorted(given, reverse=True)}
     outcomes = linking_outcomes(*gold.accepted, predicted, annotated=gold.annotated, candidates=candidates)
     ks = [k for k in RECALL_AT if k <= candidates.shape[1]]
-    linking = LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups)
     is_nil = gold.is_nil
     curve = nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
     with_nil = nil_as_class(outcomes, predicted < 0)
-    return _Links(
-        linking,
-        nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
-        curve,
-        with_nil.count(k=ks),
-        (
-            *linking_lines(outcomes, document, groups, seen),
-            *nil_lines(with_nil, is_nil, predicted < 0, document, curve),
-        ),
+    lines = linking_lines(outcomes, document, groups, seen) + nil_lines(
+        with_nil, is_nil, predicted < 0, document, curve
+    )
+    return replace(
+        evaluation,
+        linking=LinkingScores.of(outcomes, k=ks, seen=seen, groups=groups),
+        nil=nil_scores(is_nil, predicted < 0, annotated=gold.annotated),
+        nil_curve=curve,
+        with_nil=with_nil.count(k=ks),
+        lines=tuple(lines),
     )
 
 
-class _Clusters(NamedTuple):
-    clustering: ClusteringScores | None = None
-    unseen: ClusteringScores | None = None
-    coreference: CoreferenceScores | None = None
-    lines: tuple[Line, ...] = ()
-
-
-def _score_clusters(cluster: Ints, truth: Ints, known: Bools, document: Ints, seen: Bools | None) -> _Clusters:
+def _with_clusters(
+    evaluation: Evaluation, cluster: Ints, truth: Ints, document: Ints, seen: Bools | None
+) -> Evaluation:
+    known = truth >= 0
     lines = cluster_lines(truth, cluster, document, known, "")
     unseen = None
     if seen is not None and (known & ~seen).any():
         unseen = clustering_scores(truth[known & ~seen], cluster[known & ~seen])
         lines += cluster_lines(truth, cluster, document, known & ~seen, ", unseen")[:1]
     table = Contingency.from_labels(truth[known], cluster[known])
-    return _Clusters(
-        clustering_scores(truth[known], cluster[known]),
-        unseen,
-        scores_from_counts(counts_from_contingency(table)),
-        tuple(lines),
+    return replace(
+        evaluation,
+        clustering=clustering_scores(truth[known], cluster[known]),
+        clustering_unseen=unseen,
+        coreference=scores_from_counts(counts_from_contingency(table)),
+        clustered=int(known.sum()),
+        lines=(*evaluation.lines, *lines),
     )
 
 
@@ -269,28 +244,28 @@ def _codes(ids: pa.ChunkedArray) -> Ints:
 
 
 def nearest(run: Run, column: str, missing: object) -> pa.ChunkedArray:
-    """Return the first of each mention's candidates or candidate scores; ``missing`` without one."""
+    """Return the first value of each mention's candidates or candidate scores, or ``missing`` if it has none."""
     lists = run.link_table[column]
     empty = pc.equal(pc.list_value_length(lists), 0)
     return pc.list_element(pc.if_else(empty, pa.scalar([missing], lists.type), lists), 0)
 
 
 def best_scores(run: Run) -> npt.NDArray[np.float64]:
-    """Return the similarity of the nearest entity of each mention; -inf without one."""
+    """Return the similarity of each mention's nearest entity, or -inf if it has none."""
     values: npt.NDArray[np.float64] = nearest(run, "candidate_scores", -np.inf).to_numpy().astype(np.float64)
     return values
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Read the gold annotations of a run, and number the entities that are correct, predicted or candidates."""
+    """Read the gold annotations of a run, and assign a row to each entity that is correct, predicted or a candidate."""
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
-    row_of = {id_: number for number, id_ in enumerate(ids.to_pylist())}
+    row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
     return Gold.of_ids(run.mention_table["gold"].to_pylist(), in_kb.to_pylist(), row_of), row_of
 
 
 def numbers_of(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the numbers of entities, see `gold_of`; -1 for null."""
+    """Return the row that `gold_of` assigned to each entity; -1 for null."""
     return np.array([-1 if id_ is None else row_of[id_] for id_ in ids.to_pylist()], np.int64)
 
 

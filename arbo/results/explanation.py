@@ -1,4 +1,4 @@
-"""Explanations of decisions on mentions."""
+"""Explanations of links and NIL decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Step:
     dissimilarity: float | None
     """Dissimilarity of the edge to this step; None at the start."""
     alias: str | None = None
-    """The alias of the entity that is spelt most like the next step; None if its preferred name is."""
+    """The alias of the entity that is spelt most like the next step; None if the preferred name is closer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Candidate:
     name: str | None
     """Preferred name; None if an earlier arbo saved the run without it."""
     alias: str | None
-    """The alias that is spelt most like the mention; None if the preferred name is."""
+    """The alias that is spelt most like the mention; None if the preferred name is closer."""
     score: float | None
 
     @classmethod
     def of(cls, run: Run, link: Link, id_: str, score: float | None) -> Self:
-        """Name an entity as it is spelt most like the link's mention."""
+        """Name an entity by the alias that is spelt most like the link's mention."""
         wanted, names = normalize_name(link.name), run.names_of(id_)
         if not names:
             return cls(id_, None, None, score)
@@ -54,12 +54,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
-    """The path of a linked mention, or the nearest entities and mentions of a NIL mention; prints as text."""
+    """The path to a linked mention, or the nearest entities and mentions of a NIL mention; prints as text."""
 
     mention: str
     entity: str | None
     path: tuple[Step, ...]
-    """The steps from the entity to the mention; for NIL only the mention."""
+    """The steps from the entity to the mention; for NIL, only the mention."""
     weakest: int | None
     """Index in ``path`` of the step with the heaviest edge."""
     rivals: tuple[Candidate, ...]
@@ -118,10 +118,8 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
             f"the mention threshold is {_number(mention_limit)}"
         )
     else:
-        why = (
-            "mentions are not compared with k=0" if k == 0 else f"no other NIL mention within {_number(mention_limit)}"
-        )
-        lines.append(f"    alone: {why}")
+        near = f"no other NIL mention within {_number(mention_limit)}"
+        lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
     step = Step(link.mention.id, link.name, link.mention.document_id, None)
     return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(rivals)))
 
@@ -132,7 +130,7 @@ def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
 
 
 def _others(rivals: tuple[Candidate, ...]) -> list[str]:
-    """Tell the rivals after the first, which has been told."""
+    """Describe the rivals after the first, which the text already names."""
     told = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
     return [f"    other candidates: {told}"] if told else []
 
@@ -144,7 +142,7 @@ def _called(link: Link) -> str:
 
 
 def _measure(result: Run) -> str:
-    """Return the name of scores: similarity of an encoder, or probability of a reranker."""
+    """Return what a score is: a similarity, or a reranker's probability."""
     return "probability" if "reranker" in result.manifest["encoder"] else "similarity"
 
 

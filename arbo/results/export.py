@@ -1,4 +1,4 @@
-"""Hand a run on: one flat row for each mention, or its documents and clusters in other formats."""
+"""Export a run: as a flat table with one row for each mention, or as documents or clusters in other formats."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from arbo.text.sentences import sentences
 from arbo.writers import TABLES, Ids, writer
 
 _STEPS_SHOWN = 8
-"""Mentions of a path that are shown; of a longer one the last."""
+"""Maximum number of mentions shown of a path; of a longer path, the last ones are shown."""
 
 
 def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
@@ -41,13 +41,12 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
 
 
 def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
-    """Return the documents of a run, with the links as gold ids (for NIL the discovered entity), or those annotated.
+    """Return the documents of a run with gold ids: the links (for NIL, the discovered entity), or the annotated ids.
 
-    With ``as_classes``, annotated ids become the knowledge base's own ids of the same entities, as for scores.
+    With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as for scores.
 
     Raises:
         UsageError: the run was saved without texts, or with ``ids="gold"``, no mention is annotated.
-
     """
     table, rows = run.document_table, run.mention_table.to_pylist()
     if table is None or "text" not in table.column_names:
@@ -71,9 +70,9 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
 def flat_table(run: Run) -> pa.Table:
     """Make a table of all mentions, one flat row each, in the order of the documents.
 
-    Columns: those of `mention_view`, ``confidence`` if the run has it, ``cluster_name, nil, path`` (the names from the
-    entity to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if
-    there is any, and the further columns of mentions and documents, as ``own_NAME`` if a column has their name.
+    Columns: those of `mention_view`, ``cluster_name, nil, path`` (the names from the entity to the mention; null for
+    NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if any document has one, and the
+    further columns of mentions and documents, called ``own_NAME`` if the table already has a column ``NAME``.
     """
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))
@@ -88,7 +87,7 @@ def flat_table(run: Run) -> pa.Table:
 
 
 def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the further columns that mentions and documents came with; lists, objects and mixtures become JSON."""
+    """Yield the further columns of mentions and documents; lists, objects and mixed types become JSON."""
     for table in (run.mention_table, run.document_table):
         if table is None or "metadata" not in table.column_names:
             continue
@@ -105,7 +104,7 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _sentences(run: Run, flat: pa.Table) -> Iterator[str | None]:
-    """Yield the sentence of each mention; its sentences if it goes beyond one; None without texts."""
+    """Yield the sentence of each mention, or its sentences if it spans several; None without texts."""
     places = zip(*(flat[name].to_pylist() for name in ("document_id", "start", "end")), strict=True)
     for document_id, own in groupby(places, itemgetter(0)):
         text = run.text_of(document_id)

@@ -1,4 +1,4 @@
-"""Giants: discovered clusters that are too large, and the edges that join them; see `arbo.linking.chaining`."""
+"""Giants: discovered clusters that are too large, and the edges that join their parts; see `arbo.linking.chaining`."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Giant:
     names: int
     """Number of distinct names of its mentions, in lower case."""
     splits_below: float
-    """Just below this mention threshold, no part of the cluster is a giant."""
+    """With a mention threshold just below this value, no part of the cluster is a giant."""
     bridges: tuple[Bridge, ...]
-    """At most three edges that join its largest parts, see `clustering.bridges`; the smaller part of each has at least
-    a tenth of the size of the first one's."""
+    """At most three edges that join its largest parts, see `clustering.bridges`. The smaller part at an edge has at
+    least a tenth as many mentions as the smaller part at the first edge."""
 
     def __str__(self) -> str:
         head = (
@@ -55,7 +55,7 @@ class Giant:
             f"{self.names:,} names; the edges that join its largest parts:"
         )
         below = math.floor(self.splits_below * 1000) / 1000
-        tail = f"lower the mention threshold below {below:.3f} to split it into parts of usual size"
+        tail = f"set the mention threshold below {below:.3f} to split it into parts of usual size"
         if below == 0:
             tail = "no mention threshold splits it: its mentions have equal vectors"
         return "\n".join([head, *(f"    {bridge}" for bridge in self.bridges), tail])

@@ -1,4 +1,4 @@
-"""The headline figures of a run, with the counts for their intervals."""
+"""The headline figures of a run, with the counts from which their intervals are computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from arbo.metrics import Line, LinkingOutcomes, NilCurve, Summed, cluster_lines 
 _RECALL_SHOWN = (4, 16, 64)
 _RECALL_WITH_NIL_SHOWN = (1, 64)
 MOST_WITH_INTERVALS = 50_000
-"""Cluster scores of more mentions have no intervals, since each interval needs hundreds of passes over half of them."""
+"""Above this number of mentions, cluster scores have no intervals, since each needs hundreds of passes over them."""
 
 
 def linking_lines(
@@ -45,7 +45,7 @@ def linking_lines(
 
 
 def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
-    """Return the line of a mean over groups; None with fewer than two groups."""
+    """Return the line of the mean over groups, or None if there are fewer than two groups."""
     found = {label for label, has_one in zip(labels, concept, strict=True) if has_one and label is not None}
     if len(found) < 2:
         return None
@@ -59,7 +59,7 @@ def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bo
 
 
 def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document: Ints, curve: NilCurve) -> list[Line]:
-    """Return the scores of NIL decisions, alone and together with links."""
+    """Return the scores of NIL decisions, both alone and together with links."""
     assert with_nil.rank is not None
     annotated = with_nil.annotated
     ks = [k for k in _RECALL_WITH_NIL_SHOWN if k <= with_nil.width]
@@ -77,7 +77,7 @@ def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document:
 
 
 def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str) -> list[Line]:
-    """Return the agreement of clusters with classes, over the chosen mentions."""
+    """Return the agreement of clusters with gold classes, over the chosen mentions."""
     if not chosen.any():
         return []
     over = f"{int(chosen.sum()):,} mentions with gold ids"
@@ -93,20 +93,20 @@ def _share(right: Bools, among: Bools, document: Ints) -> Summed:
 
 
 def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:
-    """Sum the flags, (mentions, columns), of each document; (documents, columns)."""
+    """Sum flags, (mentions, columns), over the mentions of each document; returns (documents, columns)."""
     n = int(document.max(initial=-1)) + 1
     return np.column_stack([np.bincount(document, column, minlength=n) for column in flags.T])
 
 
 def _per_document_and_kind(chosen: Bools, document: Ints, kind: Ints, n_kinds: int) -> npt.NDArray[np.float64]:
-    """Count the chosen mentions of each document, for each boolean array; (documents, kinds)."""
+    """Count the chosen mentions of each kind in each document; returns (documents, kinds)."""
     n = int(document.max(initial=-1)) + 1
     counts = np.bincount(document[chosen] * n_kinds + kind[chosen], minlength=n * n_kinds)
     return counts.reshape(n, n_kinds).astype(np.float64)
 
 
 def _mean_proportion(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the mean over groups of the first half of the columns divided by the second; skip empty groups."""
+    """Divide the first half of the columns by the second half, and return the mean over non-empty groups."""
     right, among = np.split(counts, 2, axis=-1)
     share = np.divide(right, among, out=np.zeros_like(among), where=among > 0)
     n_groups = (among > 0).sum(axis=-1)

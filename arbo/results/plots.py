@@ -1,4 +1,4 @@
-"""Plots of a run: its dissimilarities, and what each threshold on entity edges would link."""
+"""Plots of a run: its dissimilarities, and how many mentions each threshold on entity edges would link."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plot(run: Run, path: PathLike) -> None:
 
 
 def _plot_histogram(run: Run, path: PathLike) -> None:
-    """Count dissimilarities in 40 equal ranges, without those of equal names, which hide all others."""
+    """Count dissimilarities in 40 equal ranges; those of equal names are left out, since they would hide all others."""
     links = run.link_table
     given = {
         "nearest entity": _to_nearest(run),
@@ -37,7 +37,7 @@ def _plot_histogram(run: Run, path: PathLike) -> None:
     }
     given = {name: values[np.isfinite(values)] for name, values in given.items() if np.isfinite(values).any()}
     if not given:
-        raise UsageError("these mentions have no entity near, and no edges between them: nothing to plot")
+        raise UsageError("these mentions have no nearest entity and no edges between them, so there is nothing to plot")
     limits = {
         f"{kind} threshold": limit
         for kind, limit in run.manifest["threshold"].items()
@@ -58,7 +58,7 @@ def _plot_curve(run: Run, path: PathLike) -> None:
     dissimilarity = _to_nearest(run)
     at = np.unique(dissimilarity[np.isfinite(dissimilarity)])
     if not len(at):
-        raise UsageError("these mentions have no entity near, so that no threshold links them; plot a histogram")
+        raise UsageError("these mentions have no nearest entity, so no threshold links them; plot a histogram")
 
     def linked(chosen: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
         return np.searchsorted(np.sort(dissimilarity[chosen]), at, side="right")
@@ -81,10 +81,10 @@ def _plot_curve(run: Run, path: PathLike) -> None:
 
 
 def _to_nearest(run: Run) -> npt.NDArray[np.float64]:
-    """Return the dissimilarity of each mention's nearest entity; infinity without one."""
+    """Return the dissimilarity of each mention's nearest entity, or infinity if it has none."""
     return _offset(run) - best_scores(run)
 
 
 def _offset(run: Run) -> float:
-    """Return the sum of similarity and dissimilarity; runs of an earlier arbo, mostly of cosines, do not tell it."""
+    """Return the sum of similarity and dissimilarity; an earlier arbo did not save it, and mostly used cosines."""
     return float(run.manifest.get("offset", 1.0))

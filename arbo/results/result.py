@@ -21,11 +21,7 @@ from arbo.writers import ExportFormat, Ids
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Run):
-    """Links, NIL decisions and clusters of a collection of mentions.
-
-    Mentions and links have a row for each mention, clusters a row for each cluster, documents a row for each document,
-    entities a row for each link or candidate; `arbo.linking.tables` describes their columns.
-    """
+    """Links, NIL decisions and clusters of a collection of mentions; `Run` describes its tables and views."""
 
     @property
     def giants(self) -> tuple[Giant, ...]:
@@ -34,11 +30,11 @@ class Result(Run):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Reasons to doubt the result: ties in most links, a gold id that joins mentions that it should not."""
+        """Reasons to doubt the result: ties in most links, or a gold id that seems to mean NIL."""
         return tuple(self.manifest.get("warnings", ()))
 
     def explain(self, link: Link | str) -> Explanation:
-        """Explain the link of a mention: the path from the entity, or for NIL the nearest entity and mentions."""
+        """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions."""
         return explain(self, self.link_of(link) if isinstance(link, str) else link)
 
     def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
@@ -46,15 +42,14 @@ class Result(Run):
 
         Args:
             train: documents whose gold entities count as seen; adds scores of links for seen and unseen entities.
-
         """
         return evaluate(self, train=None if train is None else Corpus.of(train))
 
     def plot(self, path: PathLike) -> None:
-        """Plot what the name of the file ends in: ``histogram`` or ``curve``, before .png or .svg.
+        """Plot a histogram or a curve: the file's name ends in ``histogram`` or ``curve``, then .png or .svg.
 
         The histogram shows dissimilarities and both thresholds. The curve shows the share of mentions that each
-        threshold on the nearest entity alone, without the graph, would link, and with gold annotations the share of
+        threshold on the nearest entity alone, without the graph, would link and, with gold annotations, the share of
         correct decisions. `eval.plot_thresholds` lists the errors.
         """
         plot(self, path)
@@ -64,8 +59,7 @@ class Result(Run):
 
         Args:
             folder: the folder to write.
-            texts: keep the texts of the documents and all metadata; the surfaces of mentions are always kept.
-
+            texts: whether to keep the texts of the documents and all metadata; mentions always keep their texts.
         """
         tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
         if self.document_table is not None:
@@ -79,18 +73,17 @@ class Result(Run):
         save_run(tables, self.manifest, folder)
 
     def export(self, path: PathLike, to: ExportFormat, *, ids: Ids = "links") -> dict[str, int]:
-        """Write the result for people and other programs; return what the format could not hold, and how often.
+        """Write the result in another format; return the counts of items that the format could not hold.
 
         Args:
             path: the file to write or replace; for `brat` a folder that is missing or empty.
-            to: `csv` or `tsv`, the table of `to_pandas`, safe for spreadsheets; `jsonl`, `pubtator` or `brat`, the
-                documents; `conll`, the clusters of each document, or `clusters`, those across documents.
-            ids: gold ids of documents and clusters: `links` (of NIL the discovered entity), or `gold`, as annotated.
+            to: `csv` or `tsv` for the table of `to_pandas`, safe for spreadsheets; `jsonl`, `pubtator` or `brat` for
+                the documents; `conll` for the clusters of each document; `clusters` for clusters across documents.
+            ids: gold ids of documents and clusters: `links` (for NIL, the discovered entity), or `gold`, as annotated.
 
         Raises:
-            UsageError: the format needs texts that the run lacks, or the path cannot be written.
+            UsageError: the format needs texts, which the run does not have, or the path cannot be written.
             DataError: the format cannot hold an id.
-
         """
         return export(self, path, to, ids)
 

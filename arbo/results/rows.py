@@ -1,4 +1,4 @@
-"""Rows of a run as a table: what a notebook and a terminal show."""
+"""Rows of a run as a table, for notebooks and terminals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROWS_SHOWN = 20
 
 
 def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> Table:
-    """Make a table of the first rows; ``total`` counts all rows, if more than the given ones exist."""
+    """Make a table of the first rows; ``total`` is the number of all rows, if ``rows`` has only some."""
     shown = rows[:ROWS_SHOWN]
     names = tuple(shown[0]) if shown else ()
     is_number = tuple(any(isinstance(row[name], int | float) for row in shown) for name in names)
@@ -21,7 +21,7 @@ def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int |
 
 
 def cell(value: object) -> str:
-    """Write a value for people: nothing for None, a list without brackets, a number with three decimals."""
+    """Format a value: None as nothing, a list without brackets, a float with three decimals."""
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)

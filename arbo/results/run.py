@@ -30,7 +30,7 @@ class Link:
     """Id of the entity; None for NIL."""
     entity_name: str | None
     cluster: str
-    """Id of the cluster: the entity's id, or a new id shared by mentions of the same new entity."""
+    """Id of the cluster: the entity's id, or a new id that all mentions of a discovered entity share."""
     score: float | None
     """Similarity of mention and entity, or the reranker's probability; None for NIL."""
     margin: float | None
@@ -38,7 +38,7 @@ class Link:
     bottleneck: float
     """Dissimilarity of the heaviest edge on the path from the entity; infinite for NIL."""
     parent: str | None
-    """The entity or mention from which the mention is reached; None for NIL."""
+    """Id of the entity or mention from which the mention is reached; None for NIL."""
     parent_is_mention: bool
     step: float | None
     """Dissimilarity of the edge from the parent."""
@@ -49,7 +49,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """What was compared: the mention's text, with abbreviations replaced by their long forms."""
+        """The name that was compared: the mention's text, with abbreviations replaced by their long forms."""
         return self.expansion or self.mention.text
 
     @property
@@ -74,7 +74,7 @@ class Cluster:
     """Name of its entity; for a discovered cluster, the most frequent name of its mentions."""
     mentions: tuple[Mention, ...]
     weakest_join: float | None
-    """For a discovered entity with several mentions: dissimilarity of the heaviest edge that holds it together."""
+    """Dissimilarity of the heaviest edge that holds a discovered entity with several mentions together."""
 
     @property
     def row(self) -> dict[str, Any]:
@@ -131,20 +131,20 @@ class Rows(Sequence[Item], Generic[Item]):
 class Run:
     """Links, NIL decisions and clusters of a collection of mentions, as tables and as views of them.
 
-    Mentions and links have a row for each mention, clusters a row for each cluster, documents a row for each document,
-    entities a row for each link or candidate; `arbo.linking.tables` describes their columns. `arbo.Result` adds
-    methods to explain, evaluate and save a run.
+    The tables of mentions and of links have a row for each mention, the other tables a row for each cluster, each
+    document, and each entity that is a link or a candidate; `arbo.linking.tables` describes their columns.
+    `arbo.Result` adds methods to explain, evaluate and save a run.
     """
 
     mention_table: pa.Table
     link_table: pa.Table
     cluster_table: pa.Table
     manifest: dict[str, Any]
-    """Origin of the result: configuration, encoder, content hashes, counts, seconds of each stage."""
+    """Origin of the result: configuration, encoder, content hashes, counts, and the seconds of each stage."""
     document_table: pa.Table | None = None
-    """The documents; None for a run folder of format version 1, which has none."""
+    """The documents; None for a run folder of format version 1."""
     entity_table: pa.Table | None = None
-    """The entities that are links or candidates; None for a run folder of an earlier arbo, which has none."""
+    """The entities that are links or candidates; None for a run folder of an earlier arbo."""
 
     @property
     def links(self) -> Sequence[Link]:
@@ -153,7 +153,7 @@ class Run:
 
     @property
     def clusters(self) -> Sequence[Cluster]:
-        """All clusters: first those of entities, then the discovered ones, largest first."""
+        """All clusters: first the clusters of entities, then the discovered clusters, largest first."""
         return Rows(self.cluster_table.num_rows, self._cluster)
 
     @property
@@ -172,12 +172,7 @@ class Run:
         return self._cluster(int(self.cluster_rows[self._row_of_mention(mention_id)]))
 
     def text_of(self, document_id: str) -> str | None:
-        """Return the text of a document; None where the run has no texts.
-
-        Raises:
-            KeyError: no document has this id.
-
-        """
+        """Return the text of a document, or None if the run has no texts; raise KeyError for an unknown id."""
         row = self._row_of_document[document_id]
         if self.document_table is None or "text" not in self.document_table.column_names:
             return None
@@ -190,7 +185,7 @@ class Run:
         return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
 
     def names_of(self, entity_id: str) -> list[str]:
-        """Return the preferred name of an entity and its aliases, as far as the run has them."""
+        """Return the preferred name and the aliases of an entity that the run has."""
         table = self.cluster_table if self.entity_table is None else self.entity_table
         row = pc.index(table["entity_id"], entity_id).as_py()
         aliases = table["aliases"][row].as_py() if "aliases" in table.column_names else []
@@ -198,7 +193,7 @@ class Run:
 
     @cached_property
     def row_of(self) -> dict[str, int]:
-        """The row of each mention by its id."""
+        """Maps the id of each mention to its row."""
         return {id_: row for row, id_ in enumerate(self.mention_table["mention_id"].to_pylist())}
 
     def _row_of_mention(self, mention_id: str) -> int:
@@ -214,7 +209,7 @@ class Run:
 
     @cached_property
     def rows_of_cluster(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of mentions sorted by cluster, and the offset of each cluster."""
+        """The rows of all mentions, sorted by cluster, and the offset of each cluster among them."""
         cluster = self.cluster_rows
         order = np.argsort(cluster, kind="stable")
         return order, np.searchsorted(cluster[order], np.arange(self.cluster_table.num_rows + 1))
@@ -262,7 +257,7 @@ class Run:
 
 
 def entities_in(links: pa.Table, *more: pa.Array) -> pa.Array:
-    """Return the ids of the entities that are links or candidates, or in ``more``, each once."""
+    """Return the distinct ids in ``more`` and of the entities that are links or candidates."""
     linked, near = links["entity_id"].drop_null(), pc.list_flatten(links["candidates"])
     return pc.unique(pa.concat_arrays([*more, linked.combine_chunks(), near.combine_chunks()]))
 
@@ -272,5 +267,5 @@ def _row(table: pa.Table, row: int) -> dict[str, Any]:
 
 
 def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the further columns or keys that a mention or document of a run came with."""
+    """Return the further columns or keys of a mention or document of a run."""
     return json.loads(row.get("metadata") or "{}")  # type: ignore[no-any-return]

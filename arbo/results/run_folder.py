@@ -1,4 +1,4 @@
-"""Run folders: Parquet tables and a manifest with their hashes, written completely or not at all."""
+"""Run folders: Parquet tables and a manifest with their hashes. A folder is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from arbo.files import (
 MANIFEST = "manifest.json"
 TABLES = ("mentions", "links", "clusters")
 LATER = ("documents", "entities")
-"""Tables that a run can lack: an earlier arbo did not write them."""
+"""Tables that may be missing, since an earlier arbo did not write them."""
 FORMAT = Format(
     "arbo-run", 2, {"files": dict, "threshold": dict, "notes": dict}, "a run", "run the job again", oldest=1
 )
@@ -51,8 +51,7 @@ def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: P
     """Write the tables and the manifest of a run; only an earlier run folder is replaced.
 
     Raises:
-        UsageError: the folder cannot be written, or has other content than a run.
-
+        UsageError: the folder cannot be written, or contains anything but a run.
     """
     target = Path(folder).resolve()
     check_replaceable(target)
@@ -80,7 +79,6 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
 
     Raises:
         DataError: the folder is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
-
     """
     path = Path(folder)
     try:
@@ -106,7 +104,7 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
 
 
 def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
-    """Raise DataError for tables that contradict each other, which hashes do not show if they were computed again."""
+    """Raise DataError for tables that contradict each other; hashes that were computed again do not show this."""
 
     def refuse(name: str, wrong: str) -> NoReturn:
         raise DataError(f"{wrong}; {FORMAT.mend}", file=str(folder / f"{name}.parquet"))
@@ -116,13 +114,13 @@ def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
             refuse(name, f"the table has no column {', '.join(missing)}")
     links, mentions, clusters = tables["links"], *(tables[of][f"{of[:-1]}_id"] for of in ("mentions", "clusters"))
     if links["mention_id"] != mentions:
-        refuse("links", f"its {len(links):,} rows are not those of the {len(mentions):,} mentions in mentions.parquet")
+        refuse("links", f"its {len(links):,} rows do not match the {len(mentions):,} mentions in mentions.parquet")
     if not pc.all(pc.is_in(links["cluster_id"], value_set=clusters.combine_chunks()), min_count=0).as_py():
-        refuse("links", "it has a cluster that clusters.parquet does not have")
+        refuse("links", "it names a cluster that is missing from clusters.parquet")
     is_mention = links["parent_is_mention"].to_numpy()
     parent = pc.index_in(links["parent"], mentions.combine_chunks()).fill_null(-1).to_numpy()
     if (parent[is_mention] < 0).any():
-        refuse("links", "it has a parent that mentions.parquet does not have")
+        refuse("links", "it names a parent that is missing from mentions.parquet")
     parent = np.where(is_mention, parent, np.arange(len(parent)))
     for _ in range(len(parent).bit_length()):
         parent = parent[parent]  # twice as far each time

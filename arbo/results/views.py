@@ -1,4 +1,4 @@
-"""Views of a run: flat tables of all or some mentions and clusters, for people and for other programs."""
+"""Views of a run: flat tables of all or some mentions and clusters."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Rows = npt.NDArray[np.int64]
 
 _OF_LINKS = ("entity_id", "entity_name", "cluster_id", "score", "margin", "confidence")
 _LOOKED_AT = 50
-"""Mentions of a cluster that are searched for examples."""
+"""Number of mentions of a cluster among which examples are sought."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters on the mentions of a run; a mention is shown if it passes all of them."""
+    """Filters on the mentions of a run; a mention is selected if it passes all of them."""
 
     nil: bool = False
     """Only NIL mentions."""
@@ -43,7 +43,6 @@ class Selection:
 
         Raises:
             UsageError: an entity, a cluster or a document is not in the run.
-
         """
         links, mentions = run.link_table, run.mention_table
         chosen = np.ones(links.num_rows, np.bool_)
@@ -69,13 +68,12 @@ class Selection:
 
 
 def rows_called(run: Run, name: str) -> Rows:
-    """Return the row of the mention with this id; else those with this document, cluster, entity or text.
+    """Return the row of the mention with this id, else the rows with this document, cluster, entity or text.
 
-    Texts are compared without regard to case, and entities by id or name.
+    Case is ignored in texts, and entities are compared by id and name.
 
     Raises:
-        UsageError: nothing in the run is called so.
-
+        UsageError: nothing in the run has this id or text.
     """
     if name in run.row_of:
         return np.array([run.row_of[name]], np.int64)
@@ -91,7 +89,7 @@ def rows_called(run: Run, name: str) -> Rows:
 
 
 def document_ids(run: Run) -> pa.ChunkedArray:
-    """Return the ids of the documents; of a run of format version 1 those of its mentions."""
+    """Return the ids of the documents; a run of format version 1 has only the ids of documents with mentions."""
     table = run.mention_table if run.document_table is None else run.document_table
     return table["document_id"]
 
@@ -105,9 +103,9 @@ def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> Non
 def mention_view(run: Run, rows: Rows) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
-    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type``, ``found_score`` (if any
-    mention was found), ``entity_id, entity_name, cluster_id, score, margin``, and ``confidence`` if the run has it;
-    entity, score and confidence are null for NIL.
+    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type``, ``found_score`` (if a
+    finder found any mention), ``entity_id, entity_name, cluster_id, score, margin``, and ``confidence`` if the run has
+    it. Entity, score and confidence are null for NIL.
     """
     own = ["text", "type"]
     if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):
@@ -147,7 +145,7 @@ def selected(run: R, rows: Rows) -> R:
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
     """Make a table of some clusters, one row each.
 
-    Columns: those of the cluster table, and ``examples``, the first distinct texts of the cluster's mentions.
+    Columns: the columns of the cluster table, and ``examples``, the first distinct texts of the cluster's mentions.
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]

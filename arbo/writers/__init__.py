@@ -1,7 +1,7 @@
-"""Writers of formats, one module for each format; `arbo.readers` and `arbo score` read what they write.
+"""Writers of formats, one module for each format; `arbo.readers` and `arbo score` read the files.
 
-A writer of documents takes documents, whose gold ids it writes, a path, and names of ids. It returns how often the
-format could not hold something, by what it was. A writer of tables takes a table and a path.
+A writer of documents takes documents, whose gold ids it writes, a path, and the name of each id. It returns counts of
+the items that the format cannot hold. A writer of tables takes a table and a path.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Write BRAT standoff (see `arbo.readers.brat`): a folder with `ID.txt` and `ID.ann` for each document.
 
-A document id that is no file name is percent-encoded. Mentions that come from BRAT keep their numbers. An id is an `N`
-line, with its name if known; a UMLS id is a note, as in QUAERO. (The editor shows only references with a colon, such as
-`UBERON:0004538`.) BRAT has no NIL, no mention without a label, and no span over a line end.
+A document id that is not a valid file name is percent-encoded. Mentions that come from BRAT keep their `T` numbers. A
+gold id is written as an `N` line, with its name if known; a UMLS id is written as a note, as in QUAERO. (The editor
+shows only references with a colon, such as `UBERON:0004538`.) BRAT has no NIL, no mention without a label, and no span
+across a line end.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ON_ONE_LINE = re.compile(r"[^\r\n]+")
 
 
 def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[str, str]) -> Counter[str]:
-    """Write a folder of pairs, completely or not at all; raise UsageError unless it is missing or empty."""
+    """Write a folder of pairs, completely or not at all; raise UsageError unless the folder is missing or empty."""
     notes: Counter[str] = Counter()
     target = Path(folder).resolve()
     try:
@@ -38,7 +39,7 @@ def write_brat(documents: Iterable[Document], folder: PathLike, names: Mapping[s
                 if not _FILE_NAME.fullmatch(name):
                     notes["document ids percent-encoded to be file names"] += 1
                     name = quote(name, safe=" ").replace(".", "%2E")
-                # A reader drops a byte order mark; where the text itself begins with one, a second one is needed.
+                # A reader drops a byte order mark, so a text that begins with one needs a second.
                 text = "\ufeff" * document.text.startswith("\ufeff") + document.text
                 (partial / f"{name}.txt").write_bytes(text.encode())
                 lines = "".join(f"{line}\n" for line in _lines(document, names, notes))

@@ -1,8 +1,9 @@
 """Write coreference in the format of CoNLL-2012 (see `arbo.readers.conll`): words, and the chains of each document.
 
-Mentions with the same ids are a chain. Its number says nothing outside of its document; chains that come from CoNLL get
-their own numbers again. A line of the text is a sentence. Texts are split at blanks, and if a mention begins or ends
-inside a word, at punctuation too: two files agree on the words if they have the same mentions.
+Mentions with the same ids form a chain. The number of a chain has no meaning outside its document; chains that come
+from CoNLL keep their numbers. Each line of the text is a sentence. Texts are split into words at white space and, if a
+mention begins or ends inside such a word, also at punctuation, so that files with the same mentions have the same
+words.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _brackets(document: Document, found: list[Span], notes: Counter[str]) -> dic
 
 
 def _names(document_id: str, chains: list[tuple[str, ...]]) -> list[str]:
-    """Return the names that chains had in CoNLL, or numbers."""
+    """Return the names that the chains had in CoNLL, or else consecutive numbers."""
     own = [ids[0].removeprefix(f"{document_id}/") for ids in chains]
     if all(map(_CHAIN.fullmatch, own)) and chains == [(f"{document_id}/{name}",) for name in own]:
         return own

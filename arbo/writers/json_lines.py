@@ -1,4 +1,4 @@
-"""Write JSON lines: documents as `arbo.readers.jsonl` reads them, or clusters as `arbo score` does."""
+"""Write JSON lines: documents for `arbo.readers.jsonl`, or clusters for `arbo score`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def write_jsonl(documents: Iterable[Document], path: PathLike, _: Mapping[str, s
 
 
 def write_clusters(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write the clusters across documents, of mentions with the same ids: `{"mentions": [ids of mentions]}` a line."""
+    """Write a line `{"mentions": [ids of mentions]}` for each cluster of mentions with the same ids."""
     clusters: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for mention in (mention for document in documents for mention in document.mentions):
         clusters[frozenset(mention.gold or ())].append(mention.id)

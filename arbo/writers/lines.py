@@ -1,4 +1,4 @@
-"""What formats of lines share: texts on one line, ids that a line can hold, mentions as one span."""
+"""Helpers for formats of lines: texts on one line, ids that a line can hold, and mentions as one span."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _BLANKS = str.maketrans("\t\r\n", "   ")
 
 
 def one_line(text: str) -> str:
-    """Return a text with a blank for each tab and each character of a line end."""
+    """Replace each tab, carriage return and line feed by a space."""
     return text.translate(_BLANKS)
 
 
 def check_id(value: str, allowed: re.Pattern[str], *, of: str) -> str:
-    """Return an id that matches a pattern completely; raise DataError otherwise, with the id of its owner."""
+    """Return an id if it matches a pattern completely; otherwise raise DataError with the id of its owner."""
     if allowed.fullmatch(value):
         return value
     raise DataError(f"the format cannot hold the id {value!r:.80}; rename it, or export as jsonl", id=of)

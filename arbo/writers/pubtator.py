@@ -1,7 +1,7 @@
 """Write PubTator (see `arbo.readers.pubtator`).
 
-A document does not say where its title ends: its first sentence or line, whichever is shorter, is taken for the title.
-Offsets do not depend on that.
+Documents do not mark their titles, so the first sentence or line, whichever is shorter, becomes the title. Offsets do
+not depend on this.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ID = re.compile(r"(?!-1$)[^|+\s]([^|+\t\r\n]*[^|+\s])?")
 
 
 def write_pubtator(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write a PubTator file; ids joined by `|` are all acceptable, `-1` is NIL."""
+    """Write a PubTator file; `|` joins acceptable ids, and `-1` is NIL."""
     notes: Counter[str] = Counter()
     write_lines((line for document in documents for line in _block(document, notes)), path)
     return notes

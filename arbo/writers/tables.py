@@ -1,8 +1,9 @@
-"""Write tables as CSV and TSV, for spreadsheets and for programs.
+"""Write tables as CSV for spreadsheets, and as TSV for programs.
 
-UTF-8; CSV begins with a byte order mark, without which Excel takes it for the local encoding, TSV does not. Texts are
-in quotes, so that quotes, tabs and line ends in them survive. A spreadsheet would run `=cmd()` from a cell: texts and
-column names that begin with `=`, `+`, `-`, `@`, a tab or a line end get a `'` in front. A list is joined by `|`.
+Both are UTF-8. CSV begins with a byte order mark, so that Excel does not assume the local encoding. Texts are in
+quotes, so that quotes, tabs and line ends in them survive. Since a spreadsheet would run a cell such as `=cmd()`, texts
+and column names that begin with `=`, `+`, `-`, `@`, a tab or a line end get the prefix `'`. `|` joins the items of a
+list.
 """
 
 from __future__ import annotations
@@ -40,6 +41,6 @@ def write_tsv(table: pa.Table, path: PathLike) -> None:
 
 
 def _safe(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Join lists, and put a `'` before texts that a spreadsheet would run."""
+    """Join lists, and put a `'` before texts that a spreadsheet would run as formulas."""
     joined = pc.binary_join(column, "|") if pa.types.is_list(column.type) else column
     return pc.replace_substring_regex(joined, _FORMULA, "'\\1") if joined.type in _TEXTS else joined
