@@ -94,5 +94,6 @@ def _show(result: Result, folder: Path, scores: FoundScores | None) -> None:
         console.print_title("Scores against the mentions of the documents")
         console.out.print(console.plain(str(scores)))
     gold = result.mention_table["gold"]
-    evaluate = f"arbo evaluate {folder}, or " if gold.null_count < len(gold) else ""
-    console.out.print(f"\nwritten to {folder}; next: {evaluate}arbo explain {folder} MENTION")
+    look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
+    verbs = [["show", look], *(["explain", link.mention.id] for link in result.links[:1])]
+    console.print_next(folder, *verbs, *([["evaluate"]] if gold.null_count < len(gold) else []))
