@@ -229,7 +229,7 @@ def test_what_is_read_as_gold_and_what_is_doubtful(run: Run, tmp_path: Path) -> 
     (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu flu flu", "mentions": mentions}))
     docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
     kb = ("--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl")
-    gold = "the gold ids (`entities`) of 3 mentions score the links and decide none; remove those that arbo found"
+    gold = "3 mentions have gold ids (`entities`): these score the links and decide none; remove those that arbo wrote"
     doubt = "warning: 2 of 3 mentions with gold ids have the id '<NIL>'"
     for verb, *options in (("link", *docs, *kb), ("discover", *docs)):
         told = run(verb, *options, "--out", tmp_path / "run").err

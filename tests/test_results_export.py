@@ -222,7 +222,7 @@ def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None
     result.save(tmp_path / "run")
     done = run("export", tmp_path / "run", "--to", "CSV", "--out", tmp_path / "links.csv")
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("584 mentions written to ")
+    assert done.out.startswith("run of 584 mentions written to ")
     made = run("export", tmp_path / "run", "--to", "conll", "--out", tmp_path / "ours", "--ids", "gold", "--json").json
     assert made["notes"]["discontinuous mentions written from first to last offset"] == 4
     assert (made["to"], made["mentions"]) == ("conll", 584)

@@ -57,8 +57,8 @@ def _tell_notes(result: Result) -> None:
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(
-            f"the gold ids (`entities`) of {annotated:,} mentions score the links and decide none; remove those that "
-            "arbo found"
+            f"{annotated:,} mentions have gold ids (`entities`): these score the links and decide none; remove those "
+            "that arbo wrote"
         )
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")

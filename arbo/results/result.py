@@ -118,6 +118,8 @@ class Result(Run):
 
     def __repr__(self) -> str:
         nil = self.link_table["entity_id"].null_count
+        if self.manifest["knowledge_base"] is None:
+            return f"Result({nil:,} mentions in {len(self.discovered):,} discovered entities)"
         return (
             f"Result({self.link_table.num_rows - nil:,} linked mentions, {nil:,} NIL, "
             f"{len(self.discovered):,} discovered entities)"
