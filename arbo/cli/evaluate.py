@@ -55,7 +55,7 @@ def evaluate(
     """Score runs against the gold annotations of their documents, or of a corpus.
 
     `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link --find-mentions`,
-    `arbo evaluate run --gold gold.txt --format pubtator --kb kb.obo --kb-format obo`.
+    `arbo evaluate run --gold gold.txt --kb kb.obo`.
 
     Intervals come from samples of the documents; with several runs of the same documents, stars mark scores that differ
     from those of the first.
