@@ -164,7 +164,7 @@ def test_documents_without_mentions_say_how_to_find_some(run: Run, folder: Path,
     for verb in (["link", *linking(folder)[3:]], ["discover"], ["tune", *linking(folder)[3:]]):
         outcome = run(*verb, docs, "--out", tmp_path / "run")
         assert outcome.code == 3
-        assert f"error: {docs}: no mention in 1 documents; find some with `arbo spans` or `arbo link" in outcome.err
+        assert f"error: {docs}: the documents have no mention; find some with `arbo spans` or `arbo link" in outcome.err
         assert "docs.jsonl: read as jsonl (--format overrides)" in outcome.err
         assert "docs.jsonl: further columns of documents kept: entities" in outcome.err
     assert run("link", *linking(folder)[3:], docs, "--find-mentions", "Dictionary", "--out", tmp_path / "run").code == 0

@@ -350,7 +350,10 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"start": -1, "end": 4}, "'d1': the span -1 to 4 begins before the document"),
         ({"start": 4, "end": 4}, "'d1': the span 4 to 4 is empty"),
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
-        ({"start": 0, "end": 4, "text": "Right"}, "'d1': the 'text' differs from that of row 0, .* document; 'text' is"),
+        (
+            {"start": 0, "end": 4, "text": "Right"},
+            "'d1': the 'text' differs from that of row 0, .* document; 'text' is",
+        ),
         (
             {"start": 0, "end": 4, "document_id": "d2", "text": None},
             "'d2': the first row of a document needs its 'text'",

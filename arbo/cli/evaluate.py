@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from arbo.spans.evaluation import FoundScores
 
 _GOLD = "Annotated documents, for runs with found mentions: score their spans and links. Needs --kb, that of the runs."
+_PLOT = (
+    "Draw precision and recall of NIL decisions by a threshold on the similarity of the nearest entity; .png or .svg."
+)
 
 
 def evaluate(
@@ -40,15 +43,7 @@ def evaluate(
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     save: Save = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            help="Draw the precision-recall curve of NIL decisions by a threshold on the similarity of the nearest "
-            "entity; .png or .svg.",
-        ),
-    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     seed: Seed = 0,
     as_json: options.Json = False,
 ) -> None:

@@ -57,7 +57,8 @@ def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[
     if "id" not in columns:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
-            f"not {', '.join(map(str, columns)) or 'rows without columns'}; of a frame of names pass the column of names"
+            f"not {', '.join(map(str, columns)) or 'rows without columns'}; "
+            "of a frame of names pass the column of names"
         )
     _read(rows, to_document, records)
     return records
