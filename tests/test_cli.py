@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,13 +25,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_demo(run: Run, tmp_path: Path) -> None:
-    shown = run("demo", "--files", tmp_path / "sample")
+    shown = run("demo", "--files", tmp_path / "sample", "--out", tmp_path / "demo run")
     assert shown.code == 0
+    assert "compiles" in shown.err.splitlines()[0]
+    commands = [shlex.split(line) for line in shown.out.splitlines() if line.startswith("  arbo ")]
+    assert [words[1] for words in commands] == ["show", "explain", "export", "link"]
+    assert run(*commands[0][1:]).out
+    assert run(*commands[1][1:]).out.strip() in shown.out
+    assert run(*commands[2][1:-1], tmp_path / "links.csv").code == 0
     assert "weakest step" in shown.out
     assert "new-D09" in shown.out
     assert "accuracy" in shown.out
     assert arbo.read_jsonl(tmp_path / "sample" / "documents.jsonl") == arbo.load_sample()[0]
-    assert run("demo", "--json").json["linking"] is not None
+    assert run("demo", "--json", "--out", tmp_path / "demo run").json["linking"] is not None
+
+
+def test_link_and_discover_end_with_commands_that_run(run: Run, folder: Path, tmp_path: Path) -> None:
+    for verb, words in (("link", linking(folder)), ("discover", linking(folder)[:3])):
+        shown = run(verb, *words, "--out", tmp_path / verb)
+        commands = [shlex.split(line)[1:] for line in shown.out.splitlines() if line.startswith("  arbo ")]
+        assert [command[0] for command in commands] == ["show", "explain", "evaluate", "export"]
+        assert all(run(*command).out for command in commands[:3])
 
 
 def test_wrong_usage_is_2(run: Run, folder: Path, tmp_path: Path) -> None:

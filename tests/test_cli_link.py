@@ -164,7 +164,7 @@ def test_documents_without_mentions_say_how_to_find_some(run: Run, folder: Path,
     for verb in (["link", *linking(folder)[3:]], ["discover"], ["tune", *linking(folder)[3:]]):
         outcome = run(*verb, docs, "--out", tmp_path / "run")
         assert outcome.code == 3
-        assert f"error: {docs}: no mention in 1 documents; find mentions with `arbo spans` or `arbo link" in outcome.err
+        assert f"error: {docs}: the documents have no mention; find mentions with `arbo spans` or" in outcome.err
         assert "docs.jsonl: read as jsonl (--format overrides)" in outcome.err
         assert "docs.jsonl: further columns of documents kept: entities" in outcome.err
     assert run("link", *linking(folder)[3:], docs, "--find-mentions", "Dictionary", "--out", tmp_path / "run").code == 0
@@ -229,7 +229,7 @@ def test_what_is_read_as_gold_and_what_is_doubtful(run: Run, tmp_path: Path) -> 
     (tmp_path / "docs.jsonl").write_text(json.dumps({"id": "d", "text": "flu flu flu", "mentions": mentions}))
     docs = (tmp_path / "docs.jsonl", "--format", "jsonl")
     kb = ("--kb", tmp_path / "kb.jsonl", "--kb-format", "jsonl")
-    gold = "the gold ids (`entities`) of 3 mentions only serve to score the links; remove ids that arbo itself found"
+    gold = "3 mentions have gold ids (`entities`), which only serve to score the links; remove ids that arbo itself"
     doubt = "warning: 2 of 3 mentions with gold ids have the id '<NIL>'"
     for verb, *options in (("link", *docs, *kb), ("discover", *docs)):
         told = run(verb, *options, "--out", tmp_path / "run").err

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def folder(tmp_path: Path, run: Run) -> Path:
     """Write the sample as files, in two parts."""
-    assert run("demo", "--files", tmp_path).code == 0
+    assert run("demo", "--files", tmp_path, "--out", tmp_path / "demo").code == 0
     lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "train.jsonl").write_text("".join(lines[:60]), "utf-8")
     (tmp_path / "dev.jsonl").write_text("".join(lines[60:]), "utf-8")

@@ -17,7 +17,7 @@ from arbo.training.presets import SELF_ALIGNMENT
 
 @pytest.fixture
 def folder(tmp_path: Path, run: Run) -> Path:
-    assert run("demo", "--files", tmp_path).code == 0
+    assert run("demo", "--files", tmp_path, "--out", tmp_path / "demo").code == 0
     lines = (tmp_path / "documents.jsonl").read_text("utf-8").splitlines(keepends=True)
     (tmp_path / "train.jsonl").write_text("".join(lines[:6]), "utf-8")
     (tmp_path / "reads.json").write_text('{"max_length": 64}', "utf-8")

@@ -247,10 +247,15 @@ def test_names_are_documents_in_their_order(make: Any) -> None:
 def test_the_index_of_a_series_names_its_mentions() -> None:
     names = pd.Series(NAMES, index=["r7", "r3", "r5"])
     found = arbo.Linker().discover(names)
-    frame = names.to_frame("name").assign(cluster=found.link_table["cluster_id"].to_pylist())
+    frame = names.to_frame("name").join(found.to_pandas()["cluster_id"].rename("cluster"))
     assert frame.loc["r5", "cluster"] == frame.loc["r7", "cluster"] == "new-r7" == found.cluster_of("r5").id
     repeated = arbo.Linker().discover(pd.Series(NAMES, index=[4, 4, 5]))
     assert [link.mention.id for link in repeated.links] == ["0", "1", "2"]
+    assert repeated.to_pandas().index.tolist() == [4, 4, 5]
+    with pytest.raises(DataError, match="pass the column of names"):
+        arbo.Linker().discover(names.to_frame("name"))
+    dated = Corpus.of(pd.Series(["flu"], index=pd.to_datetime(["2026-11-22"])))
+    assert dated.mentions[0].metadata == {"index": "2026-11-22 00:00:00"}
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, " ", 3])
@@ -351,7 +356,10 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"start": -1, "end": 4}, "'d1': the span -1 to 4 begins before the document"),
         ({"start": 4, "end": 4}, "'d1': the span 4 to 4 is empty"),
         ({"start": 0, "end": 99}, "'d1:0-99': a span ends at 99, but document 'd1' has 22 characters"),
-        ({"start": 0, "end": 4, "text": "Right"}, "'d1': the 'text' differs from that in row 0 for the same document"),
+        (
+            {"start": 0, "end": 4, "text": "Right"},
+            "'d1': the 'text' differs from that in row 0 for the same document; 'text' is",
+        ),
         (
             {"start": 0, "end": 4, "document_id": "d2", "text": None},
             "'d2': the first row of a document needs its 'text'",

@@ -63,6 +63,10 @@ def test_link_discover_and_tune_the_sample(bert: Tower, tmp_path: Path, config: 
     assert tuned.link(documents).evaluate().accuracy_with_nil >= result.evaluate().accuracy_with_nil
 
 
+def test_its_display_leaves_the_layers_out(bert: Tower) -> None:
+    assert len(repr(dual_encoder(bert))) < 500
+
+
 def test_an_exact_name_is_linked(bert: Tower) -> None:
     kb = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kidney cancer", aliases=("Xyz",))])
     documents = [passage("d", "xyz and Marsh\nfever rises", "xyz", "Marsh\nfever ")]

@@ -150,7 +150,7 @@ def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, f
             b"flu",
             r"docs\.dat: the format cannot be guessed from the name and the content; formats: blink, brat",
         ),
-        ("docs.dat", b" \n", r"docs\.dat: the file is empty; formats"),
+        ("docs.dat", b" \n", r"docs\.dat: the file is empty$"),
         ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
         ("docs.jsonl", b"", r"docs\.jsonl: the file is empty"),
         ("sub/docs.txt", b"flu", "no file of a known format in this folder; name files, or a pattern"),

@@ -33,7 +33,7 @@ from arbo.errors import ArboError, DataError, UsageError
 app = typer.Typer(
     name="arbo",
     help="Link the mentions of documents to a knowledge base, and discover entities missing from it.\n\n"
-    "Begin with `arbo demo`. Then: `arbo link DOCS --format pubtator --kb KB --kb-format obo --out run/`.\n\n"
+    "Begin with `arbo demo`. Then: `arbo link DOCS --kb KB --out run/`.\n\n"
     "Results go to stdout, progress and notes to stderr; with `--json`, stdout contains only JSON. "
     "Exit codes: 0 success, 2 wrong usage, 3 invalid input data, 130 interrupted, 1 any other error.",
     no_args_is_help=True,

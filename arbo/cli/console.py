@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from arbo.data.documents import Mention
@@ -58,6 +61,13 @@ def print_json(value: Mapping[str, Any]) -> None:
     from arbo.files import json_ready
 
     sys.stdout.write(json.dumps(json_ready(dict(value)), indent=2, ensure_ascii=False) + "\n")
+
+
+def print_next(run: Path, *verbs: Sequence[str]) -> None:
+    """Print where a run was written, and commands with it: these verbs with their further words, and an export."""
+    out.print(f"\nwritten to {run}; next:")
+    for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
+        out.print(plain(f"  arbo {shlex.join([verb, str(run), *words])}"))
 
 
 def print_title(title: str) -> None:

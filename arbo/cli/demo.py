@@ -19,17 +19,21 @@ def demo(
         Path | None,
         typer.Option("--files", help="Folder to write the sample to, as documents.jsonl and entities.jsonl."),
     ] = None,
+    out: options.Out = Path("demo-run"),
     as_json: options.Json = False,
 ) -> None:
-    """Link the embedded sample, and show scores, explained decisions and discovered entities.
+    """Link the embedded sample; show scores, explained decisions and discovered entities; keep the run.
 
     The sample is a small invented collection of bulletins from an island research station. The demo needs no network
     and no model weights.
     """
+    console.say("linking the embedded sample; the first run compiles the engine, which takes about 20 seconds")
     from arbo import Linker, load_sample
     from arbo.files import check_writable
     from arbo.progress import bars
+    from arbo.results.run_folder import check_replaceable
 
+    check_replaceable(out)
     documents, kb = load_sample()
     if files is not None:
         check_writable(files / "documents.jsonl")
@@ -38,19 +42,22 @@ def demo(
         kb.to_jsonl(files / "entities.jsonl")
         console.say(f"wrote {files / 'documents.jsonl'} and {files / 'entities.jsonl'}")
     result = Linker(kb, announce=bars).link(documents)
+    result.save(out)
     evaluation = result.evaluate()
     if as_json:
-        console.print_json(evaluation.as_dict())
+        console.print_json({"run": str(out), **evaluation.as_dict()})
         return
     console.out.print(f"{len(documents)} documents, {len(kb)} entities in the knowledge base")
     console.print_summary(result)
     console.print_title("Scores against the gold annotations")
     console.out.print(console.plain(str(evaluation)))
     console.print_title("Three linked mentions, and why")
-    console.print_links(result, _telling_links(result))
+    links = _telling_links(result)
+    console.print_links(result, links)
     console.print_title("Three discovered entities")
     console.print_clusters(result.discovered[:3])
-    console.out.print("\nNext: arbo link --help, or README.md for your own documents")
+    console.print_next(out, ["show", "--nil"], ["explain", links[0].mention.id])
+    console.out.print("  arbo link --help  (your own documents)")
 
 
 def _telling_links(result: Result) -> list[Link]:

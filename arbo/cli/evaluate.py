@@ -22,6 +22,9 @@ _GOLD = (
     "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
     "of the runs."
 )
+_PLOT = (
+    "Draw precision and recall of NIL decisions by a threshold on the similarity of the nearest entity; .png or .svg."
+)
 
 
 def evaluate(
@@ -43,22 +46,14 @@ def evaluate(
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     save: Save = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot",
-            metavar="FILE",
-            help="Draw the precision-recall curve of NIL decisions by a threshold on the similarity of the nearest "
-            "entity; .png or .svg.",
-        ),
-    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     seed: Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Score runs against the gold annotations of their documents, or of the documents in --gold.
 
     For example, `arbo evaluate run`, or `arbo evaluate baseline ours --save table.md`; after `arbo link
-    --find-mentions`, `arbo evaluate run --gold gold.txt --format pubtator --kb kb.obo --kb-format obo`.
+    --find-mentions`, `arbo evaluate run --gold gold.txt --kb kb.obo`.
 
     Confidence intervals come from resampled documents. With several runs of the same documents, stars mark scores that
     differ significantly from those of the first run.

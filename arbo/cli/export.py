@@ -51,4 +51,4 @@ def export(
     if as_json:
         console.print_json({"out": str(out), "to": to, "mentions": n, "notes": notes})
     else:
-        console.out.print(console.plain(f"{n:,} mentions written to {out}"))
+        console.out.print(console.plain(f"run of {n:,} mentions written to {out}"))

@@ -63,9 +63,8 @@ def read_documents(
     _tell_kept("mentions", documents.mentions, first)
     if mentions and not documents.mentions:
         raise DataError(
-            f"no mention in {len(documents):,} documents; find mentions with `arbo spans` or `arbo link "
-            "--find-mentions dictionary`; if the documents have mentions, check --format and the names of columns or "
-            "keys",
+            "the documents have no mention; find mentions with `arbo spans` or `arbo link --find-mentions dictionary`; "
+            "if the documents have mentions, check --format and the names of columns or keys",
             file=str(first),
         )
     return documents

@@ -94,8 +94,8 @@ def add_names(
 ) -> None:
     """Add the names that annotated DOCS use for entities to these entities as aliases.
 
-    `arbo kb add-names medic.txt train.txt --kb-format medic --format pubtator --out kb.jsonl`, then
-    `arbo link test.txt --format pubtator --kb kb.jsonl --kb-format jsonl`.
+    `arbo kb add-names medic.txt train.txt --out kb.jsonl`, then
+    `arbo link test.txt --kb kb.jsonl`.
 
     A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Do not add
     names from the documents that you evaluate on.

@@ -45,8 +45,8 @@ def nil_split(
 ) -> None:
     """Withhold entities from a knowledge base, so that their mentions become NIL, and check the effect on DOCS.
 
-    `arbo nil-split train dev --format brat --kb UBERON.obo --kb-format obo --withhold-branch UBERON:0000062 --out
-    smaller.jsonl`, then `arbo tune train --format brat --kb smaller.jsonl --kb-format jsonl --nil --out tuned.json`.
+    `arbo nil-split train dev --kb UBERON.obo --withhold-branch UBERON:0000062 --out
+    smaller.jsonl`, then `arbo tune train --kb smaller.jsonl --nil --out tuned.json`.
 
     The documents do not change: a gold id that is missing from the knowledge base counts as NIL. The checks show
     whether NIL mentions also differ from all mentions in other ways: in the share of entities, mentions and names that

@@ -58,8 +58,8 @@ def _tell_notes(result: Result) -> None:
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(
-            f"the gold ids (`entities`) of {annotated:,} mentions only serve to score the links; remove ids that arbo "
-            "itself found"
+            f"{annotated:,} mentions have gold ids (`entities`), which only serve to score the links; remove ids that "
+            "arbo itself found"
         )
     for note, count in result.manifest["notes"]["gold"].items():
         console.say(f"{count:,} {note}")
@@ -95,5 +95,6 @@ def _show(result: Result, folder: Path, scores: FoundScores | None) -> None:
         console.print_title("Scores against the mentions of the documents")
         console.out.print(console.plain(str(scores)))
     gold = result.mention_table["gold"]
-    evaluate = f"arbo evaluate {folder}, or " if gold.null_count < len(gold) else ""
-    console.out.print(f"\nwritten to {folder}; next: {evaluate}arbo explain {folder} MENTION")
+    look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
+    verbs = [["show", look], *(["explain", link.mention.id] for link in result.links[:1])]
+    console.print_next(folder, *verbs, *([["evaluate"]] if gold.null_count < len(gold) else []))

@@ -65,7 +65,7 @@ def spans(
         console.print_title("Scores against the mentions of the documents, each with the entity of its name")
         console.out.print(console.plain(str(scores)))
     if out is not None:
-        console.out.print(f"\nwritten to {out}; next: arbo link {out} --format jsonl")
+        console.out.print(console.plain(f"\nwritten to {out}; next: arbo link {out} --kb {kb} --out run"))
 
 
 def _as_dict(found: Found, kb: KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:

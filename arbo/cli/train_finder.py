@@ -59,8 +59,8 @@ def train_finder(
 ) -> None:
     """Train a model that finds mentions in unmarked texts (OSLAT), for `arbo spans --finder`.
 
-    First `arbo train-names --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned`, then `arbo
-    train-finder train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder aligned --out model`.
+    First `arbo train-names --kb doid.obo --encoder all-MiniLM-L6-v2 --out aligned`, then `arbo
+    train-finder train.txt --dev dev.txt --kb doid.obo --encoder aligned --out model`.
 
     Training reads the entities of each sentence of DOCS, but not their positions. It has two stages: label attention
     learns where a name occurs in a text, then a linking head learns whether the entity occurs at all. --dev selects the

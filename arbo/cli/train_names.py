@@ -48,7 +48,7 @@ def train_names(
 ) -> None:
     """Train an encoder to map all names of an entity to similar vectors; documents are optional.
 
-    `arbo train-names --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out aligned`. The result is an encoder
+    `arbo train-names --kb doid.obo --encoder all-MiniLM-L6-v2 --out aligned`. The result is an encoder
     like any other and a good start for `arbo train` and `arbo train-finder`.
 
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in

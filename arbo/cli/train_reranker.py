@@ -93,8 +93,8 @@ def train_reranker(
 ) -> None:
     """Train a cross-encoder to choose among the candidates of an encoder, for `arbo link --reranker`.
 
-    `arbo train-reranker train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --candidates-of ngram
-    --encoder all-MiniLM-L6-v2 --out cross`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo
+    `arbo train-reranker train.txt --dev dev.txt --kb doid.obo --candidates-of ngram
+    --encoder all-MiniLM-L6-v2 --out cross`, then `arbo link test.txt --kb doid.obo
     --reranker cross --out run`.
 
     Repeat the command to resume an interrupted training from OUT.training, which also holds the candidates. When

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from arbo.linker import Linker
     from arbo.linking.tuning import Tuning
 
+_PLOT = "Draw the score against the threshold; .png or .svg."
+_PLOT_CONFIDENCE = "Draw the share of correct links against the confidence of links; .png or .svg."
+
 
 def tune(
     docs: options.Documents,
@@ -39,17 +42,9 @@ def tune(
     candidates: options.NumberOfCandidates = None,
     skip_margin: options.SkipMargin = None,
     rerank_mentions: options.RerankMentions = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="Draw the score against the threshold; .png or .svg."),
-    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     plot_confidence: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot-confidence",
-            metavar="FILE",
-            help="Draw the share of correct links against the confidence of links; .png or .svg.",
-        ),
+        Path | None, typer.Option("--plot-confidence", metavar="FILE", help=_PLOT_CONFIDENCE)
     ] = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,

@@ -11,6 +11,7 @@ A name alone, without a text, becomes a document whose only mention is the whole
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
@@ -57,18 +58,22 @@ def are_names(table: Any, items: Sequence[Any]) -> bool:
 def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
     """Make a document from each name; its id and its mention's id are the label in a Series, if unique, else the row.
 
+    The mention of a Series keeps the label as metadata, as rows of a frame do.
+
     Raises:
         DataError: a name is missing, blank, or not a string.
     """
-    labels = list(map(str, table.index)) if hasattr(table, "iloc") else []
+    index = json.loads(json.dumps(table.index.tolist(), default=str)) if hasattr(table, "iloc") else range(len(names))
+    labels = list(map(str, index))
     if len(set(labels)) < len(names):
         labels = list(map(str, range(len(names))))
-    for row, (name, label) in enumerate(zip(names, labels, strict=True)):
+    for row, (name, label, own) in enumerate(zip(names, labels, index, strict=True)):
         if not isinstance(name, str) or not name.strip():
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
             raise DataError(problem, file=f"row {row}", id=label)
         text = str(name)  # not numpy's
-        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text),))
+        metadata = {"index": own} if hasattr(table, "iloc") else {}
+        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=metadata),))
 
 
 def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Document]:
@@ -81,7 +86,8 @@ def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[
     if "id" not in columns:
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
-            f"not {', '.join(map(str, columns)) or 'rows without columns'}"
+            f"not {', '.join(map(str, columns)) or 'rows without columns'}; "
+            "of a frame of names pass the column of names"
         )
     _read(rows, to_document, records)
     return records

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from os import PathLike, fspath
@@ -56,8 +56,8 @@ class DualEncoder:
     another `copy`, or call `save_pretrained`.
     """
 
-    mention_tower: Tower
-    entity_tower: Tower
+    mention_tower: Tower = field(repr=False)
+    entity_tower: Tower = field(repr=False)
     config: EncoderConfig
     cache: Path | None = None
     name: str = ""

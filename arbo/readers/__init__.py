@@ -177,7 +177,7 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format]) -> str:
             "no file of a known format in this folder; name files, or a pattern such as 'folder/*/*.txt' in quotes"
         )
     elif not any(sample.partition("\n")[2].strip() for sample in samples):
-        problem = "the file is empty"
+        raise DataError("the file is empty", file=str(paths[0]))
     else:
         list(read_lines(shown[0]))  # raises if the file is not text
     raise DataError(f"{problem}; formats: {', '.join(sorted(formats))}", file=str(paths[0]))

@@ -88,8 +88,12 @@ class Result(Run):
         return export(self, path, to, ids)
 
     def to_pandas(self) -> Any:
-        """Return a `pandas.DataFrame` with one row for each mention, see `arbo.results.export.flat_table`."""
-        return flat_table(self).to_pandas()
+        """Return a `pandas.DataFrame` with one row for each mention, see `arbo.results.export.flat_table`.
+
+        If the documents were a frame or a Series, the rows have its index, so that `frame.join` joins them.
+        """
+        frame = flat_table(self).to_pandas()
+        return frame.set_index("index").rename_axis(None) if "index" in frame else frame
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
@@ -107,6 +111,8 @@ class Result(Run):
 
     def __repr__(self) -> str:
         nil = self.link_table["entity_id"].null_count
+        if self.manifest["knowledge_base"] is None:
+            return f"Result({nil:,} mentions in {len(self.discovered):,} discovered entities)"
         return (
             f"Result({self.link_table.num_rows - nil:,} linked mentions, {nil:,} NIL, "
             f"{len(self.discovered):,} discovered entities)"
