@@ -1,0 +1,51 @@
+"""The pairs of mentions that are worth a look: near in their document, alike in words, or neighbours of the encoder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arbo.edges.facts import Facts
+from arbo.engine import Ids, Neighbors
+
+_WINDOW = 60
+"""Mentions before a mention, in its document."""
+_ALIKE = 40
+"""Mentions before it that share a word with it."""
+
+
+def pairs_of(facts: Facts, neighbors: Neighbors | None = None) -> tuple[Ids, Ids]:
+    """Return the distinct pairs of mentions, the earlier first; of different documents the lower number.
+
+    Mentions that name nothing are compared only within their document.
+    """
+    of = facts.columns
+    content = facts.names.content
+    owner = np.repeat(np.arange(len(facts)), np.diff(content.indptr))
+    word = of["document"][owner] * content.shape[1] + content.indices
+    found = [
+        _preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),
+        _preceding(owner, word, of["place"][owner], _ALIKE),
+    ]
+    if neighbors is not None:
+        target, at = np.nonzero(neighbors.ids >= 0)
+        source = neighbors.ids[target, at].astype(np.int64)
+        kept = ~(facts.nameless[source] | facts.nameless[target])
+        kept &= of["document"][source] != of["document"][target]
+        found.append((np.minimum(source, target)[kept], np.maximum(source, target)[kept]))
+    first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
+    key = np.unique(first * len(facts) + second)
+    return key // max(len(facts), 1), key % max(len(facts), 1)
+
+
+def _preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
+    """Pair each item with the ``most`` items before it in its group."""
+    order = np.lexsort((place, group))
+    item, group = item[order], group[order]
+    firsts, seconds = [item[:0]], [item[:0]]
+    for step in range(1, min(most, max(len(item) - 1, 0)) + 1):
+        together = group[:-step] == group[step:]
+        if not together.any():
+            break
+        firsts.append(item[:-step][together])
+        seconds.append(item[step:][together])
+    return np.concatenate(firsts), np.concatenate(seconds)
