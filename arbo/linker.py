@@ -26,6 +26,7 @@ from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
 from arbo.retrieval.worlds import worlds_of
 
 if TYPE_CHECKING:
+    from arbo.edges.model import EdgeModel
     from arbo.linking.estimate import Estimate
     from arbo.linking.tuning import Objective, Tuning
 
@@ -44,9 +45,11 @@ class Linker:
         tuning: the trials from which `tune` chose the configuration.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`; with None, and in
             `discover`, the scores are those of the encoder.
+        edges: learnt weights of edges, see `arbo.train_edges`; with None, edges are those of the encoder.
 
     Raises:
-        UsageError: the configuration has settings for a reranker, but there is no reranker, or a threshold that no
+        UsageError: the configuration has settings for a reranker, but there is no reranker; there are a reranker and
+            learnt edges; a threshold that no
             edge can exceed; the encoder's name is misspelt.
         ArboError: there is no model of the encoder's name.
 
@@ -64,12 +67,15 @@ class Linker:
     announce: Announce = quiet
     tuning: Tuning | None = None
     reranker: Reranker | None = None
+    edges: EdgeModel | None = None
 
     def __post_init__(self) -> None:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
         self.config.check_limits(self.encoder.metric)
+        if self.reranker is not None and self.edges is not None:
+            raise UsageError("a reranker and learnt edges both weigh the edges from entities; leave one out")
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
@@ -156,8 +162,10 @@ class Linker:
         else:
             encoder, entities = self._entities
         worlds = worlds_of(inputs, kb, self.config.map_types)
-        sought = Sought(k, self.config.candidates, self.config.search)
+        sought = Sought(max(k, self.edges.neighbors if self.edges else 0), self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
+        if self.edges is not None:
+            return self.edges.applied(found, kb, worlds.mentions, k)
         if self.reranker is None or kb is None:
             return found
         return reranked(

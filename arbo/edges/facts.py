@@ -7,8 +7,8 @@ documents come or go.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,10 +56,11 @@ _CLASSES = (
 )
 _BEFORE = "by of , ( in to and with 's is was \" that said as for"
 _AFTER = "'s , ) is was are were and of in who which has had said be ("
-_NOT_AFTER_HEAD = frozenset(
-    "of in on at for to with by from who which that and or as about between into where when whose against over under "
-    "through , ( -".split()
-)
+_AFTER_HEAD = """
+    of in on at for to with by from who which that and or as about between into where when whose against over under
+    through , ( -
+"""
+_BREAKS = frozenset(_AFTER_HEAD.split())
 _TOKEN = re.compile(r"'s\b|\w+|[^\w\s]")
 _PART = re.compile("[a-z]+")
 _CONTEXT = 150
@@ -110,11 +111,11 @@ class Facts(NamedTuple):
 
     names: Names
     columns: dict[str, Ids]
-    """Numbers of ``document``, ``sentence`` and ``type``; ``class``: person, place and the like, from the type; ``pronoun``
-    and ``start``: kinds of pronoun and of article, 0 for none; ``before`` and ``after``: frequent neighbouring words;
-    ``capitals``: percent of words; ``head_capital``, ``plural``: 0 or 1; ``words``; ``place``, ``begin``, ``end``: mentions and
-    words before it in the document; ``in_sentence``: words before it in the sentence; ``same_text``, ``same_head``:
-    mentions of the document with the same text or head."""
+    """``document``, ``sentence``, ``type``: codes; ``class``: person, place and the like, from the type; ``pronoun`` and
+    ``start``: kinds of pronoun and of article, 0 for none; ``before`` and ``after``: frequent neighbouring words;
+    ``capitals``: percent of words; ``head_capital``, ``plural``: 0 or 1; ``words``: their count; ``place``: mentions
+    before it in the document; ``begin``, ``end``: words before its ends in the document; ``in_sentence``: words before
+    it in its sentence; ``same_text``, ``same_head``: mentions of the document with the same text or head."""
     context: csr_matrix
     """(mentions, hashes): words around the mention, of length 1."""
     documents: csr_matrix
@@ -124,7 +125,9 @@ class Facts(NamedTuple):
     def of(cls, mentions: Sequence[MentionInput]) -> Facts:
         """Collect the facts of mentions; the mentions of a document stand together."""
         names = Names.of([item.name for item in mentions])
-        rows, contexts, documents = [], [], []
+        rows: list[tuple[object, ...]] = []
+        contexts: list[str] = []
+        documents: list[str] = []
         layout: _Layout | None = None
         for item in mentions:
             if layout is None or item.document.id != layout.id:
@@ -144,7 +147,7 @@ class Facts(NamedTuple):
         """(mentions,): pronouns, and phrases such as "the company" that name nothing without their document."""
         of = self.columns
         phrase = (of["start"] > 0) & (of["start"] <= _DEFINITE) & (of["capitals"] == 0)
-        return (of["pronoun"] > 0) | phrase | (self.names.n_words == 0)
+        return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
 
 
 def tokens_of(text: str) -> list[str]:
@@ -164,7 +167,7 @@ def head_of(tokens: Sequence[str]) -> str:
     """
     head = ""
     for token in tokens:
-        if head and token.lower() in _NOT_AFTER_HEAD:
+        if head and token.lower() in _BREAKS:
             break
         if token[0].isalnum():
             head = token
@@ -230,24 +233,27 @@ def _without_article(tokens: list[str]) -> list[str]:
 
 def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
     lists = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
-    columns = {name: codes(values) if name == "type" else np.array(values, np.int64) for name, values in zip(_COLUMNS, lists)}
+    columns = {
+        name: codes_of(values) if name == "type" else np.array(values, np.int64)
+        for name, values in zip(_COLUMNS, lists, strict=True)
+    }
     order = np.lexsort((-columns["end"], columns["begin"], columns["document"]))
     columns["place"] = np.empty_like(order)
     columns["place"][order] = np.arange(len(order))
     columns["place"] -= np.searchsorted(columns["document"], columns["document"])
-    for name, group in (("same_text", codes(names.keys[:, 0])), ("same_head", names.head.indices)):
+    for name, group in (("same_text", codes_of(names.keys[:, 0])), ("same_head", names.head.indices)):
         key = columns["document"] * (_HASHES + len(rows)) + group
         _, which, count = np.unique(key, return_inverse=True, return_counts=True)
         columns[name] = count[which] if len(rows) else which
     return columns
 
 
-def codes(values: Sequence[object]) -> Ids:
-    """Number equal values alike, in order of appearance."""
-    number: dict[object, int] = {}
+def codes_of(values: Iterable[Hashable]) -> Ids:
+    """Return a code for each value, equal for equal values, in order of appearance."""
+    number: dict[Hashable, int] = {}
     return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
 
 
-def _hashed(texts: Sequence[object], **options: object) -> csr_matrix:
+def _hashed(texts: Any, **options: Any) -> csr_matrix:
     hashing = HashingVectorizer(n_features=_HASHES, alternate_sign=False, dtype=np.float32, norm=None, **options)
     return hashing.transform(texts) if len(texts) else csr_matrix((0, _HASHES), dtype=np.float32)

@@ -101,7 +101,7 @@ def _between(facts: Facts, group: Ids, wanted: Ids | int, first: Ids, second: Id
     counts = np.zeros((len(order) + 1, int(group.max(initial=1)) + 1), np.int64)
     counts[np.arange(1, len(order) + 1), group[order]] = 1
     counts = counts.cumsum(axis=0)
-    return counts[rank[second], wanted] - counts[rank[first] + 1, wanted]
+    return np.asarray(counts[rank[second], wanted] - counts[rank[first] + 1, wanted])
 
 
 _OF_NAME = ("preferred", "name_words", "name_capital", "in_brackets")
@@ -173,4 +173,4 @@ class EntityNames(NamedTuple):
         pair = np.repeat(np.arange(len(row)), count)
         alike = products(mentions.letters, self.names.letters, mention[pair], name)
         order = np.lexsort((name, -alike, pair))
-        return name[order[np.cumsum(count) - count]]
+        return np.asarray(name[order[np.cumsum(count) - count]])

@@ -1,22 +1,31 @@
 """The edge model: the weights of edges, learnt from what is cheap to know about a pair.
 
-The weight of an edge is 1 minus the probability that its ends mean the same, plus a trace (2^-20) of the difference of
-their letters, so that equal probabilities hardly tie. An edge between mentions of a document has the same weight in both
-directions, but a mention that names nothing (see `Facts.nameless`) is no source of an edge to an earlier mention:
+The weight of an edge is 1 minus the probability that its ends mean the same, plus 2^-20 of the dissimilarity of their
+letters, so that ties are rare. An edge between two mentions has the same weight in both directions, but a mention that names nothing (see `Facts.nameless`) is no source of an edge to an earlier mention:
 "the company" follows a name, a name does not follow "the company". Such mentions have no edges to other documents.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from hashlib import sha256
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.edges.facts import Facts
-from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, EntityNames, Matrix, entity_features, mention_features
-from arbo.edges.pairs import pairs_of
+from arbo.edges.facts import Facts, codes_of
+from arbo.edges.features import (
+    ENTITY_FEATURES,
+    MENTION_FEATURES,
+    EntityNames,
+    Matrix,
+    entity_features,
+    mention_features,
+)
+from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
@@ -41,19 +50,30 @@ class EdgeModel:
     entities: Trees | None
     trained: dict[str, Any]
     """What it was trained on, ready for JSON."""
+    neighbors: ClassVar[int] = 16
+    """Nearest mentions by the encoder, of all documents, that each mention is compared with."""
 
-    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
-        """Replace the edges of a retrieval by learnt ones, at most ``k`` into each mention from other mentions."""
+    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, worlds: Sequence[Hashable], k: int) -> Retrieval:
+        """Replace the edges of a retrieval by learnt edges, at most ``k`` into each mention from other mentions.
+
+        Args:
+            retrieval: the neighbours by an encoder, at least `neighbors` mentions each.
+            kb: the knowledge base; None to discover.
+            worlds: (mentions,) the world of each mention, see `arbo.retrieval.worlds`.
+            k: the largest number of edges from other mentions into each mention.
+
+        """
         facts = Facts.of(retrieval.inputs)
-        found = replace(retrieval, mentions=self._mentions(facts, retrieval, k), offset=1.0)
+        found = replace(retrieval, mentions=self._mentions(facts, codes_of(worlds), retrieval.mentions, k))
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:
-            found, entity_limit = replace(found, entities=self._entities(facts, retrieval, kb)), THRESHOLD
+            found = replace(found, entities=self._entities(facts, retrieval, kb), offset=1.0)
+            entity_limit = THRESHOLD
         settings = {**retrieval.settings, "edges": self.settings}
         return replace(found, threshold=(entity_limit, THRESHOLD), settings=settings)
 
-    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
-        first, second = pairs_of(facts, retrieval.mentions)
+    def _mentions(self, facts: Facts, worlds: Ids, neighbors: Neighbors, k: int) -> Neighbors:
+        first, second = mention_pairs(facts, worlds, neighbors)
         features = mention_features(facts, first, second)
         weight = _weights(self.mentions, features, MENTION_FEATURES)
         back = ~facts.nameless[second]
@@ -62,7 +82,7 @@ class EdgeModel:
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
         assert self.entities is not None
-        mention, place, entity, features = candidate_features(facts, retrieval, kb)
+        mention, place, _, features = candidate_features(facts, retrieval, kb)
         scores = np.full(retrieval.entities.ids.shape, -np.inf, np.float32)
         scores[mention, place] = -_weights(self.entities, features, ENTITY_FEATURES)
         ids, scores = best_first(retrieval.entities.ids, scores)
@@ -71,7 +91,8 @@ class EdgeModel:
     @property
     def settings(self) -> dict[str, Any]:
         """Identification of the model in a manifest."""
-        return self.trained
+        forests = {name: trees and trees.as_dict() for name, trees in self._forests().items()}
+        return {**self.trained, "fingerprint": sha256(json.dumps(forests).encode()).hexdigest()}
 
     def save(self, path: PathLike) -> None:
         """Write the model as JSON, completely or not at all."""

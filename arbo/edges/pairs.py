@@ -7,16 +7,20 @@ import numpy as np
 from arbo.edges.facts import Facts
 from arbo.engine import Ids, Neighbors
 
-_WINDOW = 60
-"""Mentions before a mention, in its document."""
-_ALIKE = 40
-"""Mentions before it that share a word with it."""
+_WINDOW = 60  # mentions before a mention, in its document
+_ALIKE = 40  # mentions before it that share a word with it
 
 
-def pairs_of(facts: Facts, neighbors: Neighbors | None = None) -> tuple[Ids, Ids]:
-    """Return the distinct pairs of mentions, the earlier first; of different documents the lower number.
+def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
+    """Return the distinct pairs of mentions of one world, the earlier first, or of two documents the lower row.
 
     Mentions that name nothing are compared only within their document.
+
+    Args:
+        facts: the mentions.
+        worlds: (mentions,) the code of the world of each mention, see `arbo.retrieval.worlds`.
+        neighbors: the nearest mentions by an encoder.
+
     """
     of = facts.columns
     content = facts.names.content
@@ -26,13 +30,14 @@ def pairs_of(facts: Facts, neighbors: Neighbors | None = None) -> tuple[Ids, Ids
         _preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),
         _preceding(owner, word, of["place"][owner], _ALIKE),
     ]
-    if neighbors is not None:
-        target, at = np.nonzero(neighbors.ids >= 0)
-        source = neighbors.ids[target, at].astype(np.int64)
-        kept = ~(facts.nameless[source] | facts.nameless[target])
-        kept &= of["document"][source] != of["document"][target]
-        found.append((np.minimum(source, target)[kept], np.maximum(source, target)[kept]))
+    target, at = np.nonzero(neighbors.ids >= 0)
+    source = neighbors.ids[target, at].astype(np.int64)
+    kept = of["document"][source] != of["document"][target]
+    kept &= ~(facts.nameless[source] | facts.nameless[target])
+    found.append((np.minimum(source, target)[kept], np.maximum(source, target)[kept]))
     first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
+    inside = worlds[first] == worlds[second]
+    first, second = first[inside], second[inside]
     key = np.unique(first * len(facts) + second)
     return key // max(len(facts), 1), key % max(len(facts), 1)
 

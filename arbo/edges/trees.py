@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numba
@@ -40,7 +41,9 @@ class Trees(NamedTuple):
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
         ).fit(np.where(unknown, np.float32(0), features), correct)
-        parts, roots, size = [], [], 0
+        parts: list[tuple[npt.NDArray[Any], ...]] = []
+        roots: list[int] = []
+        size = 0
         for (tree,) in model._predictors:
             nodes = tree.nodes
             leaf = nodes["is_leaf"].astype(bool)
@@ -49,9 +52,8 @@ class Trees(NamedTuple):
             parts.append((feature, nodes["num_threshold"], *children, nodes["missing_go_to_left"] > 0, nodes["value"]))
             roots.append(size)
             size += len(nodes)
-        kinds = (np.int32, np.float64, np.int32, np.int32, np.bool_, np.float64)
-        columns = [np.concatenate(column).astype(kind) for column, kind in zip(zip(*parts, strict=True), kinds, strict=True)]
-        return cls(*columns, np.array(roots, np.int32), 1.0, float(model._baseline_prediction.ravel()[0]))
+        columns = [*map(np.concatenate, zip(*parts, strict=True)), np.array(roots)]
+        return cls._of(columns, 1.0, float(model._baseline_prediction.ravel()[0]))
 
     def calibrated(self, features: Matrix, correct: npt.NDArray[np.bool_]) -> Self:
         """Return trees whose log-odds are fitted to other pairs by Platt's logistic regression."""
@@ -78,25 +80,42 @@ class Trees(NamedTuple):
             DataError: the trees are incomplete, have a node without an end, or compare a feature that is not there.
 
         """
-        kinds = (np.int32, np.float64, np.int32, np.int32, np.bool_, np.float64, np.int32)
         try:
-            assert isinstance(values, dict)
-            columns = [np.array(values[name], kind) for name, kind in zip(cls._fields, kinds, strict=False)]
-            trees = cls(*columns, float(values["slope"]), float(values["offset"]))  # type: ignore[arg-type]
-            nodes = np.arange(len(trees.feature))
-            inner = trees.feature >= 0
-            children = np.stack([trees.left, trees.right])[:, inner]
-            assert all(column.shape == nodes.shape for column in columns[:6]) and trees.roots.ndim == 1
-            assert (children > nodes[inner]).all() and (children < len(nodes)).all()
-            assert ((trees.roots >= 0) & (trees.roots < len(nodes))).all() and (trees.feature < n_features).all()
-            assert np.isfinite([*trees.value, trees.slope, trees.offset]).all()
-        except (AssertionError, KeyError, TypeError, ValueError, OverflowError):
-            raise DataError("the trees are damaged; train the model again with arbo train-edges", file=file) from None
+            given = dict(values)  # type: ignore[call-overload]
+            columns = [np.asarray(given[name]) for name in cls._fields[:7]]
+            trees = cls._of(columns, float(given["slope"]), float(given["offset"]))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            trees = None
+        if trees is None or not trees._is_sound(n_features):
+            raise DataError("the trees are damaged; train the model again with arbo train-edges", file=file)
         return trees
+
+    @classmethod
+    def _of(cls, columns: Sequence[npt.NDArray[Any]], slope: float, offset: float) -> Self:
+        kinds: list[Any] = [np.int32, np.float64, np.int32, np.int32, np.bool_, np.float64, np.int32]
+        found: Any = [column.astype(kind) for column, kind in zip(columns, kinds, strict=True)]
+        return cls._make([*found, slope, offset])
+
+    def _is_sound(self, n_features: int) -> bool:
+        """Tell whether each way through a tree ends, compares known features and adds finite numbers."""
+        nodes = np.arange(self.feature.size)
+        if any(column.shape != nodes.shape for column in self[:6]) or self.roots.ndim != 1:
+            return False
+        inner = self.feature >= 0
+        children = np.stack([self.left, self.right])[:, inner]
+        return bool(
+            (children > nodes[inner]).all()
+            and (children < len(nodes)).all()
+            and ((self.roots >= 0) & (self.roots < len(nodes))).all()
+            and (self.feature < n_features).all()
+            and np.isfinite([*self.value, self.slope, self.offset]).all()
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the trees as lists, ready for JSON."""
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self._asdict().items()}
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self._asdict().items()
+        }
 
 
 @numba.njit(cache=True, parallel=True)

@@ -10,8 +10,8 @@ reads the entities, `ecbplus-events` the events.
 
 The words of a mention are its `tokens_number`; if they are not consecutive, the mention has several spans.
 `mention_type` is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM,
-whose chains do not go beyond a document, the gold id is `identity` (a Wikipedia title), if present. `tokens_str` is
-compared with the words, and differences are counted in `notes`. Other keys are ignored. Mention ids are made of
+whose chains do not go beyond a document, the chain is the gold cluster, and `identity`, a Wikipedia title, the gold id.
+`tokens_str` is compared with the words, and differences are counted in `notes`. Other keys are ignored. Mention ids are made of
 document and span (see `mention_ids`).
 """
 
@@ -55,6 +55,7 @@ class _Found(NamedTuple):
     spans: tuple[Span, ...]
     type: str | None
     gold: str | None
+    cluster: str | None
 
 
 def read_ecbplus(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
@@ -153,7 +154,7 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
         with records.record(source, 1, kind="mentions"):
             spans = _spans(mention, where, document_id, number)
             label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
-            found.append(_Found(spans, label, identity or cluster))
+            found.append(_Found(spans, label, *((identity, cluster) if "identity" in mention else (cluster, None))))
             if mention.get("tokens_str", text_of(spans, text)) != text_of(spans, text):
                 records.notes["mentions whose tokens_str differs from their words"] += 1
     names = mention_ids(document_id, [spans for spans, *_ in found])
@@ -161,7 +162,15 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
         document_id,
         text,
         tuple(
-            Mention(name, document_id, m.spans, text_of(m.spans, text), m.type, None if m.gold is None else (m.gold,))
+            Mention(
+                name,
+                document_id,
+                m.spans,
+                text_of(m.spans, text),
+                m.type,
+                None if m.gold is None else (m.gold,),
+                cluster=m.cluster,
+            )
             for name, m in zip(names, found, strict=True)
         ),
     )

@@ -7,7 +7,8 @@ A document (`id` and `text` are required):
 
 `spans` (required) holds pairs of start and end, counted in Unicode code points, the end exclusive; several
 pairs make a discontinuous mention. `entities` lists every acceptable gold id; it is `[]` if the mention is annotated
-as NIL, and null or absent if the mention is not annotated. `type` and `domain` may be null or absent; `score` is the
+as NIL, and null or absent if the mention is not annotated. `cluster` is its gold cluster, within the document or across
+documents. `type`, `cluster` and `domain` may be null or absent; `score` is the
 confidence of a finder, see `arbo.spans.finding`. A mention without an `id` gets one made of document and spans (see
 `mention_ids`). If a mention has a `text`, it must be the text at its spans, but for white space.
 
