@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Run
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import arbo
 from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.edges.facts import Facts
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features
@@ -88,8 +90,10 @@ def test_features_compare_words_and_places() -> None:
     facts = facts_of(TEXT, "[Lovelace, Ada]")
     rows = mention_features(facts, np.array([0, 0, 0]), np.array([2, 3, 5]))
     of = dict(zip(MENTION_FEATURES, rows.T, strict=True))
-    assert of["sentences"].tolist()[:2] == [1, 2] and np.isnan(of["sentences"][2])
-    assert of["same_words"].tolist() == [0, 0, 1] and of["same_text"].tolist() == [0, 0, 0]
+    assert of["sentences"].tolist()[:2] == [1, 2]
+    assert np.isnan(of["sentences"][2])
+    assert of["same_words"].tolist() == [0, 0, 1]
+    assert of["same_text"].tolist() == [0, 0, 0]
     assert of["shared"].tolist() == [0, 1, 2]
     assert of["second_pronoun"].tolist() == [5, 0, 0]
     assert of["names"].tolist()[:2] == [1, 1]
@@ -130,7 +134,7 @@ def test_calibration_keeps_the_order_and_corrects_the_mean() -> None:
 
 def test_lists_hold_the_lightest_edges() -> None:
     source, target = np.array([1, 2, 3, 0]), np.array([0, 0, 0, 3])
-    found = lists_of(source, target, np.array([0.5, 0.25, 0.5, 0.1], np.float32), 4, 2)
+    found = lists_of(source, target, np.array([0.5, 0.25, 0.5, 0.1], np.float32), np.arange(4), 2)
     assert found.ids.tolist() == [[2, 1], [-1, -1], [-1, -1], [0, -1]]
     assert np.isinf(found.dissimilarity).sum() == 5
 
@@ -139,7 +143,8 @@ def test_a_model_is_saved_and_read_back(tmp_path: Path) -> None:
     trees, features, _ = fitted()
     EdgeModel(trees, None, {"pairs": 600}).save(tmp_path / "edges.json")
     read = EdgeModel.load(tmp_path / "edges.json")
-    assert read.entities is None and read.trained == {"pairs": 600}
+    assert read.entities is None
+    assert read.trained == {"pairs": 600}
     np.testing.assert_array_equal(read.mentions.scores(features), trees.scores(features))
 
 
@@ -182,3 +187,64 @@ def test_learnt_edges_replace_those_of_the_encoder() -> None:
     assert found.threshold == (retrieval.threshold[0], 0.5)
     assert found.settings["edges"]["pairs"] == 600
     np.testing.assert_array_equal(found.entities.ids, retrieval.entities.ids)
+
+
+@pytest.fixture(scope="module")
+def learnt() -> EdgeModel:
+    documents, kb = arbo.load_sample()
+    return arbo.train_edges(documents[:60], documents[60:], kb)
+
+
+def test_learnt_edges_link_better_than_names_alone(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    names, edges = (
+        linker.link(documents[60:]).evaluate().as_dict() for linker in (arbo.Linker(kb), arbo.Linker(kb, edges=learnt))
+    )
+    assert edges["linking"]["accuracy"] > names["linking"]["accuracy"] + 0.03
+    assert edges["clustering"]["ari"] > names["clustering"]["ari"] + 0.1
+
+
+def test_the_partition_does_not_depend_on_the_order_of_documents(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, edges=learnt)
+
+    def clusters(corpus: Corpus) -> dict[str, str | None]:
+        table = linker.link(corpus).link_table
+        return dict(zip(table["mention_id"].to_pylist(), table["entity_id"].to_pylist(), strict=True))
+
+    assert clusters(documents[60:]) == clusters(Corpus(reversed(documents[60:])))
+
+
+def test_training_needs_both_kinds_of_pairs() -> None:
+    documents = corpus("[Ada] met [Bell].", "[Ada] wrote.")
+    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same; training needs both kinds"):
+        arbo.train_edges(documents, documents)
+
+
+def test_a_reranker_and_learnt_edges_exclude_each_other(learnt: EdgeModel) -> None:
+    _, kb = arbo.load_sample()
+    with pytest.raises(arbo.UsageError, match="a reranker and learnt edges both weigh"):
+        arbo.Linker(kb, reranker=object(), edges=learnt)  # type: ignore[arg-type]
+
+
+def test_gold_clusters_train_edges_and_count_without_a_knowledge_base() -> None:
+    line = {"id": "d", "text": "Ada met her", "mentions": [{"spans": [[0, 3]], "cluster": "c"}, {"spans": [[8, 11]]}]}
+    documents = Corpus.of([line])
+    assert [mention.cluster for mention in documents.mentions] == ["c", None]
+    assert Gold.of(documents).ids == [("c",), None]
+    assert Gold.of(documents, arbo.KnowledgeBase()).ids == [None, None]
+
+
+def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -> None:
+    documents, _ = arbo.load_sample()
+    documents[:60].to_jsonl(tmp_path / "train.jsonl")
+    documents[60:].to_jsonl(tmp_path / "dev.jsonl")
+    edges, tuned = tmp_path / "edges.json", tmp_path / "tuned.json"
+    trained = run("train-edges", tmp_path / "train.jsonl", "--dev", tmp_path / "dev.jsonl", "--out", edges)
+    assert (trained.code, "pairs; written to" in trained.out) == (0, True)
+    assert run("tune", tmp_path / "dev.jsonl", "--edges", edges, "--out", tuned).code == 0
+    options = ("--config", tuned, "--out", tmp_path / "run")
+    assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
+    assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
+    other = run("discover", tmp_path / "dev.jsonl", *options)
+    assert (other.code, "give the same --edges, or tune again" in other.told) == (2, True)

@@ -110,8 +110,8 @@ def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
     was = (tuned_edges(tuned) if tuned else None) or {}
     if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
         raise UsageError(
-            f"{tuned} was tuned with {'another edge model' if was else 'no edge model'}: its thresholds would not fit; "
-            "give the same --edges, or tune again"
+            f"{tuned} was tuned with {'an edge model other than that of --edges' if was else 'no edge model'}: its "
+            "thresholds would not fit; give the same --edges, or tune again"
         )
     return model
 

@@ -111,11 +111,12 @@ class Facts(NamedTuple):
 
     names: Names
     columns: dict[str, Ids]
-    """``document``, ``sentence``, ``type``: codes; ``class``: person, place and the like, from the type; ``pronoun`` and
+    """``document``, ``sentence``, ``type``: codes; ``class``: person, place and the like, from the type; ``pronoun``,
     ``start``: kinds of pronoun and of article, 0 for none; ``before`` and ``after``: frequent neighbouring words;
     ``capitals``: percent of words; ``head_capital``, ``plural``: 0 or 1; ``words``: their count; ``place``: mentions
     before it in the document; ``begin``, ``end``: words before its ends in the document; ``in_sentence``: words before
-    it in its sentence; ``same_text``, ``same_head``: mentions of the document with the same text or head."""
+    it in its sentence; ``same_text``, ``same_head``: mentions of the document with the same text or head; ``rank``: its rank by
+    document id and place, which no other document's arrival reverses."""
     context: csr_matrix
     """(mentions, hashes): words around the mention, of length 1."""
     documents: csr_matrix
@@ -128,16 +129,25 @@ class Facts(NamedTuple):
         rows: list[tuple[object, ...]] = []
         contexts: list[str] = []
         documents: list[str] = []
+        ids: list[str] = []
         layout: _Layout | None = None
         for item in mentions:
             if layout is None or item.document.id != layout.id:
                 layout = _Layout.of(len(documents), item.document.id, item.document.text)
                 documents.append(item.document.text)
+                ids.append(item.document.id)
             rows.append(_facts_of(item, layout))
             begin, end = item.mention.spans[0][0], item.mention.spans[-1][1]
             text = item.document.text
             contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")
-        return cls(names, _columns(rows, names), hashed_words(contexts), hashed_words(documents))
+        columns = _columns(rows, names)
+        order = np.argsort(np.array(ids, np.str_))
+        by_id = np.empty_like(order)
+        by_id[order] = np.arange(len(order))
+        own = np.lexsort((columns["place"], by_id[columns["document"]]))
+        columns["rank"] = np.empty_like(own)
+        columns["rank"][own] = np.arange(len(own))
+        return cls(names, columns, hashed_words(contexts), hashed_words(documents))
 
     def __len__(self) -> int:
         return len(self.columns["document"])

@@ -1,8 +1,9 @@
 """The edge model: the weights of edges, learnt from what is cheap to know about a pair.
 
 The weight of an edge is 1 minus the probability that its ends mean the same, plus 2^-20 of the dissimilarity of their
-letters, so that ties are rare. An edge between two mentions has the same weight in both directions, but a mention that names nothing (see `Facts.nameless`) is no source of an edge to an earlier mention:
-"the company" follows a name, a name does not follow "the company". Such mentions have no edges to other documents.
+letters, so that ties are rare. An edge between two mentions has the same weight in both directions, but a mention that
+names nothing (see `Facts.nameless`) is no source of an edge to an earlier mention: "the company" follows a name, a name
+does not follow "the company". Such mentions have no edges to other documents.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class EdgeModel:
         weight = _weights(self.mentions, features, MENTION_FEATURES)
         back = ~facts.nameless[second]
         source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
-        return lists_of(source, target, np.concatenate([weight, weight[back]]), len(facts), k)
+        return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
         assert self.entities is not None
@@ -132,9 +133,10 @@ def candidate_features(facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) ->
     return mention, place, entity, entity_features(facts, names, mention, entity, similarity)
 
 
-def lists_of(source: Ids, target: Ids, weight: Floats, n: int, k: int) -> Neighbors:
-    """Return the ``k`` lightest edges into each of ``n`` mentions as lists, ties by source."""
-    order = np.lexsort((source, weight, target))
+def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Neighbors:
+    """Return the ``k`` lightest edges into each mention as lists; ties go by the rank of the source."""
+    n = len(rank)
+    order = np.lexsort((rank[source], weight, target))
     source, target, weight = source[order], target[order], weight[order]
     place = np.arange(len(target)) - np.searchsorted(target, target)
     kept: Bools = place < k

@@ -12,7 +12,7 @@ _ALIKE = 40  # mentions before it that share a word with it
 
 
 def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
-    """Return the distinct pairs of mentions of one world, the earlier first, or of two documents the lower row.
+    """Return the distinct pairs of mentions of one world, each in the order of `rank`.
 
     Mentions that name nothing are compared only within their document.
 
@@ -34,7 +34,9 @@ def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids,
     source = neighbors.ids[target, at].astype(np.int64)
     kept = of["document"][source] != of["document"][target]
     kept &= ~(facts.nameless[source] | facts.nameless[target])
-    found.append((np.minimum(source, target)[kept], np.maximum(source, target)[kept]))
+    source, target = source[kept], target[kept]
+    swap = of["rank"][source] > of["rank"][target]
+    found.append((np.where(swap, target, source), np.where(swap, source, target)))
     first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
     inside = worlds[first] == worlds[second]
     first, second = first[inside], second[inside]

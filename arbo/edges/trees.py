@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
 
 from arbo.edges.features import Matrix
 from arbo.errors import DataError
+
+_MANY = 50_000
 
 
 class Trees(NamedTuple):
@@ -40,7 +43,10 @@ class Trees(NamedTuple):
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
-        ).fit(np.where(unknown, np.float32(0), features), correct)
+        )
+        # Threads wait for each other at every level of every tree, which costs more than it gains with few pairs.
+        with threadpool_limits(None if len(features) > _MANY else 1, user_api="openmp"):
+            model.fit(np.where(unknown, np.float32(0), features), correct)
         parts: list[tuple[npt.NDArray[Any], ...]] = []
         roots: list[int] = []
         size = 0

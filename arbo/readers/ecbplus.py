@@ -11,8 +11,8 @@ reads the entities, `ecbplus-events` the events.
 The words of a mention are its `tokens_number`; if they are not consecutive, the mention has several spans.
 `mention_type` is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM,
 whose chains do not go beyond a document, the chain is the gold cluster, and `identity`, a Wikipedia title, the gold id.
-`tokens_str` is compared with the words, and differences are counted in `notes`. Other keys are ignored. Mention ids are made of
-document and span (see `mention_ids`).
+`tokens_str` is compared with the words, and differences are counted in `notes`. Other keys are ignored. Mention ids are
+made of document and span (see `mention_ids`).
 """
 
 from __future__ import annotations

@@ -40,13 +40,13 @@ def train_edges(
 
     """
     own = (linker or Linker()).configured(kb=kb)
-    parts = [_examples(own, Corpus.of(part)) for part in (documents, dev)]
+    parts = [examples(own, Corpus.of(part)) for part in (documents, dev)]
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     trained = {"pairs": [len(correct) for _, correct in parts[0]], "encoder": own.encoder.settings}
     return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
 
 
-def _examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
+def examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates."""
     found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
     facts, classes = Facts.of(found.inputs), Gold.of(corpus)
