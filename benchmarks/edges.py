@@ -103,7 +103,7 @@ def pairs(parts: dict[str, dict[str, Corpus]], models: dict[str, arbo.EdgeModel]
     """Rows of the table ``pairs``."""
     for name, own in parts.items():
         ((features, correct),) = examples(arbo.Linker(), own["test"])
-        scores = {"letters": features[:, MENTION_FEATURES.index("letters")]}
+        scores: dict[str, np.ndarray] = {"letters": features[:, MENTION_FEATURES.index("letters")]}
         scores |= {f"trained on {on}": model.mentions.scores(features) for on, model in models.items()}
         found = {system: average_precision_score(correct, score) for system, score in scores.items()}
         yield "pairs", {"corpus": name, "pairs": len(correct), "correct": int(correct.sum()), **found}

@@ -115,8 +115,8 @@ class Facts(NamedTuple):
     ``start``: kinds of pronoun and of article, 0 for none; ``before`` and ``after``: frequent neighbouring words;
     ``capitals``: percent of words; ``head_capital``, ``plural``: 0 or 1; ``words``: their count; ``place``: mentions
     before it in the document; ``begin``, ``end``: words before its ends in the document; ``in_sentence``: words before
-    it in its sentence; ``same_text``, ``same_head``: mentions of the document with the same text or head; ``rank``: its rank by
-    document id and place, which no other document's arrival reverses."""
+    it in its sentence; ``same_text``, ``same_head``: mentions of the document with the same text or head; ``rank``: by
+    document id and place, so that the order of two mentions does not depend on other documents."""
     context: csr_matrix
     """(mentions, hashes): words around the mention, of length 1."""
     documents: csr_matrix
