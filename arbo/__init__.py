@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from arbo.data.documents import Document as Document, Mention as Mention
     from arbo.data.entities import Entity as Entity
     from arbo.data.knowledge_base import KnowledgeBase as KnowledgeBase
+    from arbo.edges.model import EdgeModel as EdgeModel
     from arbo.encoders.cross import CrossEncoder as CrossEncoder
     from arbo.encoders.cross_config import CrossEncoderConfig as CrossEncoderConfig
     from arbo.encoders.dual import DualEncoder as DualEncoder
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     )
     from arbo.training.cross import train_reranker as train_reranker
     from arbo.training.dual.trainer import train as train
+    from arbo.training.edges import train_edges as train_edges
     from arbo.training.options import RunOptions as RunOptions
     from arbo.training.oslat.label_attention import train_label_attention as train_label_attention
     from arbo.training.oslat.linking_head import train_linking_head as train_linking_head
@@ -72,6 +74,7 @@ _HOME = {
     "Document": "data.documents",
     "DualEncoder": "encoders.dual",
     "EncoderConfig": "encoders.encoder_config",
+    "EdgeModel": "edges.model",
     "Entity": "data.entities",
     "KnowledgeBase": "data.knowledge_base",
     "LabelAttention": "spans.model",
@@ -104,6 +107,7 @@ _HOME = {
     "train_label_attention": "training.oslat.label_attention",
     "train_linking_head": "training.oslat.linking_head",
     "train_oslat": "training.oslat.stages",
+    "train_edges": "training.edges",
     "train_reranker": "training.cross",
     "train_self_alignment": "training.oslat.self_alignment",
 }

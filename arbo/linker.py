@@ -26,6 +26,7 @@ from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
 from arbo.retrieval.worlds import worlds_of
 
 if TYPE_CHECKING:
+    from arbo.edges.model import EdgeModel
     from arbo.linking.estimate import Estimate
     from arbo.linking.tuning import Objective, Tuning
 
@@ -44,10 +45,11 @@ class Linker:
         tuning: the trials from which `tune` chose the configuration.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
             `discover`, the encoder's scores are used.
+        edges: learnt weights of edges, see `arbo.train_edges`. If it is None, the encoder's scores are used.
 
     Raises:
         UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
-            edge can exceed; or the encoder's name is misspelt.
+            edge can exceed; there are both a reranker and learnt edges; or the encoder's name is misspelt.
         ArboError: no model has the encoder's name.
 
     >>> import arbo
@@ -63,12 +65,15 @@ class Linker:
     announce: Announce = quiet
     tuning: Tuning | None = None
     reranker: Reranker | None = None
+    edges: EdgeModel | None = None
 
     def __post_init__(self) -> None:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
         self.config.check_limits(self.encoder.metric)
+        if self.reranker is not None and self.edges is not None:
+            raise UsageError("a reranker and learnt edges both weigh the edges from entities; leave one out")
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
@@ -152,8 +157,10 @@ class Linker:
         else:
             encoder, entities = self._entities
         worlds = worlds_of(inputs, kb, self.config.map_types)
-        sought = Sought(k, self.config.candidates, self.config.search)
+        sought = Sought(max(k, self.edges.neighbors if self.edges else 0), self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
+        if self.edges is not None:
+            return self.edges.applied(found, kb, worlds.mentions, k)
         if self.reranker is None or kb is None:
             return found
         return reranked(

@@ -18,6 +18,7 @@ def discover(
     k: options.K = None,
     threshold: options.Threshold = None,
     search: options.SearchOption = None,
+    edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
@@ -37,6 +38,6 @@ def discover(
         )
     check_replaceable(out)
     fields = {"k": k, "search": search}
-    linker = LinkerOptions(fields, encoder, encoder_config, cache, threshold=threshold, config=config).load()
+    linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
     documents = read_documents(docs, format_, types, on_error)
     run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)

@@ -27,6 +27,7 @@ def link(
     k: options.K = None,
     threshold: options.Threshold = None,
     search: options.SearchOption = None,
+    edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
@@ -57,7 +58,7 @@ def link(
         "skip_margin": skip_margin,
         "rerank_mentions": rerank_mentions,
     }
-    linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config).load()
+    linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, threshold, config, edges).load()
     finder = None if find_mentions is None else load_finder(find_mentions, "--find-mentions", find_threshold)
     base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
     linker = linker.configured(kb=base)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arbo.cli.models import load_encoder, load_reranker
+from arbo.cli.models import load_edges, load_encoder, load_reranker
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class LinkerOptions:
     threshold: str | None = None
     config: Path | None = None
     """The file of `arbo tune`."""
+    edges: Path | None = None
 
     def load(self) -> Linker:
         """Return the linker, without a knowledge base.
@@ -45,7 +46,8 @@ class LinkerOptions:
         reranker = load_reranker(self.reranker, self.config)
         if reranker and self.config is None and self.fields.get("candidates") is None:
             settings = replace(settings, candidates=reranker.config.candidates)
-        return Linker(None, encoder, settings, announce=bars, reranker=reranker)
+        edges = load_edges(self.edges, self.config)
+        return Linker(None, encoder, settings, announce=bars, reranker=reranker, edges=edges)
 
     def _settings(self) -> LinkerConfig:
         from arbo.linking.config import LinkerConfig

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
+    from arbo.edges.model import EdgeModel
     from arbo.encoders.cross import CrossEncoder
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder import Encoder
@@ -91,6 +92,26 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
             "fit; leave --reranker out, or tune again"
         )
     return reranker
+
+
+def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
+    """Return the chosen edge model; raise UsageError if the configuration was tuned with another one, or with none."""
+    from arbo.linking.config import tuned_edges
+
+    if file is None and tuned is None:
+        return None
+    model = None
+    if file is not None:
+        from arbo.edges.model import EdgeModel
+
+        model = EdgeModel.load(file)
+    was = (tuned_edges(tuned) if tuned else None) or {}
+    if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
+        raise UsageError(
+            f"{tuned} was tuned with {'an edge model other than that of --edges' if was else 'no edge model'}: its "
+            "thresholds would not fit; give the same --edges, or tune again"
+        )
+    return model
 
 
 def _cache_folder() -> Path:

@@ -152,6 +152,15 @@ RerankerModel = Annotated[
         "entity edges then limits 1 minus the entity's probability. [default: none, or the reranker of --config]",
     ),
 ]
+EdgesFile = Annotated[
+    Path | None,
+    _cluster(
+        "--edges",
+        metavar="FILE",
+        help="Edge model of `arbo train-edges`, whose probabilities become the edges of the graph; thresholds then "
+        "limit 1 minus the probability.",
+    ),
+]
 NumberOfCandidates = Annotated[
     int | None,
     _rerank(

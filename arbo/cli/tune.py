@@ -35,6 +35,7 @@ def tune(
         typer.Option("--nil", help="Maximise the F1 of NIL decisions; the links of other mentions do not count."),
     ] = False,
     map_types: options.MapTypes = None,
+    edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
     cache: options.Cache = None,
@@ -68,7 +69,7 @@ def tune(
         "skip_margin": skip_margin,
         "rerank_mentions": rerank_mentions,
     }
-    linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker).load()
+    linker = LinkerOptions(fields, encoder, encoder_config, cache, reranker, edges=edges).load()
     if kb is not None:
         linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names))
     documents = read_documents(docs, format_, types, on_error)
@@ -109,6 +110,7 @@ def _write(linker: Linker, tuning: Tuning, out: Path) -> None:
         "config": linker.config.as_dict(),
         "encoder": linker.encoder.settings,
         "reranker": linker.reranker.settings if linker.reranker else None,
+        "edges": linker.edges.settings if linker.edges else None,
         "tuning": tuning.as_dict(),
     }
     write_json(content, out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Self, overload
 
@@ -15,7 +15,7 @@ from arbo.data.rows import are_names, documents_of, documents_of_names, items_of
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
-_content = attrgetter(*(column.name for column in fields(Mention) if column.compare))
+_IDENTITY = attrgetter("id", "document_id", "spans", "text", "type", "gold")
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -163,3 +163,9 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
                     "change one, or leave the ids out and arbo will make them",
                     id=mention.id,
                 )
+
+
+def _content(mention: Mention) -> tuple[Any, ...]:
+    """Return what a fingerprint covers; a mention without a cluster hashes as before clusters existed."""
+    own: tuple[Any, ...] = _IDENTITY(mention)
+    return own if mention.cluster is None else (*own, mention.cluster)

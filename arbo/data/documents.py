@@ -36,6 +36,8 @@ class Mention:
     score: float | None = field(default=None, compare=False)
     """The score of the finder that found the mention; None if no finder found it."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    cluster: str | None = field(default=None, repr=False)
+    """The gold cluster, within a document or across documents; None if not annotated."""
 
     def __post_init__(self) -> None:
         check_name(self.id, "the mention id", of=self.document_id)
@@ -45,6 +47,8 @@ class Mention:
             check_text(self.type, "the type of the mention", of=self.id)
         if self.gold is not None:
             check_texts(self.gold, "the gold ids", of=self.id, blank=False)
+        if self.cluster is not None:
+            check_name(self.cluster, "the gold cluster", of=self.id)
         check_spans(self.spans, of=self.id)
         check_metadata(self.metadata, of=self.id)
 

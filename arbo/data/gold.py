@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.corpus import Corpus
+from arbo.data.documents import Mention
 from arbo.data.knowledge_base import KnowledgeBase
 
 Ints = npt.NDArray[np.signedinteger[Any]]
@@ -52,7 +53,10 @@ class Gold:
 
     @classmethod
     def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
-        """Look up the gold ids of documents in a knowledge base; without one, each id is an unknown entity."""
+        """Look up the gold ids of documents in a knowledge base.
+
+        Without one, each id is an unknown entity, and the gold cluster of a mention without ids is its id.
+        """
         base = KnowledgeBase() if kb is None else kb
         outside: dict[str, int] = {}
 
@@ -67,10 +71,10 @@ class Gold:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
-        every = [
-            numbers(mention.gold or (), document.domain) for document in documents for mention in document.mentions
-        ]
-        return cls([mention.gold for mention in documents.mentions], *_joined(every), len(base), entity_of)
+        ids = [_ids(mention, kb) for mention in documents.mentions]
+        domains = [document.domain for document in documents for _ in document.mentions]
+        every = [numbers(own or (), domain) for own, domain in zip(ids, domains, strict=True)]
+        return cls(ids, *_joined(every), len(base), entity_of)
 
     @classmethod
     def of_ids(
@@ -207,6 +211,10 @@ class Gold:
         by_entity = np.bincount(self.mention[np.isin(self.number, rows)], minlength=len(self.ids)) > 0
         by_id = np.array([not trained.isdisjoint(ids or ()) for ids in self.ids], np.bool_)
         return by_id | by_entity
+
+
+def _ids(mention: Mention, kb: KnowledgeBase | None) -> tuple[str, ...] | None:
+    return (mention.cluster,) if kb is None and mention.cluster and not mention.gold else mention.gold
 
 
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:

@@ -56,7 +56,8 @@ def to_mention(mention_id: str, document_id: str, text: str, draft: Mapping[str,
     spans = draft["spans"]
     if draft.get("text") is not None and max(end for _, end in spans) <= len(text):
         compare(draft["text"], spans, text, Counter(), of=mention_id)
-    gold, own = draft.get("entities"), {"score": draft.get("score"), "metadata": draft["metadata"]}
+    gold = draft.get("entities")
+    own: dict[str, Any] = {key: draft.get(key) for key in ("score", "metadata", "cluster")}
     return Mention(mention_id, document_id, spans, text_of(spans, text), draft.get("type"), gold, **own)
 
 
@@ -85,6 +86,7 @@ _MENTION: Mapping[str, Convert] = {
     "text": string_or_null,
     "type": string_or_null,
     "entities": strings_or_null,
+    "cluster": string_or_null,
     "score": number,
 }
 
@@ -105,7 +107,7 @@ def document_line(document: Document) -> str:
     mentions = [
         _record(
             {"id": m.id, "spans": m.spans, "type": m.type, "entities": m.gold}
-            | ({} if m.score is None else {"score": m.score}),
+            | {key: value for key, value in (("cluster", m.cluster), ("score", m.score)) if value is not None},
             m.metadata,
         )
         for m in document.mentions

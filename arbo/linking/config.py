@@ -100,6 +100,11 @@ def tuned_reranker(path: PathLike) -> dict[str, Any] | None:
     return _tuned_model(path, "reranker")
 
 
+def tuned_edges(path: PathLike) -> dict[str, Any] | None:
+    """Read the settings of the edge model that a configuration was tuned with; None if there was no edge model."""
+    return _tuned_model(path, "edges")
+
+
 def _tuned_model(path: PathLike, part: str) -> dict[str, Any] | None:
     settings = _tuned(path).get(part)
     if settings is not None and not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):

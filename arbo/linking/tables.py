@@ -58,7 +58,7 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
             "expansion": pa.array([i.name if i.name != i.mention.text else None for i in inputs], pa.string()),
             "type": pa.array([m.type for m in mentions], pa.string()),
             "domain": pa.array([i.document.domain for i in inputs], pa.string()),
-            "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
+            "gold": pa.array([None if ids is None else list(ids) for ids in gold.ids], _STRINGS),
             "found_score": pa.array([m.score for m in mentions], pa.float64()),
             "gold_entities": _gold_entities(gold, kb),
             **_metadata(mentions),

@@ -10,8 +10,9 @@ consists of the words, with a space between words and a line end between sentenc
 
 `tokens_number` lists the words of a mention; if they are not consecutive, the mention has several spans. `mention_type`
 is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM, where no chain
-extends beyond a document, the gold id is `identity` (a Wikipedia title), if present. `tokens_str` is compared with the
-words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids from document and span.
+extends beyond a document, the chain is the gold cluster, and `identity`, a Wikipedia title, is the gold id.
+`tokens_str` is compared with the words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids
+from document and span.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -144,15 +146,19 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
         if where.setdefault((word.sentence, word.number), place) != place:
             raise DataError(f"sentence {word.sentence} has two words {word.number}", line=word.line, id=document_id)
     found: list[Marked] = []
+    clusters: list[str | None] = []
     for number, mention in mentions:
         with records.record(source, 1, kind="mentions"):
             spans = _spans(mention, where, document_id, number)
             label, identity, cluster = (_string(mention, key, document_id, number) for key in _STRINGS)
-            gold = identity or cluster
+            gold, own = (identity, cluster) if "identity" in mention else (cluster, None)
             found.append((spans, label, None if gold is None else (gold,)))
+            clusters.append(own)
             if mention.get("tokens_str", text_of(spans, text)) != text_of(spans, text):
                 records.notes["mentions whose tokens_str differs from their words"] += 1
-    return marked_document(document_id, text, found)
+    document = marked_document(document_id, text, found)
+    marked = (replace(mention, cluster=own) for mention, own in zip(document.mentions, clusters, strict=True))
+    return replace(document, mentions=tuple(marked))
 
 
 def _spans(

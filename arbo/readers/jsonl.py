@@ -7,9 +7,10 @@ A document (`id` and `text` are required):
 
 `spans` (required) lists pairs of start and end, counted in Unicode code points; the end is exclusive. Several pairs
 make a discontinuous mention. `entities` lists all acceptable gold ids; it is `[]` if the mention is annotated as NIL,
-and null or absent if the mention is not annotated. `type` and `domain` may be null or absent; `score` is the score of a
-finder, see `arbo.spans.finding`. If a mention has no `id`, `mention_ids` makes one from document and spans. If a
-mention has a `text`, it must equal the text at its spans, except for white space.
+and null or absent if the mention is not annotated. `cluster` is the gold cluster, within the document or across
+documents. `type`, `cluster` and `domain` may be null or absent; `score` is the score of a finder, see
+`arbo.spans.finding`. If a mention has no `id`, `mention_ids` makes one from document and spans. If a mention has a
+`text`, it must equal the text at its spans, except for white space.
 
 An entity (`id` and `name` are required):
 

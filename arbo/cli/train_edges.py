@@ -1,0 +1,53 @@
+"""The verb that trains edge models: train-edges."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arbo.cli import console, options
+from arbo.cli.inputs import read_documents, read_kb
+from arbo.cli.linker import LinkerOptions
+from arbo.cli.reporting import check_no_input
+
+
+def train_edges(
+    docs: options.Documents,
+    dev: Annotated[
+        Path, typer.Option("--dev", metavar="DOCS", help="Development documents, which calibrate the probabilities.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="JSON file to write, for `--edges` of link, discover and tune.")],
+    format_: options.Format = None,
+    kb: options.OptionalKb = None,
+    kb_format: options.KbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    types: options.Types = None,
+    encoder: options.EncoderModel = None,
+    encoder_config: options.EncoderConfigFile = None,
+    cache: options.Cache = None,
+    on_error: options.OnErrorOption = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Learn from annotated documents when two mentions mean the same, for `--edges` of link, discover and tune.
+
+    `arbo train-edges train.jsonl --dev dev.jsonl --out edges.json`, then `arbo discover test.jsonl --edges edges.json
+    --out run`. With --kb the model also learns when a mention means an entity. Gold ids and gold clusters both say
+    which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
+    """
+    from arbo import train_edges as train
+    from arbo.files import check_writable
+
+    check_no_input("--out", out, [*docs, dev])
+    check_writable(out)
+    linker = LinkerOptions({}, encoder, encoder_config, cache).load()
+    base = None if kb is None else read_kb(kb, kb_format, kb_xrefs)
+    documents, held_out = (read_documents(part, format_, types, on_error) for part in (docs, dev))
+    model = train(documents, held_out, base, linker=linker)
+    model.save(out)
+    if as_json:
+        console.print_json({"edges": str(out), **model.settings})
+    else:
+        pairs = ", ".join(f"{count:,}" for count in model.trained["pairs"])
+        console.out.print(f"trained on {pairs} pairs; written to {out}\nnext: arbo discover DOCS --edges {out} ...")

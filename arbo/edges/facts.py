@@ -1,0 +1,269 @@
+"""What is cheap to know about a mention: its words, its kind, its place in the document.
+
+Every fact depends on the mention and its document alone, so that the weight of an edge never changes when other
+documents come or go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.preprocessing import normalize
+
+from arbo.data.inputs import MentionInput
+from arbo.engine import Ids
+from arbo.text.names import normalize_name
+from arbo.text.sentences import sentences
+from arbo.text.words import STOP_WORDS, words
+
+_PRONOUNS = (
+    "",
+    "i me my mine myself",
+    "we us our ours ourselves",
+    "you your yours yourself yourselves",
+    "he him his himself",
+    "she her hers herself",
+    "it its itself",
+    "they them their theirs themselves",
+    "who whom whose which",
+    "this that these those",
+    "there here one",
+)
+_STARTS = (
+    "",
+    "the",
+    "this that these those",
+    "my your his her its our their",
+    "a an some any another many several no",
+)
+_DEFINITE = 3
+"""The last number of `_STARTS` that refers to something known."""
+_CLASSES = (
+    "",
+    "person per pers human hum people",
+    "place location loc gpe geo geographic",
+    "organization organisation org company group",
+    "time tim date",
+    "object product prod artifact substance",
+    "event act action",
+    "abstract misc",
+)
+_BEFORE = "by of , ( in to and with 's is was \" that said as for"
+_AFTER = "'s , ) is was are were and of in who which has had said be ("
+_AFTER_HEAD = """
+    of in on at for to with by from who which that and or as about between into where when whose against over under
+    through , ( -
+"""
+_BREAKS = frozenset(_AFTER_HEAD.split())
+_TOKEN = re.compile(r"'s\b|\w+|[^\w\s]")
+_PART = re.compile("[a-z]+")
+_CONTEXT = 150
+"""Characters to either side of a mention."""
+_HASHES = 2**18
+
+
+def _numbered(groups: Iterable[str]) -> dict[str, int]:
+    return {word: number for number, group in enumerate(groups) for word in group.split()}
+
+
+_PRONOUN, _START, _CLASS = map(_numbered, (_PRONOUNS, _STARTS, _CLASSES))
+_LEFT, _RIGHT = (_numbered(["", *group.split()]) for group in (_BEFORE, _AFTER))
+
+
+class Names(NamedTuple):
+    """What is compared of texts: hashed words, heads and letters; a row for each text."""
+
+    content: csr_matrix
+    """1 for each content word."""
+    head: csr_matrix
+    """1 for the head."""
+    letters: csr_matrix
+    """Character n-grams, of length 1."""
+    n_words: Ids
+    """Content words."""
+    keys: npt.NDArray[np.object_]
+    """(texts, 4): the text without case and article, its content words in order, its initials, its letters."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Names:
+        """Take texts apart."""
+        tokens = [tokens_of(text) for text in texts]
+        heads = [normalize_name(head_of(some)) for some in tokens]
+        lower = [_without_article([token.lower() for token in some]) for some in tokens]
+        content = [[word for word in normalize_name(text).split() if word not in STOP_WORDS] for text in texts]
+        keys = np.empty((len(texts), 4), object)
+        for row, (some, low, words_) in enumerate(zip(tokens, lower, content, strict=True)):
+            initials = "".join(token[0] for token in some if token[0].isupper()).lower() if len(some) > 1 else ""
+            keys[row] = " ".join(low), " ".join(sorted(set(words_))) or " ".join(low), initials, "".join(low)
+        hashed = _hashed(content, analyzer=list, binary=True)
+        letters = normalize(_hashed(keys[:, 0], analyzer="char_wb", ngram_range=(2, 4)))
+        return cls(hashed, _hashed([[head] for head in heads], analyzer=list), letters, np.diff(hashed.indptr), keys)
+
+
+class Facts(NamedTuple):
+    """The facts of mentions; columns have a row for each."""
+
+    names: Names
+    columns: dict[str, Ids]
+    """``document``, ``sentence``, ``type``: codes; ``class``: person, place and the like, from the type; ``pronoun``,
+    ``start``: kinds of pronoun and of article, 0 for none; ``before`` and ``after``: frequent neighbouring words;
+    ``capitals``: percent of words; ``head_capital``, ``plural``: 0 or 1; ``words``: their count; ``place``: mentions
+    before it in the document; ``begin``, ``end``: words before its ends in the document; ``in_sentence``: words before
+    it in its sentence; ``same_text``, ``same_head``: mentions of the document with the same text or head; ``rank``: by
+    document id and place, so that the order of two mentions does not depend on other documents."""
+    context: csr_matrix
+    """(mentions, hashes): words around the mention, of length 1."""
+    documents: csr_matrix
+    """(documents, hashes): words of the document, of length 1."""
+
+    @classmethod
+    def of(cls, mentions: Sequence[MentionInput]) -> Facts:
+        """Collect the facts of mentions; the mentions of a document stand together."""
+        names = Names.of([item.name for item in mentions])
+        rows: list[tuple[object, ...]] = []
+        contexts: list[str] = []
+        documents: list[str] = []
+        ids: list[str] = []
+        layout: _Layout | None = None
+        for item in mentions:
+            if layout is None or item.document.id != layout.id:
+                layout = _Layout.of(len(documents), item.document.id, item.document.text)
+                documents.append(item.document.text)
+                ids.append(item.document.id)
+            rows.append(_facts_of(item, layout))
+            begin, end = item.mention.spans[0][0], item.mention.spans[-1][1]
+            text = item.document.text
+            contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")
+        columns = _columns(rows, names)
+        order = np.argsort(np.array(ids, np.str_))
+        by_id = np.empty_like(order)
+        by_id[order] = np.arange(len(order))
+        own = np.lexsort((columns["place"], by_id[columns["document"]]))
+        columns["rank"] = np.empty_like(own)
+        columns["rank"][own] = np.arange(len(own))
+        return cls(names, columns, hashed_words(contexts), hashed_words(documents))
+
+    def __len__(self) -> int:
+        return len(self.columns["document"])
+
+    @property
+    def nameless(self) -> npt.NDArray[np.bool_]:
+        """(mentions,): pronouns, and phrases such as "the company" that name nothing without their document."""
+        of = self.columns
+        phrase = (of["start"] > 0) & (of["start"] <= _DEFINITE) & (of["capitals"] == 0)
+        return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
+
+
+def tokens_of(text: str) -> list[str]:
+    """Split a text into words and signs, without the s of a possessive.
+
+    >>> tokens_of("Wilson's disease (WD)")
+    ['Wilson', 'disease', '(', 'WD', ')']
+    """
+    return [token for token in _TOKEN.findall(text.replace("\u2019", "'")) if token != "'s"] or [text]
+
+
+def head_of(tokens: Sequence[str]) -> str:
+    """Return the last word before a preposition or a relative pronoun, the head of most English noun phrases.
+
+    >>> head_of("the former Governor of Virginia".split())
+    'Governor'
+    """
+    head = ""
+    for token in tokens:
+        if head and token.lower() in _BREAKS:
+            break
+        if token[0].isalnum():
+            head = token
+    return head or tokens[-1]
+
+
+def hashed_words(texts: Sequence[str]) -> csr_matrix:
+    """Count the words of texts but stop words; (texts, hashes), square roots of counts, of length 1."""
+    counts = _hashed(texts, stop_words=sorted(STOP_WORDS))
+    return normalize(counts.sqrt())
+
+
+class _Layout(NamedTuple):
+    number: int
+    id: str
+    text: str
+    words: npt.NDArray[np.int64]
+    sentences: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, number: int, document_id: str, text: str) -> _Layout:
+        return cls(number, document_id, text, words(text)[:, 0], sentences(text)[:, 0])
+
+
+_COLUMNS = (
+    *("document", "type", "class", "pronoun", "start", "before", "after", "capitals", "head_capital", "plural"),
+    *("words", "begin", "end", "sentence", "in_sentence"),
+)
+
+
+def _facts_of(item: MentionInput, layout: _Layout) -> tuple[object, ...]:
+    begin, end = item.mention.spans[0][0], item.mention.spans[-1][1]
+    kind = item.mention.type or ""
+    tokens = tokens_of(item.name)
+    head, first = head_of(tokens), tokens[0].lower()
+    at, stop = np.searchsorted(layout.words, (begin, end)).tolist()
+    sentence = int(np.searchsorted(layout.sentences, begin, "right")) - 1
+    opening = int(layout.sentences[sentence]) if sentence >= 0 else 0
+    before = _TOKEN.findall(layout.text[max(0, begin - 20) : begin].lower())
+    after = _TOKEN.match(layout.text[end : end + 20].replace("\u2019", "'").lstrip().lower())
+    return (
+        layout.number,
+        kind,
+        next(filter(None, (_CLASS.get(part, 0) for part in _PART.findall(kind.lower()))), 0),
+        _PRONOUN.get(first, 0) if len(tokens) == 1 else 0,
+        _START.get(first, 0) if len(tokens) > 1 else 0,
+        _LEFT.get(before[-1], 0) if before else -1,
+        _RIGHT.get(after[0], 0) if after else -1,
+        100 * sum(token[0].isupper() for token in tokens) // len(tokens),
+        int(head[:1].isupper()),
+        int(head.endswith("s") and not head.endswith("ss")),
+        len(tokens),
+        at,
+        stop,
+        sentence,
+        at - int(np.searchsorted(layout.words, opening)),
+    )
+
+
+def _without_article(tokens: list[str]) -> list[str]:
+    return tokens[1:] if len(tokens) > 1 and tokens[0] in _START else tokens
+
+
+def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
+    lists = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
+    columns = {
+        name: codes_of(values) if name == "type" else np.array(values, np.int64)
+        for name, values in zip(_COLUMNS, lists, strict=True)
+    }
+    order = np.lexsort((-columns["end"], columns["begin"], columns["document"]))
+    columns["place"] = np.empty_like(order)
+    columns["place"][order] = np.arange(len(order))
+    columns["place"] -= np.searchsorted(columns["document"], columns["document"])
+    for name, group in (("same_text", codes_of(names.keys[:, 0])), ("same_head", names.head.indices)):
+        key = columns["document"] * (_HASHES + len(rows)) + group
+        _, which, count = np.unique(key, return_inverse=True, return_counts=True)
+        columns[name] = count[which] if len(rows) else which
+    return columns
+
+
+def codes_of(values: Iterable[Hashable]) -> Ids:
+    """Return a code for each value, equal for equal values, in order of appearance."""
+    number: dict[Hashable, int] = {}
+    return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+
+
+def _hashed(texts: Any, **options: Any) -> csr_matrix:
+    hashing = HashingVectorizer(n_features=_HASHES, alternate_sign=False, dtype=np.float32, norm=None, **options)
+    return hashing.transform(texts) if len(texts) else csr_matrix((0, _HASHES), dtype=np.float32)

@@ -1,0 +1,176 @@
+"""The features of pairs: two mentions, or a mention and a name of an entity."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_matrix
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.edges.facts import Facts, Names, hashed_words
+from arbo.engine import Bools, Ids, ranges
+
+Matrix = npt.NDArray[np.float32]
+
+_KINDS = ("class", "pronoun", "start", "before", "after", "capitals", "head_capital", "plural", "words")
+_EITHER = (*_KINDS, "in_sentence", "same_text", "same_head")
+_COMPARED = (
+    *("same_text", "same_words", "initials", "shared", "union", "share_of_first", "share_of_second"),
+    *("same_head", "head_in_first", "head_in_second", "letters"),
+)
+_WITHIN = ("sentences", "mentions", "words_between", "place", "inside", "same_begin", "alike", "names")
+MENTION_FEATURES = (
+    *(f"{side}_{name}" for side in ("first", "second") for name in _EITHER),
+    *_COMPARED,
+    *("same_type", "same_class", "context", "documents"),
+    *_WITHIN,
+)
+"""The columns of `mention_features`."""
+
+
+def mention_features(facts: Facts, first: Ids, second: Ids) -> Matrix:
+    """Describe pairs of mentions, the first being earlier if they are of one document; (pairs, features).
+
+    Distances and places are NaN for mentions of different documents.
+    """
+    of, names = facts.columns, facts.names
+    document = of["document"]
+    found: list[Any] = [of[name][side] for side in (first, second) for name in _EITHER]
+    found += compared(names, names, first, second)
+    found += [of[name][first] == of[name][second] for name in ("type", "class")]
+    found.append(products(facts.context, facts.context, first, second))
+    found.append(products(facts.documents, facts.documents, document[first], document[second]))
+    apart = document[first] != document[second]
+    found += [np.where(apart, np.nan, column) for column in _within(facts, first, second)]
+    return np.stack(found, axis=1, dtype=np.float32, casting="unsafe")
+
+
+def compared(firsts: Names, seconds: Names, first: Ids, second: Ids) -> list[Any]:
+    """Compare pairs of texts; the columns are `_COMPARED`."""
+    one, other = firsts.keys[first], seconds.keys[second]
+    shared = products(firsts.content, seconds.content, first, second)
+    n_first, n_second = firsts.n_words[first], seconds.n_words[second]
+    return [
+        one[:, 0] == other[:, 0],
+        one[:, 1] == other[:, 1],
+        ((one[:, 2] == other[:, 3]) & (one[:, 2] != "")) | ((one[:, 3] == other[:, 2]) & (other[:, 2] != "")),
+        shared,
+        shared / np.maximum(n_first + n_second - shared, 1),
+        shared / np.maximum(n_first, 1),
+        shared / np.maximum(n_second, 1),
+        products(firsts.head, seconds.head, first, second),
+        products(firsts.content, seconds.head, first, second),
+        products(firsts.head, seconds.content, first, second),
+        products(firsts.letters, seconds.letters, first, second),
+    ]
+
+
+def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids, step: int = 200_000) -> Matrix:
+    """Inner products of pairs of rows, in blocks of bounded memory; (pairs,)."""
+    found = np.empty(len(rows), np.float32)
+    for begin in range(0, len(rows), step):
+        part = slice(begin, begin + step)
+        found[part] = np.asarray(left[rows[part]].multiply(right[others[part]]).sum(axis=1)).ravel()
+    return found
+
+
+def _within(facts: Facts, first: Ids, second: Ids) -> list[Any]:
+    """Features of the places of two mentions of one document."""
+    of = facts.columns
+    names = (of["head_capital"] > 0) & (of["pronoun"] == 0)
+    return [
+        of["sentence"][second] - of["sentence"][first],
+        of["place"][second] - of["place"][first],
+        np.clip(of["begin"][second] - of["end"][first], -20, 400),
+        of["place"][first],
+        of["end"][second] <= of["end"][first],
+        of["begin"][first] == of["begin"][second],
+        _between(facts, of["class"], of["class"][second], first, second),
+        _between(facts, names.astype(np.int64), 1, first, second),
+    ]
+
+
+def _between(facts: Facts, group: Ids, wanted: Ids | int, first: Ids, second: Ids) -> Ids:
+    """Count the mentions between two whose group is the wanted one; (pairs,)."""
+    of = facts.columns
+    order = np.lexsort((of["place"], of["document"]))
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    counts = np.zeros((len(order) + 1, int(group.max(initial=1)) + 1), np.int64)
+    counts[np.arange(1, len(order) + 1), group[order]] = 1
+    counts = counts.cumsum(axis=0)
+    return np.asarray(counts[rank[second], wanted] - counts[rank[first] + 1, wanted])
+
+
+_OF_NAME = ("preferred", "name_words", "name_capital", "in_brackets")
+ENTITY_FEATURES = (*_EITHER, *_COMPARED, *_OF_NAME, "definition_context", "definition_document", "similarity")
+"""The columns of `entity_features`."""
+
+
+def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: Ids, similarity: Matrix) -> Matrix:
+    """Describe pairs of a mention and an entity, by the entity's name that is most alike; (pairs, features).
+
+    Args:
+        facts: the mentions.
+        entities: the names of the entities.
+        mention: (pairs,) rows of ``facts``.
+        entity: (pairs,) rows of the knowledge base.
+        similarity: (pairs,) similarity by the encoder.
+
+    """
+    row = entities.rows(entity)
+    name = entities.most_alike(facts.names, mention, row)
+    found: list[Any] = [facts.columns[column][mention] for column in _EITHER]
+    found += compared(facts.names, entities.names, mention, name)
+    found += [entities.columns[column][name] for column in _OF_NAME]
+    document = facts.columns["document"][mention]
+    for matrix, at in ((facts.context, mention), (facts.documents, document)):
+        about = products(matrix, entities.definitions, at, row)
+        found.append(np.where(entities.defined[row], about, np.nan))
+    return np.stack([*found, similarity], axis=1, dtype=np.float32, casting="unsafe")
+
+
+class EntityNames(NamedTuple):
+    """The names of some entities of a knowledge base."""
+
+    entities: Ids
+    """(entities,) rows of the knowledge base, ascending."""
+    begin: Ids
+    """(entities + 1,) where the names of each begin; the first is its preferred name."""
+    names: Names
+    columns: dict[str, Ids]
+    definitions: csr_matrix
+    defined: Bools
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase, entities: Ids) -> EntityNames:
+        """Collect the names of entities, given by their distinct rows in ascending order."""
+        chosen = [kb.entities[row] for row in entities]
+        texts = [list(dict.fromkeys((entity.name, *entity.aliases))) for entity in chosen]
+        begin = np.cumsum([0, *map(len, texts)])
+        flat = [text for some in texts for text in some]
+        first = np.isin(np.arange(len(flat)), begin[:-1])
+        columns = {
+            "preferred": first.astype(np.int64),
+            "name_words": np.array([len(text.split()) for text in flat], np.int64),
+            "name_capital": np.array([text[:1].isupper() for text in flat], np.int64),
+            "in_brackets": np.array(["(" in text for text in flat], np.int64),
+        }
+        told = [entity.definition or "" for entity in chosen]
+        defined = np.array([bool(text) for text in told], np.bool_)
+        return cls(entities, begin, Names.of(flat), columns, hashed_words(told), defined)
+
+    def rows(self, entity: Ids) -> Ids:
+        """Return the place of each entity among these."""
+        return np.searchsorted(self.entities, entity)
+
+    def most_alike(self, mentions: Names, mention: Ids, row: Ids) -> Ids:
+        """Return the name of each pair's entity whose letters are most alike, of equals the first; (pairs,)."""
+        count = np.diff(self.begin)[row]
+        name = ranges(self.begin[row], count)
+        pair = np.repeat(np.arange(len(row)), count)
+        alike = products(mentions.letters, self.names.letters, mention[pair], name)
+        order = np.lexsort((name, -alike, pair))
+        return np.asarray(name[order[np.cumsum(count) - count]])

@@ -1,0 +1,151 @@
+"""The edge model: the weights of edges, learnt from what is cheap to know about a pair.
+
+The weight of an edge is 1 minus the probability that its ends mean the same, plus 2^-20 of the dissimilarity of their
+letters, so that ties are rare. An edge between two mentions has the same weight in both directions, but a mention that
+names nothing (see `Facts.nameless`) is no source of an edge to an earlier mention: "the company" follows a name, a name
+does not follow "the company". Such mentions have no edges to other documents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.edges.facts import Facts, codes_of
+from arbo.edges.features import (
+    ENTITY_FEATURES,
+    MENTION_FEATURES,
+    EntityNames,
+    Matrix,
+    entity_features,
+    mention_features,
+)
+from arbo.edges.pairs import mention_pairs
+from arbo.edges.trees import Trees
+from arbo.engine import Bools, Floats, Ids, Neighbors
+from arbo.errors import DataError
+from arbo.files import Format, PathLike, check_manifest, write_json
+from arbo.retrieval.candidates import best_first
+from arbo.retrieval.retrieval import Retrieval
+from arbo.settings import read_json
+
+_FORMAT = Format(
+    "arbo-edges", 1, {"features": dict, "trained": dict}, "an edge model", "train it again with arbo train-edges"
+)
+_TRACE = 2.0**-20
+THRESHOLD = 0.5
+"""Default threshold of learnt edges: an edge counts if it is more likely right than wrong."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EdgeModel:
+    """Learnt weights of edges between mentions and, if trained with a knowledge base, from entities to mentions."""
+
+    mentions: Trees
+    entities: Trees | None
+    trained: dict[str, Any]
+    """What it was trained on, ready for JSON."""
+    neighbors: ClassVar[int] = 16
+    """Nearest mentions by the encoder, of all documents, that each mention is compared with."""
+
+    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, worlds: Sequence[Hashable], k: int) -> Retrieval:
+        """Replace the edges of a retrieval by learnt edges, at most ``k`` into each mention from other mentions.
+
+        Args:
+            retrieval: the neighbours by an encoder, at least `neighbors` mentions each.
+            kb: the knowledge base; None to discover.
+            worlds: (mentions,) the world of each mention, see `arbo.retrieval.worlds`.
+            k: the largest number of edges from other mentions into each mention.
+
+        """
+        facts = Facts.of(retrieval.inputs)
+        found = replace(retrieval, mentions=self._mentions(facts, codes_of(worlds), retrieval.mentions, k))
+        entity_limit = retrieval.threshold[0]
+        if kb is not None and self.entities is not None:
+            found = replace(found, entities=self._entities(facts, retrieval, kb), offset=1.0)
+            entity_limit = THRESHOLD
+        settings = {**retrieval.settings, "edges": self.settings}
+        return replace(found, threshold=(entity_limit, THRESHOLD), settings=settings)
+
+    def _mentions(self, facts: Facts, worlds: Ids, neighbors: Neighbors, k: int) -> Neighbors:
+        first, second = mention_pairs(facts, worlds, neighbors)
+        features = mention_features(facts, first, second)
+        weight = _weights(self.mentions, features, MENTION_FEATURES)
+        back = ~facts.nameless[second]
+        source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
+        return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
+
+    def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
+        assert self.entities is not None
+        mention, place, _, features = candidate_features(facts, retrieval, kb)
+        scores = np.full(retrieval.entities.ids.shape, -np.inf, np.float32)
+        scores[mention, place] = -_weights(self.entities, features, ENTITY_FEATURES)
+        ids, scores = best_first(retrieval.entities.ids, scores)
+        return Neighbors(ids, -scores)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Identification of the model in a manifest."""
+        forests = {name: trees and trees.as_dict() for name, trees in self._forests().items()}
+        return {**self.trained, "fingerprint": sha256(json.dumps(forests).encode()).hexdigest()}
+
+    def save(self, path: PathLike) -> None:
+        """Write the model as JSON, completely or not at all."""
+        columns = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
+        forests = {name: None if trees is None else trees.as_dict() for name, trees in self._forests().items()}
+        header = {"format": _FORMAT.name, "format_version": _FORMAT.version}
+        write_json({**header, "trained": self.trained, "features": columns, **forests}, path)
+
+    @classmethod
+    def load(cls, path: PathLike) -> Self:
+        """Read a model.
+
+        Raises:
+            DataError: the file is no edge model, is damaged, or was written by a version with other features.
+
+        """
+        content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
+        if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
+            raise DataError(f"the model was trained with other features; {_FORMAT.mend}", file=str(path))
+        forests = {
+            name: Trees.from_dict(content.get(name), len(features), file=str(path))
+            for name, features in (("mentions", MENTION_FEATURES), ("entities", ENTITY_FEATURES))
+            if name == "mentions" or content.get(name) is not None
+        }
+        return cls(forests["mentions"], forests.get("entities"), content["trained"])
+
+    def _forests(self) -> dict[str, Trees | None]:
+        return {"mentions": self.mentions, "entities": self.entities}
+
+
+def candidate_features(facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> tuple[Ids, Ids, Ids, Matrix]:
+    """Describe each mention with each candidate: mention, place in its list, entity, and features; a row a pair."""
+    mention, place = np.nonzero(retrieval.entities.ids >= 0)
+    entity = retrieval.entities.ids[mention, place].astype(np.int64)
+    similarity = retrieval.similarity(retrieval.entities.dissimilarity[mention, place])
+    names = EntityNames.of(kb, np.unique(entity))
+    return mention, place, entity, entity_features(facts, names, mention, entity, similarity)
+
+
+def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Neighbors:
+    """Return the ``k`` lightest edges into each mention as lists; ties go by the rank of the source."""
+    n = len(rank)
+    order = np.lexsort((rank[source], weight, target))
+    source, target, weight = source[order], target[order], weight[order]
+    place = np.arange(len(target)) - np.searchsorted(target, target)
+    kept: Bools = place < k
+    found = Neighbors(np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32))
+    found.ids[target[kept], place[kept]] = source[kept]
+    found.dissimilarity[target[kept], place[kept]] = weight[kept]
+    return found
+
+
+def _weights(trees: Trees, features: Matrix, names: tuple[str, ...]) -> Floats:
+    letters = features[:, names.index("letters")]
+    return np.asarray(1 - trees.probability(features) + _TRACE * (1 - letters), np.float32)

@@ -1,0 +1,58 @@
+"""The pairs of mentions that are worth a look: near in their document, alike in words, or neighbours of the encoder."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from arbo.edges.facts import Facts
+from arbo.engine import Ids, Neighbors
+
+_WINDOW = 60  # mentions before a mention, in its document
+_ALIKE = 40  # mentions before it that share a word with it
+
+
+def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
+    """Return the distinct pairs of mentions of one world, each in the order of `rank`.
+
+    Mentions that name nothing are compared only within their document.
+
+    Args:
+        facts: the mentions.
+        worlds: (mentions,) the code of the world of each mention, see `arbo.retrieval.worlds`.
+        neighbors: the nearest mentions by an encoder.
+
+    """
+    of = facts.columns
+    content = facts.names.content
+    owner = np.repeat(np.arange(len(facts)), np.diff(content.indptr))
+    word = of["document"][owner] * content.shape[1] + content.indices
+    found = [
+        _preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),
+        _preceding(owner, word, of["place"][owner], _ALIKE),
+    ]
+    target, at = np.nonzero(neighbors.ids >= 0)
+    source = neighbors.ids[target, at].astype(np.int64)
+    kept = of["document"][source] != of["document"][target]
+    kept &= ~(facts.nameless[source] | facts.nameless[target])
+    source, target = source[kept], target[kept]
+    swap = of["rank"][source] > of["rank"][target]
+    found.append((np.where(swap, target, source), np.where(swap, source, target)))
+    first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
+    inside = worlds[first] == worlds[second]
+    first, second = first[inside], second[inside]
+    key = np.unique(first * len(facts) + second)
+    return key // max(len(facts), 1), key % max(len(facts), 1)
+
+
+def _preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
+    """Pair each item with the ``most`` items before it in its group."""
+    order = np.lexsort((place, group))
+    item, group = item[order], group[order]
+    firsts, seconds = [item[:0]], [item[:0]]
+    for step in range(1, min(most, max(len(item) - 1, 0)) + 1):
+        together = group[:-step] == group[step:]
+        if not together.any():
+            break
+        firsts.append(item[:-step][together])
+        seconds.append(item[step:][together])
+    return np.concatenate(firsts), np.concatenate(seconds)

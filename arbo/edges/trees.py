@@ -1,0 +1,136 @@
+"""Boosted trees as arrays: fitted by scikit-learn, kept without pickle, and evaluated by numba."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+
+from arbo.edges.features import Matrix
+from arbo.errors import DataError
+
+_MANY = 50_000
+
+
+class Trees(NamedTuple):
+    """A forest of binary trees, one after the other; children have higher numbers than their parent."""
+
+    feature: npt.NDArray[np.int32]
+    """(nodes,) the column that a node compares; -1 for a leaf."""
+    threshold: npt.NDArray[np.float64]
+    """(nodes,) go left if the feature is at most this number."""
+    left: npt.NDArray[np.int32]
+    right: npt.NDArray[np.int32]
+    missing_left: npt.NDArray[np.bool_]
+    """(nodes,) go left if the feature is NaN."""
+    value: npt.NDArray[np.float64]
+    """(nodes,) the log-odds that a leaf adds."""
+    roots: npt.NDArray[np.int32]
+    """(trees,)"""
+    slope: float
+    offset: float
+    """The log-odds are ``slope`` times the sum of the leaves, plus ``offset``."""
+
+    @classmethod
+    def fit(cls, features: Matrix, correct: npt.NDArray[np.bool_], *, trees: int = 200, leaves: int = 31) -> Self:
+        """Fit trees to pairs and to whether each is correct."""
+        unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
+        model = HistGradientBoostingClassifier(
+            max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
+        )
+        # Threads wait for each other at every level of every tree, which costs more than it gains with few pairs.
+        with threadpool_limits(None if len(features) > _MANY else 1, user_api="openmp"):
+            model.fit(np.where(unknown, np.float32(0), features), correct)
+        parts: list[tuple[npt.NDArray[Any], ...]] = []
+        roots: list[int] = []
+        size = 0
+        for (tree,) in model._predictors:
+            nodes = tree.nodes
+            leaf = nodes["is_leaf"].astype(bool)
+            feature = np.where(leaf, -1, nodes["feature_idx"])
+            children = (np.where(leaf, 0, nodes[side] + size) for side in ("left", "right"))
+            parts.append((feature, nodes["num_threshold"], *children, nodes["missing_go_to_left"] > 0, nodes["value"]))
+            roots.append(size)
+            size += len(nodes)
+        columns = [*map(np.concatenate, zip(*parts, strict=True)), np.array(roots)]
+        return cls._of(columns, 1.0, float(model._baseline_prediction.ravel()[0]))
+
+    def calibrated(self, features: Matrix, correct: npt.NDArray[np.bool_]) -> Self:
+        """Return trees whose log-odds are fitted to other pairs by Platt's logistic regression."""
+        scores = self.scores(features)
+        fitted = LogisticRegression(C=1e6).fit(scores[:, None], correct)
+        slope, offset = float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
+        return self._replace(slope=self.slope * slope, offset=self.offset * slope + offset)
+
+    def scores(self, features: Matrix) -> npt.NDArray[np.float64]:
+        """Return the log-odds of pairs; (pairs,)."""
+        total = np.zeros(len(features))
+        _add_leaves(features, *self[:7], total)
+        return self.slope * total + self.offset
+
+    def probability(self, features: Matrix) -> npt.NDArray[np.float64]:
+        """Return the probability that each pair is correct; (pairs,)."""
+        return np.asarray(1 / (1 + np.exp(-self.scores(features))))
+
+    @classmethod
+    def from_dict(cls, values: object, n_features: int, *, file: str) -> Self:
+        """Take trees from the content of a file.
+
+        Raises:
+            DataError: the trees are incomplete, have a node without an end, or compare a feature that is not there.
+
+        """
+        try:
+            given = dict(values)  # type: ignore[call-overload]
+            columns = [np.asarray(given[name]) for name in cls._fields[:7]]
+            trees = cls._of(columns, float(given["slope"]), float(given["offset"]))
+        except (KeyError, TypeError, ValueError, OverflowError):
+            trees = None
+        if trees is None or not trees._is_sound(n_features):
+            raise DataError("the trees are damaged; train the model again with arbo train-edges", file=file)
+        return trees
+
+    @classmethod
+    def _of(cls, columns: Sequence[npt.NDArray[Any]], slope: float, offset: float) -> Self:
+        kinds: list[Any] = [np.int32, np.float64, np.int32, np.int32, np.bool_, np.float64, np.int32]
+        found: Any = [column.astype(kind) for column, kind in zip(columns, kinds, strict=True)]
+        return cls._make([*found, slope, offset])
+
+    def _is_sound(self, n_features: int) -> bool:
+        """Tell whether each way through a tree ends, compares known features and adds finite numbers."""
+        nodes = np.arange(self.feature.size)
+        if any(column.shape != nodes.shape for column in self[:6]) or self.roots.ndim != 1:
+            return False
+        inner = self.feature >= 0
+        children = np.stack([self.left, self.right])[:, inner]
+        return bool(
+            (children > nodes[inner]).all()
+            and (children < len(nodes)).all()
+            and ((self.roots >= 0) & (self.roots < len(nodes))).all()
+            and (self.feature < n_features).all()
+            and np.isfinite([*self.value, self.slope, self.offset]).all()
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the trees as lists, ready for JSON."""
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self._asdict().items()
+        }
+
+
+@numba.njit(cache=True, parallel=True)
+def _add_leaves(features, feature, threshold, left, right, missing_left, value, roots, total):  # type: ignore[no-untyped-def]
+    for row in numba.prange(len(features)):
+        for root in roots:
+            node = root
+            while feature[node] >= 0:
+                number = features[row, feature[node]]
+                goes_left = missing_left[node] if np.isnan(number) else number <= threshold[node]
+                node = left[node] if goes_left else right[node]
+            total[row] += value[node]

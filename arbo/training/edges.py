@@ -1,0 +1,71 @@
+"""Train an edge model on documents with gold clusters, gold entities, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.edges.facts import Facts, codes_of
+from arbo.edges.features import Matrix, mention_features
+from arbo.edges.model import EdgeModel, candidate_features
+from arbo.edges.pairs import mention_pairs
+from arbo.edges.trees import Trees
+from arbo.engine import Bools
+from arbo.errors import DataError
+from arbo.linker import Linker
+
+
+def train_edges(
+    documents: Iterable[Any], dev: Iterable[Any], kb: KnowledgeBase | None = None, *, linker: Linker | None = None
+) -> EdgeModel:
+    """Learn when two mentions mean the same and, with a knowledge base, when a mention means an entity.
+
+    Two mentions mean the same if they have the same gold entity or, without one, the same gold cluster. Boosted trees
+    are fitted to pairs of ``documents``, and their probabilities are calibrated on those of ``dev`` (Platt scaling).
+
+    Args:
+        documents: training documents, see `Linker.link`.
+        dev: other documents.
+        kb: the knowledge base of the gold entities; None to learn edges between mentions alone.
+        linker: finds neighbours and candidates, and should have the encoder that links later; the default uses
+            character n-grams.
+
+    Raises:
+        DataError: all pairs of mentions or entities, or none, are correct.
+
+    """
+    own = (linker or Linker()).configured(kb=kb)
+    parts = [examples(own, Corpus.of(part)) for part in (documents, dev)]
+    forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
+    trained = {"pairs": [len(correct) for _, correct in parts[0]], "encoder": own.encoder.settings}
+    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
+
+
+def examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
+    """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates."""
+    found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
+    facts, classes = Facts.of(found.inputs), Gold.of(corpus)
+    worlds = codes_of([item.document.domain for item in found.inputs])
+    first, second = mention_pairs(facts, worlds, found.mentions)
+    kept = classes.annotated[first] & classes.annotated[second]
+    first, second, label = first[kept], second[kept], classes.classes
+    parts = [(mention_features(facts, first, second), (label[first] == label[second]) & (label[first] >= 0))]
+    if linker.kb is not None:
+        gold = Gold.of(corpus, linker.kb)
+        mention, _, entity, features = candidate_features(facts, found, linker.kb)
+        inside = gold.number < gold.n_entities
+        right = gold.mention[inside] * len(linker.kb) + gold.number[inside]
+        known = gold.annotated[mention]
+        parts.append((features[known], np.isin(mention * len(linker.kb) + entity, right)[known]))
+    for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
+        if correct.all() or not correct.any():
+            raise DataError(
+                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same; training needs both kinds; "
+                "check that the documents have gold clusters or ids, and that the ids match the knowledge base"
+            )
+    return parts

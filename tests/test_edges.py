@@ -1,0 +1,250 @@
+"""Learnt edges: facts, pairs, features, trees and the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Run
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+import arbo
+from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
+from arbo.data.inputs import mention_inputs
+from arbo.edges.facts import Facts
+from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features
+from arbo.edges.model import EdgeModel, lists_of
+from arbo.edges.pairs import mention_pairs
+from arbo.edges.trees import Trees
+from arbo.engine import Neighbors
+from arbo.errors import DataError
+
+
+def corpus(*texts: str) -> Corpus:
+    """Documents in which the mentions stand in brackets."""
+    documents = []
+    for number, text in enumerate(texts):
+        spans, plain = [], ""
+        for part in text.split("["):
+            inside, bracket, rest = part.partition("]")
+            if bracket:
+                spans.append({"spans": [[len(plain), len(plain) + len(inside)]], "type": "person"})
+            plain += inside + rest
+        documents.append({"id": f"d{number}", "text": plain, "mentions": spans})
+    return Corpus.of(documents)
+
+
+def facts_of(*texts: str) -> Facts:
+    return Facts.of(mention_inputs(corpus(*texts), expand_abbreviations=False))
+
+
+NONE = Neighbors(np.empty((0, 1), np.int32), np.empty((0, 1), np.float32))
+TEXT = "[Ada Lovelace] met [the Countess of Blessington]. [She] wrote. [Lovelace's notes] are [hers]."
+
+
+def test_facts_say_what_a_mention_is_and_where() -> None:
+    of = facts_of(TEXT, "[Ada]").columns
+    assert of["document"].tolist() == [0, 0, 0, 0, 0, 1]
+    assert of["place"].tolist() == [0, 1, 2, 3, 4, 0]
+    assert of["sentence"].tolist() == [0, 0, 1, 2, 2, 0]
+    assert of["pronoun"].tolist() == [0, 0, 5, 0, 5, 0]
+    assert of["start"].tolist() == [0, 1, 0, 0, 0, 0]
+    assert of["class"].tolist() == [1] * 6
+
+
+def test_pronouns_and_descriptions_name_nothing() -> None:
+    nameless = facts_of("[She] joined [the company] of [the Countess], [a company], [Lovelace] and [this]").nameless
+    assert nameless.tolist() == [True, True, False, False, False, True]
+
+
+def test_pairs_are_those_of_brute_force() -> None:
+    rng = np.random.default_rng(3)
+    words = ["Ada", "Bell", "Core", "Dorn", "she"]
+    texts = [" , ".join(f"[{' '.join(rng.choice(words, 2))}]" for _ in range(90)) for _ in range(2)]
+    facts = facts_of(*texts)
+    first, second = mention_pairs(facts, np.zeros(180, np.int64), NONE._replace(ids=np.full((180, 1), -1, np.int32)))
+    content = [set(row.indices) for row in facts.names.content]
+    expected = set()
+    for later in range(180):
+        before = [one for one in range(later) if one // 90 == later // 90]
+        expected |= {(one, later) for one in before[-60:]}
+        for word in content[later]:
+            expected |= {(one, later) for one in [one for one in before if word in content[one]][-40:]}
+    assert set(zip(first.tolist(), second.tolist(), strict=True)) == expected
+    assert len(first) == len(expected)
+
+
+def test_nameless_mentions_have_no_pairs_in_other_documents() -> None:
+    facts = facts_of("[Ada] and [she]", "[Ada] and [she]")
+    neighbors = Neighbors(np.array([[2], [3], [0], [1]], np.int32), np.zeros((4, 1), np.float32))
+    pairs = mention_pairs(facts, np.zeros(4, np.int64), neighbors)
+    assert list(zip(*map(np.ndarray.tolist, pairs), strict=True)) == [(0, 1), (0, 2), (2, 3)]
+    apart = mention_pairs(facts, np.array([0, 0, 1, 1]), neighbors)
+    assert list(zip(*map(np.ndarray.tolist, apart), strict=True)) == [(0, 1), (2, 3)]
+
+
+def test_features_compare_words_and_places() -> None:
+    facts = facts_of(TEXT, "[Lovelace, Ada]")
+    rows = mention_features(facts, np.array([0, 0, 0]), np.array([2, 3, 5]))
+    of = dict(zip(MENTION_FEATURES, rows.T, strict=True))
+    assert of["sentences"].tolist()[:2] == [1, 2]
+    assert np.isnan(of["sentences"][2])
+    assert of["same_words"].tolist() == [0, 0, 1]
+    assert of["same_text"].tolist() == [0, 0, 0]
+    assert of["shared"].tolist() == [0, 1, 2]
+    assert of["second_pronoun"].tolist() == [5, 0, 0]
+    assert of["names"].tolist()[:2] == [1, 1]
+
+
+def test_features_of_a_pair_depend_on_its_two_documents_alone() -> None:
+    alone = facts_of(TEXT, "[Lovelace, Ada]")
+    among = facts_of("[Ada] [Ada]", TEXT, "[She] and [Ada Lovelace]", "[Lovelace, Ada]")
+    np.testing.assert_array_equal(
+        mention_features(alone, np.array([0, 1, 0]), np.array([3, 4, 5])),
+        mention_features(among, np.array([2, 3, 2]), np.array([5, 6, 9])),
+    )
+
+
+def fitted() -> tuple[Trees, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(600, len(MENTION_FEATURES))).astype(np.float32)
+    features[rng.random(features.shape) < 0.1] = np.nan
+    correct = np.nan_to_num(features[:, 0]) + np.nan_to_num(features[:, 3]) > 0
+    return Trees.fit(features, correct, trees=20, leaves=7), features, correct
+
+
+def test_trees_give_the_probabilities_of_scikit_learn() -> None:
+    trees, features, correct = fitted()
+    model = HistGradientBoostingClassifier(
+        max_iter=20, max_leaf_nodes=7, l2_regularization=1.0, early_stopping=False, random_state=0
+    ).fit(features, correct)
+    np.testing.assert_allclose(trees.probability(features), model.predict_proba(features)[:, 1], rtol=1e-12)
+
+
+def test_calibration_keeps_the_order_and_corrects_the_mean() -> None:
+    trees, features, correct = fitted()
+    rare = correct & (np.arange(len(correct)) % 3 == 0)
+    calibrated = trees.calibrated(features, rare)
+    assert calibrated.probability(features).mean() == pytest.approx(rare.mean(), abs=1e-3)
+    assert (np.argsort(calibrated.scores(features)) == np.argsort(trees.scores(features))).all()
+
+
+def test_lists_hold_the_lightest_edges() -> None:
+    source, target = np.array([1, 2, 3, 0]), np.array([0, 0, 0, 3])
+    found = lists_of(source, target, np.array([0.5, 0.25, 0.5, 0.1], np.float32), np.arange(4), 2)
+    assert found.ids.tolist() == [[2, 1], [-1, -1], [-1, -1], [0, -1]]
+    assert np.isinf(found.dissimilarity).sum() == 5
+
+
+def test_a_model_is_saved_and_read_back(tmp_path: Path) -> None:
+    trees, features, _ = fitted()
+    EdgeModel(trees, None, {"pairs": 600}).save(tmp_path / "edges.json")
+    read = EdgeModel.load(tmp_path / "edges.json")
+    assert read.entities is None
+    assert read.trained == {"pairs": 600}
+    np.testing.assert_array_equal(read.mentions.scores(features), trees.scores(features))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "run"}, "not an edge model"),
+        ({"format_version": 99}, "newer arbo"),
+        ({"features": {}}, "other features"),
+        ({"mentions": None}, "damaged"),
+        ({"mentions": {"roots": [10**6]}}, "damaged"),
+        ({"mentions": {"left": [0]}}, "damaged"),
+        ({"mentions": {"feature": [len(ENTITY_FEATURES) + 99]}}, "damaged"),
+        ({"mentions": {"value": [None]}}, "damaged"),
+    ],
+)
+def test_a_damaged_model_is_refused(tmp_path: Path, change: dict[str, object], said: str) -> None:
+    file = tmp_path / "edges.json"
+    EdgeModel(fitted()[0], None, {}).save(file)
+    content = json.loads(file.read_text("utf-8"))
+    for key, value in change.items():
+        inner = isinstance(value, dict) and key == "mentions"
+        content[key] = (
+            {**content[key], **{k: (v * len(content[key][k]))[: len(content[key][k])] for k, v in value.items()}}
+            if inner
+            else value
+        )  # type: ignore[attr-defined]
+    file.write_text(json.dumps(content), "utf-8")
+    with pytest.raises(DataError, match=said) as raised:
+        EdgeModel.load(file)
+    assert "edges.json" in str(raised.value)
+
+
+def test_learnt_edges_replace_those_of_the_encoder() -> None:
+    documents, kb = arbo.load_sample()
+    retrieval = arbo.Linker(kb).retrieve(documents, k=4, discover=False)
+    model = EdgeModel(fitted()[0], None, {"pairs": 600})
+    found = model.applied(retrieval, kb, [None] * len(documents.mentions), 3)
+    assert found.mentions.ids.shape == (len(documents.mentions), 3)
+    assert found.threshold == (retrieval.threshold[0], 0.5)
+    assert found.settings["edges"]["pairs"] == 600
+    np.testing.assert_array_equal(found.entities.ids, retrieval.entities.ids)
+
+
+@pytest.fixture(scope="module")
+def learnt() -> EdgeModel:
+    documents, kb = arbo.load_sample()
+    return arbo.train_edges(documents[:60], documents[60:], kb)
+
+
+def test_learnt_edges_link_better_than_names_alone(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    names, edges = (
+        linker.link(documents[60:]).evaluate().as_dict() for linker in (arbo.Linker(kb), arbo.Linker(kb, edges=learnt))
+    )
+    assert edges["linking"]["accuracy"] > names["linking"]["accuracy"] + 0.03
+    assert edges["clustering"]["ari"] > names["clustering"]["ari"] + 0.1
+
+
+def test_the_partition_does_not_depend_on_the_order_of_documents(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, edges=learnt)
+
+    def clusters(corpus: Corpus) -> dict[str, str | None]:
+        table = linker.link(corpus).link_table
+        return dict(zip(table["mention_id"].to_pylist(), table["entity_id"].to_pylist(), strict=True))
+
+    assert clusters(documents[60:]) == clusters(Corpus(reversed(documents[60:])))
+
+
+def test_training_needs_both_kinds_of_pairs() -> None:
+    documents = corpus("[Ada] met [Bell].", "[Ada] wrote.")
+    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same; training needs both kinds"):
+        arbo.train_edges(documents, documents)
+
+
+def test_a_reranker_and_learnt_edges_exclude_each_other(learnt: EdgeModel) -> None:
+    _, kb = arbo.load_sample()
+    with pytest.raises(arbo.UsageError, match="a reranker and learnt edges both weigh"):
+        arbo.Linker(kb, reranker=object(), edges=learnt)  # type: ignore[arg-type]
+
+
+def test_gold_clusters_train_edges_and_count_without_a_knowledge_base() -> None:
+    line = {"id": "d", "text": "Ada met her", "mentions": [{"spans": [[0, 3]], "cluster": "c"}, {"spans": [[8, 11]]}]}
+    documents = Corpus.of([line])
+    assert [mention.cluster for mention in documents.mentions] == ["c", None]
+    assert Gold.of(documents).ids == [("c",), None]
+    assert Gold.of(documents, arbo.KnowledgeBase()).ids == [None, None]
+
+
+def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -> None:
+    documents, _ = arbo.load_sample()
+    documents[:60].to_jsonl(tmp_path / "train.jsonl")
+    documents[60:].to_jsonl(tmp_path / "dev.jsonl")
+    edges, tuned = tmp_path / "edges.json", tmp_path / "tuned.json"
+    trained = run("train-edges", tmp_path / "train.jsonl", "--dev", tmp_path / "dev.jsonl", "--out", edges)
+    assert (trained.code, "pairs; written to" in trained.out) == (0, True)
+    assert run("tune", tmp_path / "dev.jsonl", "--edges", edges, "--out", tuned).code == 0
+    options = ("--config", tuned, "--out", tmp_path / "run")
+    assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
+    assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
+    other = run("discover", tmp_path / "dev.jsonl", *options)
+    assert (other.code, "give the same --edges, or tune again" in other.told) == (2, True)
