@@ -187,7 +187,7 @@ class Format(NamedTuple):
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
-    """Return a manifest; raise DataError if it has another format."""
+    """Return the manifest unchanged; raise DataError if its format is not the expected one."""
     if not isinstance(values, dict) or values.get("format") != format_.name:
         found = values.get("format") if isinstance(values, dict) else None
         raise DataError(

@@ -22,7 +22,8 @@ def attribute(facade: str, package: str, names: Mapping[str, str], name: str) ->
     Args:
         facade: name of the facade module.
         package: `clustering` or `eval`.
-        names: the names that each module of the package defines, separated by blanks; other names are the package's.
+        names: maps a module of the package to the names that it defines, separated by blanks; other names are looked up
+            in the package itself.
         name: name of the attribute.
     """
     home = next((module for module, own in names.items() if name in own.split()), "")

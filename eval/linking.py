@@ -125,12 +125,13 @@ class LinkingOutcomes(Brief):
     def count_groups(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> dict[Any, LinkingCounts]:
         """Count the mentions with a concept by group; the label None means no group.
 
-        Every label has counts, even if none of its mentions has a concept; labels are in the order of the mentions.
-        Errors call the labels `name`. O(mentions) time for each count, for any number of groups.
+        Every label has counts, even if none of its mentions has a concept; the labels of the result
+        are in the order in which they first occur.
+        Error messages refer to the labels as `name`. O(mentions) time for each count, for any number of groups.
 
         Raises:
             ValueError: the number of labels is wrong, a label is NaN, or k exceeds the number of candidates.
-            TypeError: labels have no order or cannot be hashed, or k is not an integer.
+            TypeError: the labels are an unordered collection or cannot be hashed, or k is not an integer.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}

@@ -69,7 +69,7 @@ def test_an_explanation_names_entities_and_matched_aliases(result: arbo.Result, 
     nil = result.explain(next(link for link in result.links if link.mention.text == "Dr Fenn"))
     assert 'in cluster new-D05-4 "Dr Fenn"' in nil.text
     assert 'the nearest entity, Fenn Water (PL:0006, alias "Fenn"), has similarity' in nil.text
-    assert "other candidates: Marta Fenn (PE:0003" in nil.text
+    assert "other candidates, by similarity: Marta Fenn (PE:0003" in nil.text
     result.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").explain("D06-3") == told
     older = replace(result, entity_table=None).explain("D06-3")

@@ -121,15 +121,30 @@ def print_view(view: pa.Table, *, as_table: bool) -> None:
     """Print a view of a run as a table, or as tab-separated lines for other programs."""
     from arbo.results.rows import cell
 
-    rows = [list(map(cell, row.values())) for row in view.to_pylist()]
+    rows = view.to_pylist()
     if not as_table:
-        for row in (view.column_names, *rows):
-            sys.stdout.write("\t".join(" ".join(cell.split()) for cell in row) + "\n")
+        for line in (view.column_names, *(map(cell, row.values()) for row in rows)):
+            sys.stdout.write("\t".join(" ".join(text.split()) for text in line) + "\n")
         return
-    table = _table([name.replace("_", " ") for name in view.column_names], _NUMBERS, fold=True)
+    if "mention_id" in view.column_names:
+        named = all(row["mention_id"].startswith(row["document_id"]) for row in rows)
+        rows = [_shorter(row, {"start", "end", "cluster_id", "entity_name", *["document_id"] * named}) for row in rows]
+    names = rows[0] if rows else view.column_names
+    table = _table([name.replace("_", " ") for name in names], _NUMBERS, fold=True)
     for row in rows:
-        table.add_row(*map(plain, row))
+        table.add_row(*map(plain, map(cell, row.values())))
     out.print(table)
+
+
+def _shorter(row: Mapping[str, Any], but: Collection[str]) -> dict[str, Any]:
+    """Return a row of mentions that fits a terminal: with one column for its link, and without those in ``but``."""
+    nil = row["entity_id"] is None
+    link = f"NIL, {row['cluster_id']}" if nil else f"{row['entity_id']} {row['entity_name']}"
+    return {
+        "link" if name == "entity_id" else name: link if name == "entity_id" else value
+        for name, value in row.items()
+        if name not in but
+    }
 
 
 _NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest join"}

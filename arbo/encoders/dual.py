@@ -51,9 +51,9 @@ class DualEncoder:
     stopped, and another run embeds only new texts. The folder contains vectors and hashes, but no text. Token vectors
     are not stored, since they take a hundred times the space.
 
-    Embeddings are stored under the weights that an encoder was made with. To train an encoder, change the weights of a
-    `copy` (`with_two_towers`, `with_projection` and `with_markers` return copies too); to use the trained weights, make
-    another `copy`, or call `save_pretrained`.
+    The cache identifies an encoder by the weights that it was made with, and does not notice later changes. So train a
+    `copy` (`with_two_towers`, `with_projection` and `with_markers` return copies too), and to embed with the trained
+    weights, make another `copy` of it, or call `save_pretrained` and load the result.
     """
 
     mention_tower: Tower = field(repr=False)

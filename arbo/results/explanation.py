@@ -132,7 +132,7 @@ def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
 def _others(rivals: tuple[Candidate, ...]) -> list[str]:
     """Describe the rivals after the first, which the text already names."""
     told = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
-    return [f"    other candidates: {told}"] if told else []
+    return [f"    other candidates, by similarity: {told}"] if told else []
 
 
 def _called(link: Link) -> str:

@@ -58,10 +58,11 @@ def perturbed(
     metric: Metric,
     seed: int,
 ) -> Tensor:
-    """Encode texts whose inputs are moved by ``step``, (texts,), towards their anchors, or away if it is negative.
+    """Encode texts after moving their input vectors towards their anchors by ``step``, or away where it is negative.
 
-    The anchors are `comparable`, (texts, tokens, dim); the masks, (texts, tokens), say which token vectors exist.
-    Return (texts, tokens, dim) as `Tower.encode` does, with fewer tokens than the masks if all texts are shorter.
+    The anchors, of shape (texts, tokens, dim), come from `comparable`; ``step`` has the shape (texts,). The masks, of
+    shape (texts, tokens), say which token vectors exist. Return (texts, tokens, dim) as `Tower.encode` does, with fewer
+    tokens than the masks have if all texts are shorter.
     """
     anchor = anchor.detach()
     return in_worst_direction(
