@@ -32,7 +32,10 @@ _CandidatesOf = Annotated[
 _K = Annotated[
     int | None,
     typer.Option(
-        "--k", metavar="N", min=2, help="Number of candidates that the reranker reads for each mention. [default: 64, or the preset's]"
+        "--k",
+        metavar="N",
+        min=2,
+        help="Number of candidates that the reranker reads for each mention. [default: 64, or the preset's]",
     ),
 ]
 _Reads = Annotated[
