@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_builders import linking, sample_files
 from conftest import Run
+from rich.console import Console
 
 import arbo
+from arbo.cli import console
 from arbo.data.corpus import Corpus
+from arbo.results.views import mention_view
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +55,17 @@ def test_names_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
     for shown in (found.out, explained.out):
         assert "ghost\\x1b[2J\\x9b31m\\x07" in " ".join(shown.split())
         assert not {"\x1b", "\x9b", "\x07"} & set(shown)
+
+
+def test_a_view_of_mentions_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    shown = StringIO()
+    monkeypatch.setattr(console, "out", Console(file=shown, width=80, highlight=False))
+    result = arbo.Linker(kb).link(documents)
+    ids = result.mention_table["mention_id"].to_pylist()
+    console.print_view(mention_view(result, np.array([ids.index("D06-3"), ids.index("D05-4")])), as_table=True)
+    lines = shown.getvalue().splitlines()
+    assert lines[0].split() == ["mention", "id", "text", "type", "link", "score", "margin"]
+    assert "DS:0001 fungal root rot" in shown.getvalue()
+    assert "NIL, new-D05-4" in shown.getvalue()
+    assert len(lines) <= 4
