@@ -86,7 +86,7 @@ from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, without_repetition
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
-from arbo.spans.preselection import preselect, preselection_recall
+from arbo.spans.preselection import Preselection, encoded_names, preselect, preselection_recall
 from arbo.text.names import normalize_name
 from arbo.text.sentences import sentences
 from arbo.text.words import fold
@@ -278,7 +278,12 @@ def preselection(system: str) -> Row:
     """Measure which entities of sentences are among those that a reader is asked about."""
     data = Data.of(END_TO_END)
     chooser = NgramEncoder() if system == "n-gram" else arbo.DualEncoder.from_pretrained(MODEL, ONE_A_NAME, cache=CACHE)
-    spent, found = seconds(preselect, data.test, data.kb, max(AMONG), encoder=chooser, split=sentences, announce=bars)
+
+    def chosen() -> Preselection:
+        names = encoded_names(data.kb, chooser, bars)
+        return preselect(data.test, data.kb, max(AMONG), names=names, split=sentences, announce=bars)
+
+    spent, found = seconds(chosen)
     recall = preselection_recall(found, data.kb)
     return {"seconds": spent} | {f"recall@{k}": recall[k] for k in AMONG}
 

@@ -94,6 +94,16 @@ def test_the_index_is_kept_for_the_same_knowledge_base(monkeypatch: pytest.Monke
     assert finder.__hash__() == DictionaryFinder().__hash__()
 
 
+def test_encoded_names_are_kept_for_the_same_knowledge_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[KnowledgeBase] = []
+    encode = NgramEncoder.encode_entities
+    monkeypatch.setattr(NgramEncoder, "encode_entities", lambda of, kb, _: (made.append(kb), encode(of, kb))[1])
+    finder = PairFinder(Reads(), 3.0)  # type: ignore[arg-type]
+    for _ in range(2):
+        find_mentions(finder, [document("copper disease")], KB)
+    assert len(made) == 1
+
+
 def test_found_mentions_are_mentions_of_their_documents() -> None:
     old = Mention("m", "d", ((0, 6),), "Wilson", gold=("D2",))
     given = Corpus([Document("d", "Wilson disease, disease", (old,)), document("copper", "c", "chemistry")], {"odd": 1})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
-from arbo.spans.preselection import Preselection, preselect
+from arbo.spans.preselection import EncodedNames, Preselection, encoded_names, preselect
 from arbo.text.abbreviations import Definition, add_other_number, definitions
 from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
@@ -130,6 +130,21 @@ def _type(kb: KnowledgeBase, entity: int) -> str | None:
     return types[0] if len(types) == 1 else None
 
 
+T = TypeVar("T")
+
+
+class _Kept(Generic[T]):
+    """Keeps what was made for the last knowledge base."""
+
+    def __init__(self) -> None:
+        self._last: tuple[KnowledgeBase, T] | None = None
+
+    def __call__(self, kb: KnowledgeBase, make: Callable[[], T]) -> T:
+        if self._last is None or self._last[0] is not kb:
+            self._last = kb, make()
+        return self._last[1]
+
+
 # By dictionary ----------------------------------------------------------------------------------------
 
 
@@ -146,14 +161,11 @@ class DictionaryFinder:
     normalize: Callable[[str], str] = normalize_name
     """Returns the same form for all spellings of a word, in any case."""
     abbreviations: bool = True
-    _kept: list[tuple[KnowledgeBase, Dictionary]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _kept: _Kept[Dictionary] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions; the time depends on the length of the texts, and hardly on the number of names."""
-        dictionary = next((kept for of, kept in self._kept if of is kb), None)
-        if dictionary is None:
-            dictionary = Dictionary.of(kb, normalize=self.normalize)
-            self._kept[:] = [(kb, dictionary)]
+        dictionary = self._kept(kb, lambda: Dictionary.of(kb, normalize=self.normalize))
         for place, document in enumerate(announce("documents")(documents, len(documents))):
             for match in self._matches(dictionary, kb, document.text):
                 for entity in match.entities:
@@ -252,6 +264,7 @@ class PairFinder:
     """Splits documents into the pieces that the reader reads at once."""
     mentions: Callable[[str, Spans], tuple[Spans, ...]] = each_alone
     """Groups the spans of an entity into mentions, see `each_alone` and `without_repetition`."""
+    _kept: _Kept[EncodedNames] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
         """Propose mentions of the entities whose score is at least the threshold."""
@@ -290,6 +303,7 @@ class PairFinder:
         self, documents: Corpus, kb: KnowledgeBase, announce: Announce
     ) -> tuple[Preselection, list[str], Floats]:
         """Score the candidates of each piece; return the candidates, the texts of the pieces, and the scores."""
-        found = preselect(documents, kb, self.candidates, encoder=self.encoder, split=self.split, announce=announce)
+        names = self._kept(kb, lambda: encoded_names(kb, self.encoder, announce))
+        found = preselect(documents, kb, self.candidates, names=names, split=self.split, announce=announce)
         texts = [piece.text for piece in found.pieces.corpus]
         return found, texts, self.reader.score(texts, kb, found.text, found.entity, announce)

@@ -14,7 +14,7 @@ from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Weights
+from arbo.engine import Embeddings, Ids, Weights
 from arbo.metrics import ratio
 from arbo.progress import Announce, quiet
 from arbo.retrieval.domains import entity_parts, nearest_within
@@ -44,12 +44,21 @@ class Preselection:
         return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
 
 
+EncodedNames = tuple[Encoder, Embeddings]
+
+
+def encoded_names(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> EncodedNames:
+    """Fit an encoder to the names of a knowledge base, and encode its entities."""
+    fitted = encoder.fit(kb.names().names)
+    return fitted, fitted.encode_entities(kb, announce)
+
+
 def preselect(
     documents: Corpus,
     kb: KnowledgeBase,
     n: int = 32,
     *,
-    encoder: Encoder | None = None,
+    names: EncodedNames | None = None,
     split: Splitter = passages,
     announce: Announce = quiet,
 ) -> Preselection:
@@ -58,13 +67,12 @@ def preselect(
     A run begins and ends with a content word; abbreviations that the document defines are replaced by their long forms.
     The search for the eight nearest entities of each run is exact; it takes as long as linking all runs as mentions.
 
-    Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`. The
-    ``encoder`` compares runs with names, by default by character n-grams; an encoder that reads context reads the
+    Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`.
+    ``names`` come from `encoded_names`, by default with character n-grams; an encoder that reads context reads the
     context of the run.
     """
     cut = pieces(documents, split)
-    maker = (NgramEncoder() if encoder is None else encoder).fit(kb.names().names)
-    entities = maker.encode_entities(kb, announce)
+    maker, entities = encoded_names(kb, NgramEncoder(), announce) if names is None else names
     domains = [entity.domain for entity in kb]
     runs = _runs(documents, cut)
     text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
