@@ -178,9 +178,9 @@ def test_the_best_of_more_are_taken(interrupted: Any, tmp_path: Path, sample: An
         kept = Candidates.load(folder / f"candidates-{name}.parquet")
         assert kept.fingerprint == own.first(5).fingerprint
     worse = replace(many["docs"], scores=many["docs"].scores - np.float32(1))
-    with pytest.raises(UsageError, match=r"with other candidates of documents \("):
+    with pytest.raises(UsageError, match=r"differs in candidates of documents \("):
         interrupted(candidates=many | {"docs": worse})
-    with pytest.raises(UsageError, match=r"with other candidates of documents, candidates of dev \("):
+    with pytest.raises(UsageError, match=r"differs in candidates of documents, candidates of dev \("):
         interrupted()
     interrupted(candidates={name: own.first(7) for name, own in many.items()})
 

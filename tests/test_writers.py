@@ -103,7 +103,7 @@ def chains(documents: Iterable[arbo.Document]) -> set[tuple[str, frozenset[tuple
     found: dict[tuple[str, object], set[tuple[int, int]]] = {}
     for document in documents:
         for m in document.mentions:
-            found.setdefault((document.id, m.gold), set()).add((m.start, m.end))
+            found.setdefault((document.id, m.labels), set()).add((m.start, m.end))
     return {(document_id, frozenset(spans)) for (document_id, _), spans in found.items()}
 
 

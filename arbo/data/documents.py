@@ -53,6 +53,11 @@ class Mention:
         check_metadata(self.metadata, of=self.id)
 
     @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The gold ids or, without any, the gold cluster: mentions with equal labels mean the same."""
+        return (self.cluster,) if self.cluster is not None and not self.gold else self.gold
+
+    @property
     def start(self) -> int:
         """Offset of the first code point of the mention."""
         return min(start for start, _ in self.spans)

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from arbo.data.corpus import Corpus
-from arbo.data.documents import Mention
 from arbo.data.knowledge_base import KnowledgeBase
 
 Ints = npt.NDArray[np.signedinteger[Any]]
@@ -71,7 +70,7 @@ class Gold:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
-        ids = [_ids(mention, kb) for mention in documents.mentions]
+        ids = [mention.labels if kb is None else mention.gold for mention in documents.mentions]
         domains = [document.domain for document in documents for _ in document.mentions]
         every = [numbers(own or (), domain) for own, domain in zip(ids, domains, strict=True)]
         return cls(ids, *_joined(every), len(base), entity_of)
@@ -211,10 +210,6 @@ class Gold:
         by_entity = np.bincount(self.mention[np.isin(self.number, rows)], minlength=len(self.ids)) > 0
         by_id = np.array([not trained.isdisjoint(ids or ()) for ids in self.ids], np.bool_)
         return by_id | by_entity
-
-
-def _ids(mention: Mention, kb: KnowledgeBase | None) -> tuple[str, ...] | None:
-    return (mention.cluster,) if kb is None and mention.cluster and not mention.gold else mention.gold
 
 
 def _joined(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:

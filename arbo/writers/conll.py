@@ -66,8 +66,8 @@ def _brackets(document: Document, found: list[Span], notes: Counter[str]) -> dic
     for mention in document.mentions:
         start, end = hull(mention, notes)
         first, last = bisect_left(starts, start), bisect_right(ends, end) - 1
-        if mention.gold and first <= last:
-            places.append((first, -last, tuple(sorted(set(mention.gold)))))
+        if mention.labels and first <= last:
+            places.append((first, -last, tuple(sorted(set(mention.labels)))))
     notes["mentions without an id or a word left out"] += len(document.mentions) - len(places)
     notes["repeated mentions left out"] += len(places) - len(set(places))
     chains: dict[tuple[str, ...], list[Span]] = {}

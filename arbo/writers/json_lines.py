@@ -21,7 +21,7 @@ def write_clusters(documents: Iterable[Document], path: PathLike, _: Mapping[str
     """Write a line `{"mentions": [ids of mentions]}` for each cluster of mentions with the same ids."""
     clusters: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for mention in (mention for document in documents for mention in document.mentions):
-        clusters[frozenset(mention.gold or ())].append(mention.id)
+        clusters[frozenset(mention.labels or ())].append(mention.id)
     notes = Counter({"mentions without an id left out": len(clusters.pop(frozenset(), ()))})
     write_lines((json.dumps({"mentions": ids}, ensure_ascii=False) for ids in clusters.values()), path)
     return notes
