@@ -45,8 +45,7 @@ Documents = Annotated[
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
-    list[str] | None,
-    typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated."),
+    list[str] | None, typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
 ]
 Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base: a file, a folder, or a pattern in quotes.")]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
@@ -224,7 +223,6 @@ NoTexts = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
-    OnError,
-    typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it."),
+    OnError, typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

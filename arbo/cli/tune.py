@@ -31,8 +31,7 @@ def tune(
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
     nil: Annotated[
-        bool,
-        typer.Option("--nil", help="Maximise the F1 of NIL decisions; the links of other mentions do not count."),
+        bool, typer.Option("--nil", help="Maximise the F1 of NIL decisions; the links of other mentions do not count.")
     ] = False,
     map_types: options.MapTypes = None,
     edges: options.EdgesFile = None,

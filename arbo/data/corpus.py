@@ -90,8 +90,7 @@ class Corpus(Sequence[Document]):
         """Return the same documents, with only the mentions of these types."""
         wanted = {types} if isinstance(types, str) else set(types)
         return Corpus(
-            (replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents),
-            self.notes,
+            (replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents), self.notes
         )
 
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:

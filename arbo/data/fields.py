@@ -16,12 +16,7 @@ Convert = Callable[[object], Any]
 
 
 def fields(
-    record: object,
-    what: str,
-    known: Mapping[str, Convert],
-    *,
-    required: tuple[str, ...],
-    of: str | None = None,
+    record: object, what: str, known: Mapping[str, Convert], *, required: tuple[str, ...], of: str | None = None
 ) -> dict[str, Any]:
     """Check a JSON object and convert its values; errors name its id, or `of` if it has no id.
 

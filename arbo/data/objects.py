@@ -73,12 +73,7 @@ def to_entity(record: object) -> Entity:
     return Entity(**fields(record, "an entity", ENTITY_KEYS, required=("id", "name")))
 
 
-DOCUMENT_KEYS: Mapping[str, Convert] = {
-    "id": string,
-    "text": string,
-    "mentions": any_list,
-    "domain": string_or_null,
-}
+DOCUMENT_KEYS: Mapping[str, Convert] = {"id": string, "text": string, "mentions": any_list, "domain": string_or_null}
 
 _MENTION: Mapping[str, Convert] = {
     "id": string_or_null,

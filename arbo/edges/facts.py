@@ -35,13 +35,7 @@ _PRONOUNS = (
     "this that these those",
     "there here one",
 )
-_STARTS = (
-    "",
-    "the",
-    "this that these those",
-    "my your his her its our their",
-    "a an some any another many several no",
-)
+_STARTS = ("", "the", "this that these those", "my your his her its our their", "a an some any another many several no")
 _DEFINITE = 3
 """The last number of `_STARTS` that refers to something known."""
 _CLASSES = (

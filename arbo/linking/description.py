@@ -18,11 +18,7 @@ from arbo.retrieval.retrieval import Retrieval
 
 
 def describe(
-    corpus: Corpus,
-    kb: KnowledgeBase | None,
-    retrieval: Retrieval,
-    clusters: Partition,
-    config: LinkerConfig,
+    corpus: Corpus, kb: KnowledgeBase | None, retrieval: Retrieval, clusters: Partition, config: LinkerConfig
 ) -> Result:
     """Make the result of a partition."""
     gold = Gold.of(corpus, kb)

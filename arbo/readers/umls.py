@@ -75,11 +75,7 @@ class _Definition(NamedTuple):
 
 
 def read_umls(
-    path: PathLike,
-    *,
-    language: str = "ENG",
-    types: str | Iterable[str] | None = None,
-    on_error: OnError = "fail",
+    path: PathLike, *, language: str = "ENG", types: str | Iterable[str] | None = None, on_error: OnError = "fail"
 ) -> KnowledgeBase:
     """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
 

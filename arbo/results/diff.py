@@ -84,10 +84,7 @@ class Diff:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the rows, ready for JSON."""
-        return {
-            "clusters": [asdict(row) for row in self.clusters],
-            "mentions": [asdict(row) for row in self.mentions],
-        }
+        return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Count the changes of clusters and of mentions by kind."""
