@@ -21,10 +21,10 @@ class Bridges(NamedTuple):
 def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     """Rank the edges of a forest by the smaller of the two parts that they join; the heavier edge wins ties.
 
-    A single wrong edge joins two complete clusters, so both its parts are large. Ranking by the smaller *side* would
-    not find it: every edge between such an edge and the middle of a part also has large sides, even the lightest. Parts
-    remain if this edge and all heavier edges are removed from the tree, as at a lower threshold; sides remain if only
-    this edge is removed. O(edges log edges) time, without recursion.
+    The parts of an edge remain if the edge and all heavier edges are removed from the tree, as at a lower threshold;
+    its sides remain if only the edge is removed. A single wrong edge joins two complete clusters, so both its parts are
+    large. Ranking by the smaller *side* would not find it: every edge between the wrong edge and the middle of a part
+    also has large sides, even the lightest. O(edges log edges) time, without recursion.
 
     Raises:
         ValueError: the edges have a cycle.

@@ -19,8 +19,8 @@ Embeddings: TypeAlias = Vectors | TokenMatrices
 """One or several vectors for each thing, or the vectors of all its tokens."""
 
 CANDIDATES = 256
-"""Number of things that the first stage proposes for each query, or more if more neighbours are requested. The search
-is exact if there are no more things. Otherwise `is_exact` and `measured_recall` tell how many it misses;
+"""Number of things that the first stage proposes for each query, or more if more neighbours are requested. If the
+corpus has no more things, the search is exact. Otherwise `measured_recall` tells how many neighbours it finds;
 `benchmarks/late_interaction.py` measures this for 5,000 names."""
 
 
@@ -44,7 +44,7 @@ def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[S
 def is_exact(corpus: Embeddings, search: SearchMethod) -> bool:
     """Return whether `nearest` misses no neighbour: the search is exact, and there is no first stage.
 
-    Otherwise report `measured_recall` with the result.
+    Otherwise neighbours may be missing: report `measured_recall` with the result.
     """
     return search == "exact" and not (isinstance(corpus, TokenMatrices) and corpus.n > CANDIDATES)
 
@@ -59,10 +59,11 @@ def measured_recall(
     sample: int | None = None,
     seed: int = 0,
 ) -> float:
-    """Return the share of exact neighbours that `nearest` found for a sample of queries; 1 without neighbours.
+    """Return the share of exact neighbours that `nearest` found for a sample of queries; 1 if there are no neighbours.
 
-    This is recall@k, where k is the length of the lists. It takes an exact search for ``sample`` queries, drawn without
-    replacement; by default 1,000 for vectors and `SAMPLE` for token matrices.
+    This is recall@k, where k is the length of the lists. ``found`` is the result of `nearest`; the arguments from
+    ``queries`` to ``self_ids`` must be those of that search. An exact search is made for ``sample`` queries, drawn
+    without replacement; by default 1,000 for vectors and `SAMPLE` for token matrices.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
@@ -90,7 +91,7 @@ def share_found(found: Floats, exact: Floats) -> float:
 def pair_dissimilarity(
     queries: Embeddings, corpus: Embeddings, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]``, as in `nearest`; (pairs,)."""
+    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]``, as in `nearest`."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_dissimilarity(queries, corpus, query, thing, metric=metric)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors):

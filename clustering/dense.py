@@ -19,12 +19,13 @@ _BLOCK = 256
 
 
 def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> Forest:
-    """Build the minimum spanning tree of nodes, (n, dim), and a root, given its dissimilarity to each node, (n,).
+    """Build the minimum spanning tree of nodes and a root.
 
-    It is the forest of ``partition(graph, "minimax")`` on the complete graph of the entity and the mentions. With
-    distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same weight. Nodes
-    are numbered from 0, and the root is -1. Ties go to the edge from the root, then to the smaller parent, then to the
-    smaller node.
+    ``vectors`` has the shape (n, dim), and ``root`` holds the root's dissimilarity to each node. If the nodes are
+    mentions and the root is their entity, the tree is the forest of ``partition(graph, "minimax")`` on their complete
+    graph. With distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same
+    weight. Nodes are numbered from 0, and the root is -1. Ties go to the edge from the root, then to the smaller
+    parent, then to the smaller node.
 
     Raises:
         ValueError: shapes differ, or a number is NaN or infinite.
@@ -40,7 +41,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
 
 def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
-    """Return the node nearest to each of two or more nodes, (n,); ties go to the first node."""
+    """Return the nearest other node of each node; ties go to the first node. There must be at least two nodes."""
     exact = _checked(vectors, metric).astype(np.float64)
     if len(exact) < 2:
         raise ValueError(f"expected two or more nodes, not {len(exact)}")

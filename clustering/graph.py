@@ -100,7 +100,7 @@ class Graph:
 
 
 def limits(graph: Graph, threshold: Threshold) -> tuple[float, float]:
-    """Return the largest weights of entity edges and mention edges to keep, rounded like the weights.
+    """Return the largest weights of the entity edges and mention edges that are kept, rounded like the weights.
 
     Rounding ensures that an edge exactly at the threshold is kept: ``float32(0.1) <= 0.1`` must hold.
     """

@@ -83,13 +83,13 @@ def nearest(
         search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick to
             search; or ``"ivf"``, lists around centroids, quick to build and slow to search.
         scanner: computes the matrix products of an exact search of dense vectors; it does not affect the result.
-        self_ids: (queries,) the id of each query in the corpus, or -1, as a thing is not its own neighbour; None if
-            queries and corpus are different things.
+        self_ids: (queries,) the id of each query in the corpus, which is left out of the query's list, or -1 for a
+            query that is not in the corpus; None if no query is in the corpus.
         progress: see `Progress`; the items are chunks of queries.
 
     Raises:
         ValueError: vectors differ in dimension or kind, a query does not have exactly one vector, inner products are
-            too large for float32, or the search of sparse vectors is approximate.
+            too large for float32, or an approximate search is requested for sparse vectors.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -116,7 +116,7 @@ def nearest(
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
+    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus.
 
     It is the same as in `nearest`, and infinity for a thing without vectors.
     """
@@ -198,7 +198,7 @@ def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, sca
 
 
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
-    """Raise ValueError for a negative ``k``, or for a wrong number of ids."""
+    """Raise ValueError for a negative ``k``, or if ``self_ids`` does not have one id for each query."""
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
     if self_ids is not None and np.shape(self_ids) != (n_queries,):

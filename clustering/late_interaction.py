@@ -104,7 +104,7 @@ class TokenMatrices:
 
 
 def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids) -> Floats:
-    """Return the score of query ``query[i]`` and thing ``thing[i]``; higher is nearer; (pairs,) float32.
+    """Return the score, in float32, of each pair of query ``query[i]`` and thing ``thing[i]``; higher is nearer.
 
     A text without tokens has the score 0, like one token of zeros. A thing with several texts has the score of the best
     text; a thing without texts has minus infinity.
@@ -123,7 +123,7 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
 def late_dissimilarity(
     queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,) float32.
+    """Return the dissimilarity, in float32, of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus.
 
     It is 1 (for cosine, with all tokens `normalized`) or 0 (for the inner product) minus the mean over the query's
     tokens of the maxima in `sum_of_max`; the mean is 0 for a query without tokens. It is infinity for a thing without
@@ -160,7 +160,7 @@ def late_nearest(
     ``progress`` counts its chunks of queries.
 
     Raises:
-        ValueError: the errors of `sum_of_max` and of the first stage, or fewer candidates than neighbours.
+        ValueError: the errors of `sum_of_max` and of the first stage, or ``n_candidates`` is less than ``k``.
 
     >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -218,7 +218,7 @@ def _best(
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
-    """Return the dissimilarity of pairs of `_comparable` things, see `late_dissimilarity`."""
+    """Return the dissimilarity of pairs of things that come from `_comparable`; see `late_dissimilarity`."""
     n_tokens = np.diff(queries.indptr)[queries.row[query]]
     return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 

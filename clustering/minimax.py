@@ -19,7 +19,7 @@ from .ordering import by_weight
 
 
 def minimax_forest(n_mentions: int, edges: Edges) -> Forest:
-    """Return the forest of minimax paths over the edges that can matter, `with_entity_edges`."""
+    """Return the forest of minimax paths over the edges that can matter, which come from `with_entity_edges`."""
     ordered = by_weight(edges)
     tail, head = edges.source[ordered], edges.target[ordered]
     rank = _grow(n_mentions, tail, head, ordered)

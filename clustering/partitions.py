@@ -51,7 +51,10 @@ class Partition:
         return f"Partition({self.n_entities:,} entities, {linked:,} linked mentions, {len(self.entity) - linked:,} NIL)"
 
     def path(self, mention: int) -> list[int]:
-        """Return the nodes from the entity to mention ``i``, given as ``n_entities + i``; for NIL, only the mention."""
+        """Return the nodes from the entity to a mention, both included; for NIL, only the mention.
+
+        ``mention`` is a node: ``n_entities + i`` for mention ``i``.
+        """
         if not 0 <= mention < len(self.parent):
             raise IndexError(f"node {mention} is outside 0 .. {len(self.parent) - 1}")
         nodes = [int(mention)]
@@ -89,7 +92,7 @@ class Partition:
         return Edges(tree.source[last], tree.target[last], tree.height[last])
 
     def to_networkx(self) -> "networkx.DiGraph[int]":
-        """Export nodes (``kind``, ``cluster``) and remaining edges (``weight``) as a `networkx.DiGraph`."""
+        """Return nodes with ``kind`` and ``cluster``, and remaining edges with ``weight``, as a `networkx.DiGraph`."""
         import networkx
 
         graph = networkx.DiGraph()
@@ -105,10 +108,11 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
     Args:
         graph: edges as dissimilarities; smaller is closer.
         method: ``"arborescence"``, the procedure of the ArboEL paper (section 2.3), which follows each mention's
-            lightest edge; ``"minimax"``, its equation 1, an entity with the smallest bottleneck; ``"undirected"``,
-            single linkage that never joins two entities (Angell et al. 2021); ``"independent"``, the nearest entity.
+            lightest edge; ``"minimax"``, the paper's equation 1, which gives each mention an entity with the smallest
+            bottleneck; ``"undirected"``, single linkage that never joins two entities (Angell et al. 2021);
+            ``"independent"``, which gives each mention its nearest entity.
         threshold: edges heavier than this are removed first (an edge exactly at the threshold is kept); a pair
-            ``(entity, mention)`` sets a threshold for each kind of edge.
+            ``(entity, mention)`` sets a threshold for each kind of edge, and None removes no edge.
 
     Ties are broken by (weight, source id, target id), never by the order of the edges.
     O(edges log edges) time, nearly linear in practice.

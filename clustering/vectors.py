@@ -38,8 +38,8 @@ class Vectors:
         last owner); some may have no vector.
 
         Raises:
-            ValueError: the array is not two-dimensional or not numeric, owners are out of range, or rows (which are
-                named) contain NaN, infinity or a number too large for float32.
+            ValueError: the array is not two-dimensional or not numeric, owners are out of range, or a row contains NaN,
+                infinity or a number too large for float32; the message names such rows.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)

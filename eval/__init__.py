@@ -11,8 +11,8 @@
 >>> linking_scores([0, 1, 2], [7, 3], [7, 4]).accuracy
 0.5
 
-Truth comes before prediction in every signature. Counts come before ratios, because the counts of documents can be
-added. The ratio 0/0 counts as 0.
+Truth comes before prediction in every signature. Metrics whose counts can be added over documents are computed as
+counts first, and then as ratios. The ratio 0/0 counts as 0.
 """
 
 from .cluster_file import read_clusters

@@ -38,15 +38,15 @@ class _Alignment:
 
 
 def best_alignment(row: IntArray, column: IntArray, weight: FloatArray | IntArray) -> IntArray:
-    """Choose edges with the largest total weight, no two of which share a row or a column; return indices, ascending.
+    """Return the indices, ascending, of edges with the largest total weight, no two of which share a row or a column.
 
-    The arguments are (edges,): row, column and positive weight of each overlapping pair of clusters. If several
-    alignments are best, any of them may be returned. The result is exact up to rounding, in O(edges) memory. Rounds of
-    two rules, O(edges) each, settle nearly all of a natural clustering:
+    An edge is a pair of overlapping clusters: its row, its column and its positive weight. Each argument has the shape
+    (edges,). If several alignments are best, any of them may be returned. The result is exact up to rounding, in
+    O(edges) memory. Rounds of two rules, O(edges) each, settle nearly all of a natural clustering:
 
     - An edge is chosen if it weighs at least as much as the best rival edges at its two ends together.
-    - A cluster that overlaps a single other cluster waits, and gets that cluster if no better edge does. So the other
-      edges of that cluster count only with their weight beyond that of the waiting edge.
+    - The edge of a cluster that overlaps only one other cluster waits, and is chosen if no better edge takes the other
+      cluster. So the rivals of a waiting edge count only with their weight beyond its own.
 
     An assignment algorithm settles the remaining edges, in rounds of O(edges log edges) each. If the rounds make too
     little progress, as between unrelated clusterings, rows are assigned one after the other, in O(rows x edges) at

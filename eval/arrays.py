@@ -25,8 +25,8 @@ class Encoded(NamedTuple):
 def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
     """Encode labels, one per item, as codes from 0 without gaps; equal labels get equal codes.
 
-    Labels are a one-dimensional array, or an ordered iterable of hashable values; errors call them ``name``. Integers
-    are fastest: O(n) if their range is of the order of n.
+    ``labels`` is a one-dimensional array, or an ordered iterable of hashable values; error messages call it ``name``.
+    Integers are fastest: O(n) if their range is of the order of n.
 
     Raises:
         ValueError: the array is not one-dimensional, or a label is missing (NaN, NaT, None or masked).
@@ -99,7 +99,7 @@ def _unhashable(name: str, values: Iterable[Any]) -> TypeError:
 
 
 class Brief:
-    """Shows larger arrays of a dataclass by their shapes, so that its repr fits on a screen."""
+    """Shows arrays of more than 8 values by their shapes, so that the repr of a dataclass fits on a screen."""
 
     __slots__ = ()
 

@@ -9,7 +9,7 @@ r"""Clusters as JSON lines: one cluster per line, with the document that it belo
 
 A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a tuple; ``1``
 and ``"1"`` are two mentions. Clusters without a `document`, or with null, belong to one document, ``""``. A line
-without mentions names a document that may have no clusters.
+without mentions adds no cluster, but its document counts even if it has no other line.
 """
 
 import json
@@ -28,8 +28,8 @@ def read_clusters(path: PathLike) -> ClusteredDocuments:
     """Read a file of JSON lines, one cluster per line; the first of repeated mentions in a document counts.
 
     Raises:
-        FileFormatError: a line is not such an object, or the file is not text. The message names line and column; for
-            valid JSON of another form, the column where the object begins.
+        FileFormatError: a line is not a cluster in JSON, or the file is not text. The message names line and column;
+            for valid JSON that is not a cluster, the column is where the object begins.
         OSError: the file cannot be read.
     """
     documents: dict[str, list[Mentions]] = {}

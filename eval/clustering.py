@@ -47,8 +47,8 @@ class ClusteringScores(TypedDict):
 def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringScores:
     """Compute all scores of two clusterings of the same items, from one contingency table.
 
-    The function of the same name defines each score and gives its source. O(n log n) time, except for `ami`, which
-    takes a step for every pair of distinct cluster sizes.
+    Each score has a function in `eval.clustering`, which defines it and gives its source. O(n log n) time, except for
+    `ami`, which takes a step for every pair of distinct cluster sizes.
 
     Args:
         labels_true: (mentions,) the true cluster of each mention. Any hashable labels; integer arrays are fastest.
@@ -266,7 +266,7 @@ def _normalized_mutual_information(info: _Information, average: Average) -> floa
 
 
 def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the mutual information corrected for chance, over the arithmetic mean of the entropies.
+    """Return the mutual information, corrected for chance and divided by the arithmetic mean of the entropies.
 
     ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)`` where ``E`` is the expected mutual information of random clusters of the
     same sizes. It is 1 for equal clusterings. Source: Vinh, Epps, Bailey 2010, Information theoretic measures for
@@ -402,10 +402,11 @@ def unseen_scores(
     Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
     https://aclanthology.org/2022.naacl-main.343, section 3.5 and table 5 (adjusted Rand index).
 
-    The true entity and the cluster of each mention are (mentions,); ``seen``, (mentions,), says whether the entity
-    occurs in training. ``score`` is a function of true and predicted labels, such as `adjusted_rand_index` or
-    `clustering_scores`. `unseen_only` needs ``labels_pred_unseen_only``, the clusters of the unseen mentions clustered
-    alone, in their order; without it, the result is None.
+    ``labels_true`` holds the true entity of each mention, ``labels_pred`` its cluster, and ``seen`` whether its true
+    entity occurs in training. ``score`` is a function of true and predicted labels, such as `adjusted_rand_index` or
+    `clustering_scores`. The setting `unseen_only` needs ``labels_pred_unseen_only``, the clusters that result if only
+    the unseen mentions are clustered, one for each of them in the order of ``labels_true``. Without it, the result of
+    this setting is None.
 
     Raises:
         ValueError: lengths differ, or a label is missing (NaN or None).

@@ -116,7 +116,7 @@ def columns_of(line: str) -> list[str]:
 
 
 def is_comment(line: str) -> bool:
-    """Whether a line is not a word: it begins with ``#`` and has no columns separated by tabs."""
+    """Return whether a line is a comment, not a word: it begins with ``#`` and has no columns separated by tabs."""
     return line.startswith("#") and "\t" not in line
 
 
@@ -132,8 +132,9 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     only its last column, and reads only the last of several documents with the same name.
 
     Raises:
-        FileFormatError: brackets do not match, a word outside a document, a document does not end, begins inside
-            another or has the name of another, or the file is not text. The message names line and column.
+        FileFormatError: brackets do not match, a word is outside a document, a document does not end, begins inside
+            another document or has the same name as another, or the file is not text. The message names line and
+            column.
         OSError: the file cannot be read.
     """
     lines = read_lines(path)

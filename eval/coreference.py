@@ -5,8 +5,8 @@ metric is defined by its recall; precision is the recall with the sides exchange
 0. Singletons count. The values are those of the CoNLL reference scorer 8.01 (Pradhan et al. 2014,
 https://aclanthology.org/P14-2006) and, for LEA, those of its authors' scorer.
 
-A new metric is one function from a `Contingency` to its counts, its public name above the function, and one line each
-in `Metric`, `METRICS`, `CoreferenceScores` and `scores_from_counts`.
+To add a metric, write a function from a `Contingency` to its counts, a public function above it, and one line each in
+`Metric`, `METRICS`, `CoreferenceScores` and `scores_from_counts`.
 """
 
 from collections.abc import Callable, Mapping
@@ -64,9 +64,9 @@ class CoreferenceCounts(dict[str, Counts]):
 def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
     """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
 
-    The function of the same name defines each metric and gives its source. CoNLL F1 is the mean of the F1 of MUC,
-    B-cubed and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. Clusters are
-    iterables of hashable mention ids; the mentions of key and response may differ.
+    Each metric has a function in `eval.coreference`, which defines it and gives its source. CoNLL F1 is the mean of the
+    F1 of MUC, B-cubed and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501.
+    Clusters are iterables of hashable mention ids; the mentions of key and response may differ.
 
     Raises:
         ValueError: a mention is twice on one side.

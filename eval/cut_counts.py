@@ -32,8 +32,8 @@ class CutCounts(NamedTuple):
 def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray, class_size: IntArray) -> CutCounts:
     """Count at every cut of a merge tree; O(n log n) time, O(n) memory.
 
-    For the tree see `all_cuts`; ``step`` numbers its heights from 0, and ``class_size``, (classes,), is the number of
-    leaves of each class.
+    `all_cuts` describes the tree. ``step`` holds, for each merge, the index of its height among the distinct heights,
+    and ``class_size`` the number of leaves of each class.
     """
     n_steps = int(step[-1]) + 1 if len(step) else 0
     leaves, joined = _line(label, left, right, step, n_steps, int(class_size.sum()))

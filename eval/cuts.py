@@ -82,10 +82,10 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
     Args:
         labels_true: (leaves,) the class of each leaf as an integer. A leaf of class -1 is part of the tree, but is not
             scored.
-        left: (merges,) a node that merge ``i`` joins into node ``leaves + i``; the first nodes are the leaves. A
-            forest, with fewer than ``leaves - 1`` merges, is valid, as are floats that are whole numbers, as in the
-            linkage matrix of SciPy.
-        right: (merges,) the other node.
+        left: (merges,) one of the two nodes that merge ``i`` joins into node ``leaves + i``; nodes ``0 .. leaves - 1``
+            are the leaves. A forest, with fewer than ``leaves - 1`` merges, is valid, as are floats that are whole
+            numbers, as in the linkage matrix of SciPy.
+        right: (merges,) the other of the two nodes.
         height: (merges,) thresholds at which the merges happen, ascending. Merges of equal height happen together.
 
     Raises:

@@ -97,7 +97,7 @@ def coreference_by_document(
 
     Raises:
         ValueError: a mention is twice on one side of a document.
-        TypeError: a side is not a mapping, or a cluster not an iterable of hashable mention ids.
+        TypeError: a side is not a mapping, or a cluster is not an iterable of hashable mention ids.
 
     >>> counts = coreference_by_document({"d1": [["a", "b"]], "d2": [["a"]]}, {"d1": [["a", "b", "c"]], "d3": []})
     >>> counts.documents["d1"].mentions, counts.total.coreference["b3"]

@@ -97,14 +97,15 @@ class Figure(ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summed(Brief, Figure):
-    """A score of counts that add over documents: accuracy, recall, F1, CoNLL F1.
+    """A score of counts that can be added over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is a percentile bootstrap over documents, and the comparison is approximate randomisation; see
     `eval.uncertainty`. Both assume that documents are independent draws. With few documents, the interval is too
-    narrow. The counts are (documents, columns); ``ratio`` maps (..., columns) to (...), NaN if it is not defined.
+    narrow. ``counts`` has the shape (documents, columns). ``ratio`` maps counts of shape (..., columns) to scores of
+    shape (...), where NaN means that a score is not defined.
 
     Raises:
-        ValueError: the counts have another number of axes, a count is not finite, or a numerator of `proportion`
+        ValueError: ``counts`` does not have two axes, a count is not finite, or a numerator of `proportion`
             exceeds its denominator.
 
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
@@ -181,7 +182,7 @@ def _percentiles(scores: FloatArray, level: float) -> Interval:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OfClusters(Brief, Figure):
-    """A score of clusters across documents, for which counts of documents do not add.
+    """A score of clusters across documents, whose counts cannot be added over documents.
 
     A bootstrap sample would contain some documents twice, and a mention would corefer with its copy; if clusters are
     small, this raises every score. Therefore halves of the documents are drawn without replacement. The interval is the
@@ -196,8 +197,8 @@ class OfClusters(Brief, Figure):
     the collections of 20 to 100 documents. With few documents, or if one entity fills most of them, they are less
     reliable.
 
-    The true cluster, the predicted cluster and the document of each mention are (mentions,). ``score`` is at most 1,
-    and NaN if it is not defined.
+    ``labels_true``, ``labels_pred`` and ``document`` hold the true cluster, the predicted cluster and the document of
+    each mention. ``score`` returns at most 1, and NaN if the score is not defined.
 
     Raises:
         ValueError: the lengths differ, or a label is missing (NaN or None).

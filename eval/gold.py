@@ -80,14 +80,14 @@ class Gold:
         return inside
 
     def accepts(self, entity: IntArray) -> BoolArray:
-        """Return whether the entity of each mention is one of its gold ids; (mentions,)."""
+        """Return, for each mention, whether its entity in ``entity`` is one of its gold ids."""
         mention = self.mention
         right = np.zeros(len(self), np.bool_)
         right[mention[(entity[mention] == self.indices) & (self.indices != OUTSIDE)]] = True
         return right
 
     def first_accepted(self, candidates: IntArray) -> IntArray:
-        """Return the position of the first candidate that is a gold id, or the width if there is none; (mentions,).
+        """Return the position of each mention's first candidate that is a gold id, or the width if there is none.
 
         The candidates have the shape (mentions, width). O(gold ids x width) time.
         """

@@ -28,7 +28,9 @@ class Line:
 
     @classmethod
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
-        """Make a line with recall, precision and F1 from numerator and denominator of both, (documents, 4).
+        """Make a line with recall, precision and F1 from the counts of each document.
+
+        ``counts`` has the shape (documents, 4): numerator and denominator of recall, then of precision.
 
         Raises:
             ValueError: the counts have another shape, a count is not finite, or a numerator exceeds its denominator.
@@ -51,7 +53,8 @@ _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "
 def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1 from the counts of each document.
 
-    The values are those of `scores_from_counts` for the sum of the documents. Raise TypeError without a list of counts.
+    The values are those of `scores_from_counts` for the sum of the documents. Raise TypeError if ``documents`` is not a
+    list.
 
     >>> from eval.coreference import coreference_counts
     >>> same, apart = [["a", "b"]], [["a"], ["b"]]
@@ -78,7 +81,7 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
 
 
 def conll_f1(counts: FloatArray) -> FloatArray:
-    """Return the mean of three F1 from 12 columns, those of `f_measure` for MUC, B-cubed and CEAF-e.
+    """Return the mean F1 of MUC, B-cubed and CEAF-e from 12 columns: for each, the four columns of `f_measure`.
 
     >>> conll_f1(np.array([1, 1, 1, 1, 1, 2, 1, 2, 0, 0, 0, 0]))
     array(0.5)
@@ -109,8 +112,8 @@ def _precision(counts: FloatArray) -> FloatArray:
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) -> list[Line]:
     """Make the lines of ARI, B-cubed and CoNLL F1 for clusters across documents.
 
-    An interval scores half the mentions for every half-sample; for a million mentions, leave intervals out. The
-    arguments are those of `OfClusters`.
+    The arguments are those of `OfClusters`. An interval takes long for a million mentions, since it scores half of them
+    for every half-sample; `Report.of` with ``how=None`` leaves intervals out.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines}

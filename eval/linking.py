@@ -27,29 +27,29 @@ class LinkingCounts:
 
     @property
     def accuracy(self) -> float:
-        """Share of mentions linked to a gold id, of the mentions with a gold concept."""
+        """Share of the mentions with a gold concept that are linked to a gold id."""
         return ratio(self.correct, self.mentions)
 
     @property
     def accuracy_in_kb(self) -> float:
-        """Share of mentions linked to a gold id, of the mentions with a gold id inside the KB."""
+        """Share of the mentions with a gold id inside the KB that are linked to a gold id."""
         return ratio(self.correct, self.in_kb)
 
     @property
     def accuracy_normalized(self) -> float | None:
-        """Share of mentions linked to a gold id, of the mentions with a gold id among their candidates."""
+        """Share of the mentions with a gold id among their candidates that are linked to a gold id."""
         if self.retrieved is None or self.correct_retrieved is None:
             return None
         return ratio(self.correct_retrieved, self.retrieved)
 
     @property
     def recall(self) -> dict[int, float]:
-        """Share of mentions with a gold id among k candidates, of the mentions with a gold concept, by k."""
+        """For each k, share of the mentions with a gold concept that have a gold id among their first k candidates."""
         return {k: ratio(found, self.mentions) for k, found in zip(self.k, self.found, strict=True)}
 
     @property
     def recall_in_kb(self) -> dict[int, float]:
-        """The same share, of the mentions with a gold id inside the KB, by k."""
+        """For each k, share of the mentions with a gold id inside the KB that have one among the first k candidates."""
         return {k: ratio(found, self.in_kb) for k, found in zip(self.k, self.found, strict=True)}
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class MacroScores:
     """None without candidates"""
     recall: dict[int, float]
     groups: dict[Any, LinkingCounts]
-    """counts by label, in the order of the mentions; groups without a concept are in no mean"""
+    """counts by label, in the order in which the labels first occur; groups without a concept are in no mean"""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the means and the counts of each group; ready for JSON where the labels are strings or numbers."""
@@ -125,9 +125,9 @@ class LinkingOutcomes(Brief):
     def count_groups(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> dict[Any, LinkingCounts]:
         """Count the mentions with a concept by group; the label None means no group.
 
-        Every label has counts, even if none of its mentions has a concept; the labels of the result
-        are in the order in which they first occur.
-        Error messages refer to the labels as `name`. O(mentions) time for each count, for any number of groups.
+        Every label has counts, even if none of its mentions has a concept. The result has the labels in the order in
+        which they first occur in ``labels``. ``name`` is the word for the labels in error messages. O(mentions) time
+        for each count, for any number of groups.
 
         Raises:
             ValueError: the number of labels is wrong, a label is NaN, or k exceeds the number of candidates.
@@ -227,22 +227,22 @@ class LinkingScores:
 
     @property
     def accuracy(self) -> float:
-        """Share of mentions linked to a gold id, of the mentions with a gold concept."""
+        """Share of the mentions with a gold concept that are linked to a gold id."""
         return self.overall.accuracy
 
     @property
     def accuracy_in_kb(self) -> float:
-        """Share of mentions linked to a gold id, of the mentions with a gold id inside the KB."""
+        """Share of the mentions with a gold id inside the KB that are linked to a gold id."""
         return self.overall.accuracy_in_kb
 
     @property
     def accuracy_normalized(self) -> float | None:
-        """Share of mentions linked to a gold id, of the mentions with a gold id among their candidates."""
+        """Share of the mentions with a gold id among their candidates that are linked to a gold id."""
         return self.overall.accuracy_normalized
 
     @property
     def recall(self) -> dict[int, float]:
-        """Share of mentions with a gold id among k candidates, of the mentions with a gold concept, by k."""
+        """For each k, share of the mentions with a gold concept that have a gold id among their first k candidates."""
         return self.overall.recall
 
     def as_dict(self) -> dict[str, Any]:
@@ -289,14 +289,15 @@ def linking_scores(
 
     O(gold ids x candidates per mention + mentions x (k + groupings)) time.
 
-    The other arguments are those of `linking_outcomes`. The ``k`` of recall@k are in any order, each from 1 to the
-    width of the candidates. If ``seen``, (mentions,) booleans, says whether the gold concept occurs in the training
-    data, there are also scores for seen and unseen mentions. ``groups`` are labels of the mentions by the name of a
-    grouping, such as ``{"type": types, "domain": domains}``; the means over the groups are added under this name. A
-    mention with the label None belongs to no group.
+    ``k`` lists the k of recall@k in any order, each from 1 to the width of the candidates. ``seen`` says whether each
+    mention's gold concept occurs in the training data; it adds scores for seen and for unseen mentions. ``groups`` maps
+    the name of each grouping to the labels of the mentions, such as ``{"type": types, "domain": domains}``; it adds
+    means over the groups under this name. A mention with the label None belongs to no group. The other arguments are
+    those of `linking_outcomes`.
 
     Raises:
-        ValueError: lengths differ, rows do not fit, k exceeds the number of candidates, or a label is NaN.
+        ValueError: lengths differ, ``gold_indptr`` does not fit ``gold_indices``, k exceeds the number of candidates,
+            or a label is NaN.
         TypeError: entities or k are not integers, flags are not booleans, groups are not a mapping, or labels cannot be
             hashed.
 
@@ -321,7 +322,7 @@ def linking_outcomes(
     annotated: npt.ArrayLike | None = None,
     candidates: npt.ArrayLike | None = None,
 ) -> LinkingOutcomes:
-    """Return whether each mention is linked to one of its gold ids, and which of its candidates is the first gold id.
+    """Return whether each mention is linked to one of its gold ids, and the position of its first gold candidate.
 
     Args:
         gold_indptr: (mentions + 1,) mention i accepts ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``.
@@ -332,7 +333,7 @@ def linking_outcomes(
         candidates: (mentions, width) entities, best first, padded with -1.
 
     Raises:
-        ValueError: lengths differ, or rows do not fit.
+        ValueError: lengths differ, or ``gold_indptr`` does not fit ``gold_indices``.
         TypeError: entities are not integers, or flags are not booleans.
 
     >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])

@@ -91,7 +91,7 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
 
     The ratios at ``t`` are those of `nil_scores` for the predictions ``P(t) = {m : score(m) < t}``. The area under the
     precision-recall curve is `ThresholdCurve.average_precision`; the threshold that maximises F1 is
-    `ThresholdCurve.best`. O(n log n) time. The score, (mentions,), is the similarity of the best entity, or -inf if
+    `ThresholdCurve.best`. O(n log n) time. ``score`` holds the similarity of each mention's best entity, or -inf if
     none was found. Mentions with equal scores are called NIL together.
 
     Raises:
@@ -139,12 +139,12 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
     """Return the outcomes over all classes: the entities, and NIL as a further class.
 
     Each annotated mention then has a concept, which is NIL if no gold id is inside the knowledge base. NIL is the link
-    and the only candidate of a mention called NIL; other mentions keep theirs. If ``A`` are the annotated mentions,
-    ``G`` the NIL mentions among them, and ``P`` the mentions called NIL, recall@k is
+    and the only candidate of a mention called NIL; other mentions keep their links and candidates. If ``A`` are the
+    annotated mentions, ``G`` the NIL mentions among them, and ``P`` the mentions called NIL, recall@k is
     ``|{m in A : m in G & P, or m not in P and one of its first k candidates is a gold id}| / |A|``: a linkable mention
     called NIL is a miss at every k, as is a NIL mention not called NIL. The accuracy covers links and NIL decisions
-    together. Mentions annotated as NIL without an id must be `annotated` in the outcomes. The errors are those of
-    `nil_scores`.
+    together. Mentions annotated as NIL without an id must be marked as `annotated` in the outcomes. The errors are
+    those of `nil_scores`.
 
     Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all
     classes incl. NIL".

@@ -48,11 +48,11 @@ class RecallPrecision(Protocol):
 
     @property
     def recall(self) -> FloatArray:
-        """(points,)."""
+        """(points,) recall at each point."""
 
     @property
     def precision(self) -> FloatArray:
-        """(points,)."""
+        """(points,) precision at each point."""
 
 
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
@@ -100,14 +100,14 @@ def plot_thresholds(
 ) -> None:
     """Plot scores against a threshold as steps: each score is valid from its threshold up to the next.
 
-    Thresholds are (points,), ascending; infinite thresholds are drawn at the edges, slightly beyond the finite ones.
-    ``curves`` maps names to the scores at each threshold; ``chosen`` is a threshold to mark, or several by name;
+    ``threshold`` ascends; infinite thresholds are drawn at the edges, slightly beyond the finite ones. ``curves`` maps
+    the name of each curve to its scores at the thresholds; ``chosen`` is a threshold to mark, or several by name;
     ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`.
 
     Raises:
         ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path
-            has another suffix.
-        TypeError: the curves have no names.
+            ends in neither `.png` nor `.svg`.
+        TypeError: ``curves`` is not a mapping from names.
         ImportError: matplotlib is not installed.
         OSError: the file cannot be written.
     """

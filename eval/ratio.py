@@ -27,7 +27,7 @@ def f1(recall: float, precision: float) -> float:
 
 
 def proportion(counts: FloatArray) -> FloatArray:
-    """Return the first column divided by the second: accuracy, recall, precision.
+    """Return the first column divided by the second, as for accuracy, recall and precision.
 
     >>> proportion(np.array([[3, 4], [0, 0]]))
     array([0.75,  nan])
@@ -36,7 +36,7 @@ def proportion(counts: FloatArray) -> FloatArray:
 
 
 def f_measure(counts: FloatArray) -> FloatArray:
-    """Return F1 from numerator and denominator of recall, then of precision; NaN if both are 0/0.
+    """Return F1 from numerator and denominator of recall, then of precision; NaN if both ratios are 0/0.
 
     It is the harmonic mean of recall and precision: van Rijsbergen 1979, Information retrieval, chapter 7.
 

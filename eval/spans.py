@@ -119,7 +119,7 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
             or is negative.
         TypeError: an item, mention or fragment is not a list, or a number is not an integer.
 
-    One mention is found. Of the other, which has two fragments, one of two tokens is found, with two tokens too many.
+    The first mention is found exactly. The second has two tokens, of which one is found, with two tokens too many.
 
     >>> gold = [[[(0, 4)]], [[(3, 4), (7, 8)]]]
     >>> predicted = [[[(0, 4)]], [[(7, 10)]]]

@@ -21,7 +21,7 @@ class BestThreshold(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ThresholdCurve(Brief):
-    """Counts at every threshold, from no positive items to all, with a point for each distinct set of decisions."""
+    """Counts at every threshold, from no item called positive to all, with a point for each set of decisions."""
 
     threshold: FloatArray  # (points,) midpoints between neighbouring scores, infinite at both ends
     predicted: IntArray  # (points,) items called positive, ascending
@@ -71,7 +71,7 @@ class ThresholdCurve(Brief):
 
     @property
     def best(self) -> BestThreshold:
-        """The point with the highest F1; ties go to the point with the fewest positive items."""
+        """The point with the highest F1; ties go to the point with the fewest items called positive."""
         place = int(np.argmax(self.f1))
         ratios = (self.threshold, self.precision, self.recall, self.f1)
         return BestThreshold(*(float(values[place]) for values in ratios))

@@ -62,12 +62,12 @@ class Comparison(NamedTuple):
 
 
 def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
-    """Score samples of documents, drawn with replacement, each as large as the collection; (n_resamples,).
+    """Return the scores of samples of the documents, drawn with replacement and as large as the collection.
 
-    The counts are (documents, columns), and ``ratio`` is the score of their sums. A sample is a vector of weights that
-    says how often each document is drawn; many vectors times the counts are one matrix product. O(n_resamples x
-    documents) time, bounded memory. Samples are drawn one after the other, so the result does not depend on the size of
-    a block.
+    ``counts`` has the shape (documents, columns), and ``ratio`` computes a score from their sums. The result has the
+    shape (n_resamples,). A sample is a vector of weights that says how often each document is drawn; many vectors times
+    the counts are one matrix product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the
+    other, so the result does not depend on the size of a block.
 
     Source: Efron 1979, Bootstrap methods: another look at the jackknife, Annals of Statistics 7.
 
@@ -88,18 +88,18 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
     """Compare two systems by exchanging their counts, document by document, as if they were the same system.
 
     Each exchange of some documents gives a difference ``d*``. If ``d`` is the observed difference, the p-value is the
-    share of exchanges with ``|d*| >= |d|``. All ``2^documents`` exchanges are used if they are at most
-    `n_permutations`, otherwise random ones, with the observed difference counted among them:
+    share of exchanges with ``|d*| >= |d|``. If there are at most `n_permutations` exchanges, all ``2^documents`` are
+    used. Otherwise `n_permutations` random ones are used, and the observed difference counts as one more:
     ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``.
 
-    O(n_permutations x documents) time, bounded memory. Counts are added in another order for each exchange, so a
+    O(n_permutations x documents) time, bounded memory. Counts are added in a different order for each exchange, so a
     ``|d*|`` at most 1e-12 below ``|d|`` counts as equal.
 
     Source: Noreen 1989, Computer-intensive methods for testing hypotheses; Yeh 2000, More accurate tests for the
     statistical significance of result differences, https://aclanthology.org/C00-2137.
 
-    The counts of both systems are (documents, columns), and ``ratio`` is the score of their sums. If one system is
-    right in all of four documents and the other in none, 2 of 16 exchanges are as extreme:
+    The counts of both systems have the shape (documents, columns), and ``ratio`` computes a score from their sums. If
+    one system is right in all of four documents and the other in none, 2 of 16 exchanges are as extreme:
 
     >>> one, other = np.array([[1.0, 1.0]] * 4), np.array([[0.0, 1.0]] * 4)
     >>> approximate_randomisation(one, other, lambda sums: sums[..., 0] / sums[..., 1], Resampling())
@@ -141,7 +141,7 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:
 
 
 def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:
-    """Yield random halves of the documents, rounded down, as masks of shape (documents,)."""
+    """Yield random samples of half the documents, rounded down, as masks of shape (documents,)."""
     rng = np.random.default_rng(how.seed)
     for _ in range(how.n_half_samples):
         half = np.zeros(n_documents, np.bool_)

@@ -64,7 +64,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_next(run: Path, *verbs: Sequence[str]) -> None:
-    """Print where a run was written, and commands with it: these verbs with their further words, and an export."""
+    """Print where a run was written, and commands to try on it: each verb with its further words, and an export."""
     out.print(f"\nwritten to {run}; next:")
     for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
         out.print(plain(f"  arbo {shlex.join([verb, str(run), *words])}"))

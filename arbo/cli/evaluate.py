@@ -23,7 +23,8 @@ _GOLD = (
     "of the runs."
 )
 _PLOT = (
-    "Draw precision and recall of NIL decisions by a threshold on the similarity of the nearest entity; .png or .svg."
+    "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
+    "or .svg file."
 )
 
 

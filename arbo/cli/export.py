@@ -12,7 +12,10 @@ from arbo.cli.reporting import check_no_input
 from arbo.writers import WRITERS, ExportFormat, Ids
 
 _TO = f"Format to write: {', '.join(WRITERS)}."
-_IDS = "Ids in documents and clusters: links (for NIL, the discovered entity), or gold, as annotated. Tables have both."
+_IDS = (
+    "Ids to write in documents and clusters: links (for NIL, the discovered entity), or gold (the annotated ids). "
+    "Tables have both."
+)
 
 
 def export(

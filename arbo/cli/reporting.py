@@ -31,7 +31,7 @@ Seed = Annotated[
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
     """Name systems by their file or folder, or by the whole path if two have the same name.
 
-    ``what`` names them in errors; a repeated path is an error.
+    ``what`` is the word for a system in error messages. A repeated path is an error.
     """
     files = [path.name for path in paths]
     names = {path.name if path.name and files.count(path.name) == 1 else str(path): path for path in paths}

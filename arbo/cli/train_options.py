@@ -17,7 +17,7 @@ Settings = TypeVar("Settings", bound="LoopConfig")
 
 Dev = Annotated[
     Path | None,
-    typer.Option("--dev", metavar="DOCS", help="Documents to select the best model on, in the same format."),
+    typer.Option("--dev", metavar="DOCS", help="Documents to select the best model on, in the format of DOCS."),
 ]
 ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; replaces an earlier model.")]
 Start = Annotated[

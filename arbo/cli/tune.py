@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from arbo.linker import Linker
     from arbo.linking.tuning import Tuning
 
-_PLOT = "Draw the score against the threshold; .png or .svg."
-_PLOT_CONFIDENCE = "Draw the share of correct links against the confidence of links; .png or .svg."
+_PLOT = "Draw the score against the threshold, to a .png or .svg file."
+_PLOT_CONFIDENCE = "Draw the share of correct links against their confidence, to a .png or .svg file."
 
 
 def tune(

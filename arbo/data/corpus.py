@@ -73,7 +73,8 @@ class Corpus(Sequence[Document]):
     def to_pandas(self) -> Any:
         """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
 
-        `Corpus.of` reads the frame, but not its discontinuous mentions, which have only their first and last offset.
+        `Corpus.of` reads the frame, but refuses a discontinuous mention, since the frame has only its first and last
+        offset. Write such a corpus with `to_jsonl`.
         """
         from pandas import DataFrame
 

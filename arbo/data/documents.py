@@ -72,8 +72,8 @@ class Mention:
 class Document:
     """A text and its mentions, in the given order.
 
-    Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`); None is
-    a domain too. For `metadata`, see `Mention`.
+    Mentions are compared only with entities and mentions of the same `domain` (see `arbo.retrieval.domains`); None
+    counts as a domain too. For `metadata`, see `Mention`.
     """
 
     id: str
@@ -195,7 +195,7 @@ def _diagnosis(surface: str, spans: Sequence[Span], text: str) -> str:
 
 
 def mention_ids(document_id: str, spans: Iterable[Sequence[Span]]) -> list[str]:
-    """Make ids for the mentions of a document from its id and their spans; equal ones are numbered.
+    """Make ids for the mentions of a document from its id and their spans; repeated ids get a number.
 
     >>> mention_ids("d", [((0, 4),), ((0, 4),), ((0, 4), (15, 21))])
     ['d:0-4', 'd:0-4#2', 'd:0-4,15-21']

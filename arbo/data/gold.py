@@ -54,7 +54,7 @@ class Gold:
     def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
         """Look up the gold ids of documents in a knowledge base.
 
-        Without one, each id is an unknown entity, and the gold cluster of a mention without ids is its id.
+        Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id.
         """
         base = KnowledgeBase() if kb is None else kb
         outside: dict[str, int] = {}
@@ -174,7 +174,7 @@ class Gold:
 
     @property
     def classes(self) -> Ints:
-        """(mentions,) a code for each set of correct entities, or of gold ids if no entity is correct; -1 if no id."""
+        """(mentions,) a code for the mention's correct entities, or else for its gold ids; -1 without gold ids."""
         number: dict[frozenset[int], int] = {}
         classes = np.full(len(self.ids), -1, np.int64)
         inside = self.number < self.n_entities

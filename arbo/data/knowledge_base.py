@@ -41,9 +41,9 @@ class KnowledgeBase:
     """Entities in order, with access by id or alternative id; `notes` counts irregularities of the source.
 
     The row of an entity is its position. An alternative id never hides an entity's own id. If several entities have the
-    same alternative id, indexing returns the first entity and `rows` returns all; `notes` counts the others. An entity
-    that occurs twice is dropped and counted if its content is equal, and is an error if its content differs. Empty
-    aliases are dropped and counted.
+    same alternative id, indexing returns the first entity and `rows` returns all; `notes` counts the others. A second
+    entity with the same id is dropped and counted if its content is equal, and is an error if its content differs.
+    Empty aliases are dropped and counted.
 
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
     >>> kb["X9"].name, kb.index("D1"), "D2" in kb
@@ -118,7 +118,7 @@ class KnowledgeBase:
         write_lines(map(entity_line, self.entities), path)
 
     def save(self, path: PathLike) -> dict[str, int]:
-        """Write a file in the format of its ending; count the values it cannot hold. See `arbo.kb.saving`."""
+        """Write a file in the format of its ending; return counts of values it cannot hold. See `arbo.kb.saving`."""
         from arbo.kb.saving import save
 
         return save(self, path)
@@ -138,19 +138,19 @@ class KnowledgeBase:
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
         """Return the distinct rows of all entities of a domain with one of these ids or alternative ids.
 
-        These entities are correct for a mention of the domain with these gold ids; if there are none, it is NIL.
+        They are the correct entities of a mention of the domain with these gold ids, which is NIL if there are none.
         """
         rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
         return tuple(row for row in rows if self.entities[row].domain == domain)
 
     def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
-        """Return a knowledge base of other entities from the same source, with the notes of this knowledge base."""
+        """Return a knowledge base of these entities, with the notes of this one, which has the same source."""
         # The constructor counts the notes about alternative ids again.
         notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
         return KnowledgeBase(entities, notes)
 
     def through_xrefs(self, *prefixes: str) -> KnowledgeBase:
-        """Return the same entities, with their xrefs with these prefixes as alternative ids; see `arbo.kb.xrefs`."""
+        """Return the same entities; xrefs with one of these prefixes become alternative ids, see `arbo.kb.xrefs`."""
         from arbo.kb.xrefs import through_xrefs
 
         return through_xrefs(self, *prefixes)
@@ -169,7 +169,7 @@ class KnowledgeBase:
         return without_names(self, names)
 
     def generic_names(self) -> list[str]:
-        """Return the single-word names that texts use for many other entities; see `arbo.kb.names`."""
+        """Return the single-word names that texts use for many entities; see `arbo.kb.names`."""
         from arbo.kb.names import generic_names
 
         return [name for generic in generic_names(self) for name in generic.values]
@@ -197,7 +197,7 @@ class KnowledgeBase:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the whole content, including the order, since embeddings refer to entities by row."""
+        """SHA-256 of the entities in their order, which matters since embeddings refer to entities by row."""
         digest = hashlib.sha256()
         for entity in self.entities:
             digest.update(json.dumps(_content(entity)).encode("ascii") + b"\n")

@@ -3,11 +3,11 @@
     document_id   text                     start   end   mention_id   type    entity
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
-The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; both may be left
-out, and an empty list means NIL. `mention_text` is compared with the text at the offsets. `domain` is the domain of the
-document. The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without
-start and end stands for the document itself, for example a document without mentions. Further columns become the
-metadata of the mention or, in a row without start and end, of the document.
+The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; an empty list means
+NIL, and a mention without either is not annotated. `mention_text` is compared with the text at the offsets. `domain` is
+the domain of the document. The rows of a document need not be adjacent, and only the first row needs its text and
+domain. A row without start and end stands for the document itself, for example a document without mentions. Further
+columns become the metadata of the mention or, in a row without start and end, of the document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collect the records of a file by id, count irregularities, and add places to errors."""
+"""Collect the records of a file by id, count irregularities, and add places, such as file and line, to errors."""
 
 from __future__ import annotations
 

@@ -56,9 +56,10 @@ def are_names(table: Any, items: Sequence[Any]) -> bool:
 
 
 def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
-    """Make a document from each name; its id and its mention's id are the label in a Series, if unique, else the row.
+    """Make a document from each name, with one mention of the same id.
 
-    The mention of a Series keeps the label as metadata, as rows of a frame do.
+    The id is the name's label if ``table`` is a Series with unique labels, otherwise its row. The mention of a Series
+    keeps the label as metadata, as rows of a frame do.
 
     Raises:
         DataError: a name is missing, blank, or not a string.

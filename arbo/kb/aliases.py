@@ -1,8 +1,9 @@
 """Add the names in annotated documents to a knowledge base as aliases.
 
 Documents use names that no dictionary lists, and names that a dictionary gives to another entity. A name becomes an
-alias of the entity with which it is annotated most often, or of the first such entity, and is removed from the aliases
-of all others. Names that differ only in case or white space are the same. A preferred name is never removed.
+alias of the entity with which it is annotated most often; ties go to the first entity of the knowledge base. The name
+is removed from the aliases of all other entities. Names that differ only in case or white space are the same. A
+preferred name is never removed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from arbo.errors import DataError
 
 
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
-    """Return the same entities with the names of their mentions as aliases, but without those of others' mentions.
+    """Return the same entities; each name of a mention becomes an alias of its entity, and of no other entity.
 
     Args:
         kb: the entities.

@@ -30,7 +30,7 @@ OUT_OF_KB_TYPES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Counts over the mentions of one part of a data set; "seen" means seen in the first, the training part."""
+    """Counts over the mentions of one part of a data set; "seen" means occurring in the first part, for training."""
 
     mentions: int
     """Number of mentions with an entity in the whole knowledge base."""

@@ -19,7 +19,7 @@ _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 
 
 def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
-    """Return the same entities, with their xrefs with these prefixes as alternative ids, in each spelling.
+    """Return the same entities; xrefs with one of these prefixes become alternative ids, in each spelling.
 
     >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
     >>> view = through_xrefs(kb, "MESH")

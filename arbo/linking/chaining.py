@@ -2,8 +2,9 @@
 
 NIL mentions are clustered by single linkage, which is prone to chaining: one wrong edge joins two clusters of any size.
 A giant shows that the mention threshold is too high for the encoder. The cluster of a frequent entity is large too, but
-has few names. Of all mentions of their types in CRAFT (4,213 to 14,036), "mice" makes up 46 %, and "gene" and "genes"
-make up 26 %; no correct cluster has more than five effective names.
+has few names. In CRAFT, whose types have 4,213 to 14,036 mentions, "mice" makes up 46 % of the mentions of its type,
+and "gene" and "genes" 26 % of theirs; no correct cluster has more than five effective names (see
+`arbo.results.giants`).
 """
 
 from __future__ import annotations

@@ -38,15 +38,16 @@ class Confidence(Settings):
     """Weight of the lead, which is this similarity minus the similarity of the most similar other candidate."""
 
     def of(self, evidence: Floats) -> Floats:
-        """Return the probability, (links,), that each link is correct, from its `evidence`, (links, 2)."""
+        """Return the probability that each link is correct, given the rows of the links in `evidence`."""
         probability: Floats = expit(self.intercept + evidence @ np.array([self.similarity, self.lead]))
         return probability
 
 
 def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
-    """Return the similarity of each mention and its entity, and the lead over other candidates, as (mentions, 2).
+    """Return two columns: the similarity of each mention and its entity, and the lead over other candidates.
 
-    If there is no other candidate, its similarity counts as 0. A mention without an entity (-1) has -inf.
+    If there is no other candidate, its similarity counts as 0. For a mention without an entity (-1), both columns are
+    -inf.
     """
     similarity = retrieval.similarity(retrieval.dissimilarity_to(entity))
     ids, dissimilarity = retrieval.entities
@@ -55,7 +56,7 @@ def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
 
 
 class Reliability(NamedTuple):
-    """Predicted confidence and share of correct links in each tenth of the confidence; NaN if it has no links."""
+    """Mean confidence and share of correct links in each tenth of the confidence; NaN for a tenth without links."""
 
     links: Ints
     predicted: Floats

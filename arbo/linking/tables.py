@@ -156,7 +156,7 @@ def entity_table(kb: KnowledgeBase | None, ids: pa.Array) -> pa.Table:
 def cluster_table(
     kb: KnowledgeBase | None, mention_ids: Sequence[str], names: Sequence[str], clusters: Partition
 ) -> tuple[pa.Table, pa.Array]:
-    """Make the table of clusters that have mentions, given the id and name of each; also return their cluster ids."""
+    """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention."""
     n_entities = clusters.n_entities
     label, place, size = np.unique(clusters.labels[n_entities:], return_inverse=True, return_counts=True)
     is_new = label >= n_entities

@@ -79,7 +79,7 @@ class Curve(Brief):
         return np.where(place >= 0, self.score[np.maximum(place, 0)], np.nan)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields by name, ready for JSON; a threshold of None is -inf.
+        """Return all fields by name, ready for JSON; a threshold of -inf becomes None.
 
         A curve of more than 200 points is thinned evenly; the best point is kept.
         """
@@ -198,7 +198,7 @@ def objective_of(objective: Objective | None, *, discovers: bool) -> Objective:
     """Check an objective, or return the default objective; ``discovers`` means that there is no knowledge base.
 
     Raises:
-        UsageError: the objective is unknown, or needs a knowledge base (or the absence of one).
+        UsageError: the objective is unknown, or is not possible with (or without) a knowledge base.
     """
     possible: tuple[Objective, ...] = ("ari",) if discovers else ("accuracy_with_nil", "nil_f1")
     if objective is None:
@@ -219,12 +219,13 @@ class _Plan(NamedTuple):
 def _linking_plan(
     retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float]
 ) -> _Plan:
-    """Plan trials of every method, k and pair of thresholds; the first wins ties.
+    """Plan trials of every method, k and pair of thresholds; of equally good trials, the first is chosen.
 
-    The order is: `independent`, whose links do not depend on k; small k before large; the linker's own mention
-    threshold, then the smallest; no entity threshold, then the largest. The linker's ``own`` thresholds are included,
-    so that tuning never chooses a worse configuration than the one it starts from. Each nested method has a curve over
-    entity thresholds above each mention threshold, and a curve over mention thresholds above each entity threshold.
+    `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
+    linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
+    The linker's ``own`` thresholds are included, so that tuning never chooses a worse configuration than the one it
+    starts from. Each nested method has a curve over entity thresholds above each mention threshold, and a curve over
+    mention thresholds above each entity threshold.
     """
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
@@ -259,7 +260,7 @@ def _linking_plan(
 
 
 def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]], ks: list[int], own: float) -> _Plan:
-    """Plan a merge tree for each k; ties go to the linker's ``own`` threshold, then small k, then small thresholds."""
+    """Plan a merge tree for each k; of equally good trials, prefer ``own``, then small k, then small thresholds."""
 
     def run() -> Iterator[Curve]:
         for k in ks:
@@ -360,14 +361,14 @@ class _Steps(NamedTuple):
         return cls(threshold[changes], score[changes])
 
     def curve_of_entity_thresholds(self, start: Trial) -> Curve:
-        """Return the curve over entity thresholds; prefer no threshold, then the middle of the largest best ones."""
+        """Return the curve over entity thresholds; of the best, choose no threshold, else the middle of the largest."""
         place = int(np.flatnonzero(self.score == self.score.max())[-1])
         chosen = None if place + 1 == len(self.score) else self._middle(place)
         best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
         return Curve(best, "entity", self.threshold, self.score, place)
 
     def curve_of_mention_thresholds(self, start: Trial, own: float) -> Curve:
-        """Return the curve over mention thresholds; prefer ``own``, then the middle of the smallest best ones."""
+        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest."""
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
         place = int(np.argmax(self.score))

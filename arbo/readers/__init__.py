@@ -33,7 +33,8 @@ class Format(NamedTuple):
 
     reader: str
     looks: str
-    """Pattern of its files. It is searched in the lower-case name without .gz, a line end, and the first 64 KB."""
+    """Pattern that recognises a file of the format; it is searched in the name (lower case, without .gz), followed by a
+    line end and the first 64 KB of the file."""
     options: Mapping[str, Any] = {}
     """Options of the reader."""
 
@@ -84,7 +85,7 @@ def read_documents(
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
     All inputs must have the same format. If it is None, it is guessed from their names and contents, and `told` is
-    called with its name.
+    called with the name of the guessed format.
 
     Raises:
         UsageError: the format is unknown, or no mention has one of the types.

@@ -4,7 +4,7 @@
     [{"doc_id": "36_1ecb", "sent_id": 0, "tokens_number": [3], "coref_chain": "HUM17", "mention_type": "HUM"}, ...]
 
 The columns of the corpus are the document, the sentence, the index of the word in the sentence, and the word. Further
-columns are ignored, since one chain for each word cannot describe nested mentions; so are blank lines. The text
+columns are ignored, since one chain for each word cannot describe nested mentions. Blank lines are ignored. The text
 consists of the words, with a space between words and a line end between sentences. Events are in
 `X_Event_gold_mentions.json`: the format `ecbplus` reads the entities, `ecbplus-events` the events.
 

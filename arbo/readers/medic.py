@@ -3,9 +3,9 @@
     D010190|260350||Pancreatic Neoplasms|Cancer of Pancreas|...
 
 The fields are id, alternative ids, an empty field, the preferred name, and synonyms. Corpora write ids with or without
-the name of their source, so each id gets both forms: `260350` (digits, from OMIM) also `OMIM:260350`, and `D010190` (C
-or D and digits, from MeSH) also `MESH:D010190`. If an alternative id is another concept's own id, that concept keeps
-both forms.
+the name of their source, so each id is accepted in both forms: `260350` (digits, from OMIM) also as `OMIM:260350`, and
+`D010190` (C or D and digits, from MeSH) also as `MESH:D010190`. If an alternative id is another concept's own id, that
+concept keeps both forms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""Read OBO, the flat format of ontologies: each term that is not obsolete is an entity.
 
-- Its aliases are all `synonym` values of any scope (EXACT, RELATED, ...), and those of the old `exact_synonym` etc.
+- Its aliases are all `synonym` values of any scope (EXACT, RELATED, ...), and of older tags such as `exact_synonym`.
 - Its definition is the quoted part of `def`; its xrefs are the ids before the first space in `xref`.
 - Its type is `namespace` or, without one, the `default-namespace` of the file.
 - Its alternative ids are all `alt_id` values. If an obsolete term names exactly one replacement, its id and alternative

@@ -80,7 +80,7 @@ def read_umls(
     """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
 
     Raises:
-        UsageError: no concept has one of ``types``, so the types below it are unknown.
+        UsageError: a given type occurs in no concept, so that the types below it are unknown.
         DataError: a file is missing or malformed; ``on_error="skip"`` leaves malformed lines out.
     """
     records: Records[Entity] = Records("entities", on_error)

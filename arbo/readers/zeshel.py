@@ -14,9 +14,9 @@ alternative id, which BLINK uses for ZeShEL (see `arbo.readers.blink`).
 The documents are the pages with a mention in a file of mentions, or in all files of a folder; their texts are in the
 folder `documents` next to the folder of the mentions. `start_index` and `end_index` count words separated by white
 space, from 0, and the end is inclusive. `label_document_id` is the gold id; it is null or absent if the mention is not
-annotated. `category`, the relation of name and title, is the type. A repeated mention is kept once if its content is
-equal, and is an error if its content differs. If `text` differs from the words only in white space, the words count,
-and `notes` counts the difference; any other difference is an error.
+annotated. `category`, the overlap of the mention with its entity's title, is the type. A repeated mention is kept once
+if its content is equal, and is an error if its content differs. If `text` differs from the words only in white space,
+the words count, and `notes` counts the difference; any other difference is an error.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Evaluation:
     clustering: ClusteringScores | None = None
     """Agreement of the clusters with the gold classes, over the mentions with gold ids."""
     clustering_unseen: ClusteringScores | None = None
-    """The same for mentions whose gold ids do not occur in training (ALL/UNSEEN in the ArboEL paper, section 3.5)."""
+    """`clustering` over the mentions whose gold ids do not occur in training (ALL/UNSEEN in ArboEL, section 3.5)."""
     coreference: CoreferenceScores | None = None
     with_nil: LinkingCounts | None = None
     """Links and NIL decisions together, over all annotated mentions; NIL counts as a class of its own."""
@@ -68,7 +68,7 @@ class Evaluation:
         return self.with_nil.accuracy if self.with_nil else None
 
     def report(self, name: str = "", how: Resampling | None = _USUAL) -> Report:
-        """Return the headline figures as a named table, with intervals unless ``how`` is None."""
+        """Return the headline figures of the system ``name`` as a table, with intervals unless ``how`` is None."""
         return Report.of({name: self.lines}, how=how)
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def compare(
     Args:
         results: the results by name.
         train: documents whose gold entities count as seen.
-        how: the settings of intervals and tests; None for neither.
+        how: the settings of intervals and tests; with None, there are no intervals and no tests.
 
     Raises:
         UsageError: the results have different mentions or gold annotations.
@@ -170,7 +170,7 @@ def compare(
 def evaluate_candidates(
     candidates: Ints, documents: Corpus, kb: KnowledgeBase, *, train: Corpus | None = None
 ) -> LinkingScores:
-    """Score candidates: the first candidate of each mention as its link, without graph or NIL, and all by recall@k.
+    """Score candidates by recall@k, and the first candidate of each mention as its link, without graph or NIL.
 
     Args:
         candidates: (mentions, k) rows of the knowledge base, best first, padded with -1.
@@ -244,7 +244,7 @@ def _codes(ids: pa.ChunkedArray) -> Ints:
 
 
 def nearest(run: Run, column: str, missing: object) -> pa.ChunkedArray:
-    """Return the first value of each mention's candidates or candidate scores, or ``missing`` if it has none."""
+    """Return the first item of each mention's list in a column of the table of links; ``missing`` if it is empty."""
     lists = run.link_table[column]
     empty = pc.equal(pc.list_value_length(lists), 0)
     return pc.list_element(pc.if_else(empty, pa.scalar([missing], lists.type), lists), 0)

@@ -41,9 +41,9 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
 
 
 def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
-    """Return the documents of a run with gold ids: the links (for NIL, the discovered entity), or the annotated ids.
+    """Return the documents of a run, with the links (for NIL, the discovered entity) or the annotated ids as gold ids.
 
-    With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as for scores.
+    With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
 
     Raises:
         UsageError: the run was saved without texts, or with ``ids="gold"``, no mention is annotated.

@@ -31,7 +31,7 @@ class Bridge:
 
 @dataclass(frozen=True, slots=True)
 class Giant:
-    """A discovered cluster with more than 20 mentions, more than 5 % of all, and ten or more effective names.
+    """A discovered cluster with more than 20 mentions, more than 5 % of all mentions, and ten or more effective names.
 
     The number of effective names is 1 divided by the chance that two random mentions of the cluster have the same name.
     """

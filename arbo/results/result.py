@@ -79,7 +79,8 @@ class Result(Run):
             path: the file to write or replace; for `brat` a folder that is missing or empty.
             to: `csv` or `tsv` for the table of `to_pandas`, safe for spreadsheets; `jsonl`, `pubtator` or `brat` for
                 the documents; `conll` for the clusters of each document; `clusters` for clusters across documents.
-            ids: gold ids of documents and clusters: `links` (for NIL, the discovered entity), or `gold`, as annotated.
+            ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity), or `gold`, the
+                annotated ids.
 
         Raises:
             UsageError: the format needs texts, which the run does not have, or the path cannot be written.

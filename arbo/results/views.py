@@ -68,7 +68,7 @@ class Selection:
 
 
 def rows_called(run: Run, name: str) -> Rows:
-    """Return the row of the mention with this id, else the rows with this document, cluster, entity or text.
+    """Return the row of the mention with this id, else of the mentions with this document, cluster, entity or text.
 
     Case is ignored in texts, and entities are compared by id and name.
 
