@@ -1,4 +1,7 @@
-"""The names of `clustering` that arbo uses, even if the user has a module called `clustering`, see `arbo.siblings`."""
+"""The names of `clustering` that arbo uses.
+
+They are arbo's own even if the user has another module called `clustering`, see `arbo.siblings`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Vectors, offset_of
 
-# The names above by their module, which is imported when one of them is first used; other names are the package's.
+# Maps modules of `clustering` to the names above that they define; a module is imported when one of its names is first
+# used. The names above that are not listed here, such as `Graph`, are looked up in the package `clustering` itself.
 _NAMES = {
     "arrays": "Bools Floats Ids Weights pairs_of ranges",
     "bridges": "bridges",

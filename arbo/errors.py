@@ -35,7 +35,7 @@ class DataError(ArboError, ValueError):
         self.id = id
 
     def at(self, file: str, line: int | None = None) -> Self:
-        """Return the same error, with file and line added if it has none."""
+        """Return a copy of the error, with ``file`` and ``line`` filled in where it has none."""
         return type(self)(
             self.problem, file=self.file or file, line=line if self.line is None else self.line, id=self.id
         )

@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 
 
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
-    """Write a file completely or not at all: `write` gets a temporary path, and the file is moved when it is complete.
+    """Write a file completely or not at all: `write` writes to a temporary path, and the complete file is then moved.
 
     Raises:
         UsageError: the file cannot be written, or the disk is full.
@@ -65,7 +65,7 @@ def write_json(value: dict[str, Any], file: PathLike) -> None:
 
 
 def json_ready(value: Any) -> Any:
-    """Replace infinities and NaN with null, since JSON has neither."""
+    """Return a copy of a value for JSON: None for infinity and NaN, strings for keys, and lists for tuples."""
     if isinstance(value, dict):
         return {str(key): json_ready(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -125,7 +125,7 @@ def _flush(file: Path) -> None:
 
 
 def beside(target: Path, kind: str) -> Path:
-    """Return a new hidden path in the folder of `target`, from which a file can be moved in one step."""
+    """Return a new hidden path in the folder of `target`, from which a file can be moved to `target` in one step."""
     return target.with_name(f".arbo-{kind}-{uuid4().hex}")
 
 
@@ -137,13 +137,14 @@ def check_writable(target: Path) -> None:
 
 
 def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable[[Path], Iterable[str]]) -> None:
-    """Raise UsageError unless `target` is missing, empty, or an earlier folder of the same kind.
+    """Raise UsageError unless `target` is missing, empty, or an earlier folder of the kind to be written.
 
     Args:
         target: the folder.
-        what: the kind of folder, for errors.
-        manifest: name of the file that all folders of this kind have.
-        files_of: returns the names of the other files of such a folder; called if it has a manifest.
+        what: noun for the kind of folder in errors, such as "model folder of arbo".
+        manifest: name of the file by which folders of this kind are recognised.
+        files_of: returns the names of the other files that belong to a folder of this kind, and is called only if the
+            folder has the manifest; any further file in the folder is an error.
 
     """
     check_writable(target)
@@ -183,11 +184,11 @@ class Format(NamedTuple):
     mend: str
     """How to repair a damaged file or folder, for errors."""
     oldest: int | None = None
-    """The earliest version that can be read; None if only `version` can."""
+    """The earliest version that can be read; None if only `version` can be read."""
 
 
 def check_format(values: object, format_: Format, file: PathLike) -> dict[str, Any]:
-    """Return the manifest unchanged; raise DataError if its format is not the expected one."""
+    """Check that a manifest has the expected format, and return it unchanged; raise DataError if it has another."""
     if not isinstance(values, dict) or values.get("format") != format_.name:
         found = values.get("format") if isinstance(values, dict) else None
         raise DataError(
@@ -197,10 +198,11 @@ def check_format(values: object, format_: Format, file: PathLike) -> dict[str, A
 
 
 def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, Any]:
-    """Check a manifest and return it.
+    """Check the format, the version and the required keys of a manifest, and return it unchanged.
 
     Raises:
-        DataError: the manifest has another format, was written by a newer arbo, or has no such key.
+        DataError: the manifest has another format, was written by a newer arbo, has a version that is too old, or lacks
+            a required key or has a value of the wrong type for it.
 
     """
     values, path = check_format(given, format_, file), os.fspath(file)
@@ -221,7 +223,7 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
 
 
 def check_hashes(folder: Path, hashes: Mapping[str, str], mend: str) -> None:
-    """Raise DataError if a file of a folder is missing or has another hash than in `hashes`."""
+    """Raise DataError if a file named in `hashes` is missing or has another hash; ``mend`` tells how to repair it."""
     there = set(files_in(folder))
     for name, digest in hashes.items():
         file = folder / name

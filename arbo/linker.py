@@ -42,7 +42,7 @@ class Linker:
             package, or a name on the hub. The default, character n-grams, needs no weights.
         config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
-        tuning: the trials from which `tune` chose the configuration.
+        tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
             `discover`, the encoder's scores are used.
         edges: learnt weights of edges, see `arbo.train_edges`. If it is None, the encoder's scores are used.
@@ -147,7 +147,10 @@ class Linker:
         return estimate(self.encoder, inputs, kb, self.config, self.reranker)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
-        """Encode the mentions, search their nearest mentions and, unless `discover`, entities, and rerank these."""
+        """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
+
+        A reranker scores these entities again; learnt edges replace the edges from entities and from mentions.
+        """
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
@@ -173,7 +176,10 @@ class Linker:
         )
 
     def configured(self, **changes: Any) -> Self:
-        """Return a linker with changed fields; the encoded knowledge base is kept."""
+        """Return a copy with changed fields.
+
+        The encoded knowledge base is kept unless ``kb`` or ``encoder`` is among the changes.
+        """
         other = replace(self, **changes)
         if "_entities" in vars(self) and not {"kb", "encoder"} & set(changes):
             vars(other)["_entities"] = self._entities

@@ -1,4 +1,7 @@
-"""The names of `eval` that arbo uses, even if the user has a module called `eval`, see `arbo.siblings`."""
+"""The names of `eval` that arbo uses.
+
+They are arbo's own even if the user has another module called `eval`, see `arbo.siblings`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from eval.report import Value
     from eval.table import Cell, Table
 
-# The names above by their module; any other is looked up in the package itself.
+# Maps modules of `eval` to the names above that they define; other names are looked up in the package `eval` itself.
 _NAMES = {
     "arrays": "Brief",
     "conll": "BracketError Chains columns_of is_comment",

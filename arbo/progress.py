@@ -17,12 +17,15 @@ _BETWEEN_LINES = 30.0
 
 
 def quiet(what: str) -> Progress:
-    """Show no progress, the default of the library."""
+    """Show no progress; this is the default of the library."""
     return silent
 
 
 def bars(what: str) -> Progress:
-    """Show a bar with the remaining time after two seconds, or a line every half minute if stderr is not a terminal."""
+    """Show a bar with the remaining time if the stage takes more than two seconds.
+
+    If stderr is not a terminal, write a line every half minute instead.
+    """
     if not sys.stderr.isatty():
         return _lines(what)
 
@@ -69,7 +72,7 @@ class Stopwatch:
 
     @contextmanager
     def __call__(self, stage: str) -> Iterator[None]:
-        """Time the block, and add its seconds to the stage."""
+        """Time the block, and add its seconds to those of the stage."""
         begun = time.perf_counter()
         try:
             yield

@@ -16,10 +16,10 @@ from arbo.files import PathLike
 
 
 class Range(NamedTuple):
-    """Valid range of a number, as `Annotated[int, Range(...)]`."""
+    """The range of valid numbers, including both ends, for types such as `Annotated[int, Range(...)]`."""
 
     what: str
-    """Description of valid numbers in errors."""
+    """Describes the valid numbers in errors, such as "an integer of at least 1"."""
     least: float
     most: float
 
@@ -37,8 +37,8 @@ Finite = Annotated[float, Range("a finite number", -_LARGEST, _LARGEST)]
 class Settings:
     """Base class of settings; subclasses are frozen dataclasses with defaults.
 
-    A field is a Literal, a bool, a string or one of the number types above, each possibly combined with None. A
-    subclass checks fields of other types itself.
+    A field is a Literal, a bool, a string or one of the number types of this module, such as `Count`, with or without
+    ``| None``. A subclass checks fields of other types itself.
     """
 
     called: ClassVar[str] = "the configuration"
@@ -56,7 +56,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
-        """Make settings from a dict of values by name.
+        """Make settings from a dict of values by the names of their fields; other fields have their defaults.
 
         Raises:
             DataError: a name is unknown or a value is invalid; the error names ``file`` as the source of the values.
@@ -102,7 +102,7 @@ def read_json(path: PathLike, what: str) -> Any:
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:
-    """Raise UsageError for an unknown value."""
+    """Raise UsageError unless a value is one of the ``known`` ones; ``name`` is what the error calls it."""
     if value not in known:
         raise UsageError(f"{name} {value!r} is not one of {', '.join(map(str, known))}")
 

@@ -17,7 +17,7 @@ from typing import Any
 
 
 def attribute(facade: str, package: str, names: Mapping[str, str], name: str) -> Any:
-    """Return an attribute of a facade module, and store it there.
+    """Return an attribute for a facade module, such as `arbo.engine`, and store it in that module.
 
     Args:
         facade: name of the facade module.

@@ -1,7 +1,7 @@
 """What is cheap to know about a mention: its words, its kind, its place in the document.
 
 Every fact depends on the mention and its document alone, so that the weight of an edge never changes when other
-documents come or go.
+documents are added or removed.
 """
 
 from __future__ import annotations
@@ -71,18 +71,19 @@ _LEFT, _RIGHT = (_numbered(["", *group.split()]) for group in (_BEFORE, _AFTER))
 
 
 class Names(NamedTuple):
-    """What is compared of texts: hashed words, heads and letters; a row for each text."""
+    """The parts of texts that are compared, such as words, heads and letters; each matrix has a row for each text."""
 
     content: csr_matrix
-    """1 for each content word."""
+    """(texts, hashes): 1 for each content word of the text."""
     head: csr_matrix
-    """1 for the head."""
+    """(texts, hashes): 1 for the head of the text, see `head_of`."""
     letters: csr_matrix
-    """Character n-grams, of length 1."""
+    """(texts, hashes): counts of character n-grams, as vectors of length 1."""
     n_words: Ids
-    """Content words."""
+    """(texts,) the number of content words."""
     keys: npt.NDArray[np.object_]
-    """(texts, 4): the text without case and article, its content words in order, its initials, its letters."""
+    """(texts, 4): the text without case and article, its content words in alphabetical order, its initials, and the
+    text without blanks."""
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Names:
@@ -101,24 +102,32 @@ class Names(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """The facts of mentions; columns have a row for each."""
+    """The facts of mentions; each column has a value for each mention."""
 
     names: Names
     columns: dict[str, Ids]
-    """``document``, ``sentence``, ``type``: codes; ``class``: person, place and the like, from the type; ``pronoun``,
-    ``start``: kinds of pronoun and of article, 0 for none; ``before`` and ``after``: frequent neighbouring words;
-    ``capitals``: percent of words; ``head_capital``, ``plural``: 0 or 1; ``words``: their count; ``place``: mentions
-    before it in the document; ``begin``, ``end``: words before its ends in the document; ``in_sentence``: words before
-    it in its sentence; ``same_text``, ``same_head``: mentions of the document with the same text or head; ``rank``: by
-    document id and place, so that the order of two mentions does not depend on other documents."""
+    """- ``document``, ``type``: codes of the document and of the type;
+    - ``sentence``: the index of the sentence in the document;
+    - ``class``: the code of a class such as person or place, from the type; 0 for an unknown class;
+    - ``pronoun``, ``start``: the kind of a pronoun, and of an article at the start; 0 for none;
+    - ``before``, ``after``: the code of the neighbouring word; 0 for an infrequent word, -1 for none;
+    - ``capitals``: the percentage of words that begin with a capital;
+    - ``head_capital``, ``plural``: 1 if the head begins with a capital, or looks like a plural; otherwise 0;
+    - ``words``: the number of words;
+    - ``place``: the number of earlier mentions in the document;
+    - ``begin``, ``end``: the number of words of the document before the start and before the end of the mention;
+    - ``in_sentence``: the number of words of the sentence before the mention;
+    - ``same_text``, ``same_head``: the number of mentions of the document with the same text or head, itself included;
+    - ``rank``: the rank by document id and place, so that the order of two mentions does not depend on other documents.
+    """
     context: csr_matrix
-    """(mentions, hashes): words around the mention, of length 1."""
+    """(mentions, hashes): the words around each mention, see `hashed_words`."""
     documents: csr_matrix
-    """(documents, hashes): words of the document, of length 1."""
+    """(documents, hashes): the words of each document, see `hashed_words`."""
 
     @classmethod
     def of(cls, mentions: Sequence[MentionInput]) -> Facts:
-        """Collect the facts of mentions; the mentions of a document stand together."""
+        """Collect the facts of mentions, which must be grouped by document."""
         names = Names.of([item.name for item in mentions])
         rows: list[tuple[object, ...]] = []
         contexts: list[str] = []
@@ -148,7 +157,10 @@ class Facts(NamedTuple):
 
     @property
     def nameless(self) -> npt.NDArray[np.bool_]:
-        """(mentions,): pronouns, and phrases such as "the company" that name nothing without their document."""
+        """(mentions,) whether a mention names nothing outside its document.
+
+        It is then a pronoun, a phrase such as "the company", or has no content words.
+        """
         of = self.columns
         phrase = (of["start"] > 0) & (of["start"] <= _DEFINITE) & (of["capitals"] == 0)
         return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
@@ -179,7 +191,7 @@ def head_of(tokens: Sequence[str]) -> str:
 
 
 def hashed_words(texts: Sequence[str]) -> csr_matrix:
-    """Count the words of texts but stop words; (texts, hashes), square roots of counts, of length 1."""
+    """Return the square roots of counts of words, without stop words, as vectors of length 1; (texts, hashes)."""
     counts = _hashed(texts, stop_words=sorted(STOP_WORDS))
     return normalize(counts.sqrt())
 
@@ -253,7 +265,7 @@ def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
 
 
 def codes_of(values: Iterable[Hashable]) -> Ids:
-    """Return a code for each value, equal for equal values, in order of appearance."""
+    """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
     number: dict[Hashable, int] = {}
     return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
 

@@ -31,9 +31,10 @@ MENTION_FEATURES = (
 
 
 def mention_features(facts: Facts, first: Ids, second: Ids) -> Matrix:
-    """Describe pairs of mentions, the first being earlier if they are of one document; (pairs, features).
+    """Return the features of pairs of mentions; (pairs, features).
 
-    Distances and places are NaN for mentions of different documents.
+    If both mentions of a pair are of one document, ``first`` must be the earlier one. Distances and places are NaN for
+    mentions of different documents.
     """
     of, names = facts.columns, facts.names
     document = of["document"]
@@ -48,7 +49,7 @@ def mention_features(facts: Facts, first: Ids, second: Ids) -> Matrix:
 
 
 def compared(firsts: Names, seconds: Names, first: Ids, second: Ids) -> list[Any]:
-    """Compare pairs of texts; the columns are `_COMPARED`."""
+    """Compare row ``first[i]`` of ``firsts`` with row ``second[i]`` of ``seconds``; return the columns `_COMPARED`."""
     one, other = firsts.keys[first], seconds.keys[second]
     shared = products(firsts.content, seconds.content, first, second)
     n_first, n_second = firsts.n_words[first], seconds.n_words[second]
@@ -68,7 +69,10 @@ def compared(firsts: Names, seconds: Names, first: Ids, second: Ids) -> list[Any
 
 
 def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids, step: int = 200_000) -> Matrix:
-    """Inner products of pairs of rows, in blocks of bounded memory; (pairs,)."""
+    """Return the inner product of row ``rows[i]`` of ``left`` and row ``others[i]`` of ``right``; (pairs,).
+
+    Only ``step`` pairs are in memory at once.
+    """
     found = np.empty(len(rows), np.float32)
     for begin in range(0, len(rows), step):
         part = slice(begin, begin + step)
@@ -110,7 +114,9 @@ ENTITY_FEATURES = (*_EITHER, *_COMPARED, *_OF_NAME, "definition_context", "defin
 
 
 def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: Ids, similarity: Matrix) -> Matrix:
-    """Describe pairs of a mention and an entity, by the entity's name that is most alike; (pairs, features).
+    """Return the features of pairs of a mention and an entity; (pairs, features).
+
+    The mention is compared with the name of the entity that is most similar to it.
 
     Args:
         facts: the mentions.
@@ -138,11 +144,14 @@ class EntityNames(NamedTuple):
     entities: Ids
     """(entities,) rows of the knowledge base, ascending."""
     begin: Ids
-    """(entities + 1,) where the names of each begin; the first is its preferred name."""
+    """(entities + 1,) the index in ``names`` of the first name of each entity, its preferred name."""
     names: Names
     columns: dict[str, Ids]
+    """The columns `_OF_NAME`, with a value for each name."""
     definitions: csr_matrix
+    """(entities, hashes): the words of each definition, see `hashed_words`."""
     defined: Bools
+    """(entities,) whether the entity has a definition."""
 
     @classmethod
     def of(cls, kb: KnowledgeBase, entities: Ids) -> EntityNames:
@@ -163,11 +172,14 @@ class EntityNames(NamedTuple):
         return cls(entities, begin, Names.of(flat), columns, hashed_words(told), defined)
 
     def rows(self, entity: Ids) -> Ids:
-        """Return the place of each entity among these."""
+        """Return the index in ``entities`` of each entity, given by its row of the knowledge base."""
         return np.searchsorted(self.entities, entity)
 
     def most_alike(self, mentions: Names, mention: Ids, row: Ids) -> Ids:
-        """Return the name of each pair's entity whose letters are most alike, of equals the first; (pairs,)."""
+        """Return, for each pair, the name of the entity whose letters are most similar to the mention's; (pairs,).
+
+        Of equally similar names, the first one is returned. ``row`` holds indices in ``entities``.
+        """
         count = np.diff(self.begin)[row]
         name = ranges(self.begin[row], count)
         pair = np.repeat(np.arange(len(row)), count)

@@ -1,9 +1,9 @@
 """The edge model: the weights of edges, learnt from what is cheap to know about a pair.
 
 The weight of an edge is 1 minus the probability that its ends mean the same, plus 2^-20 of the dissimilarity of their
-letters, so that ties are rare. An edge between two mentions has the same weight in both directions, but a mention that
-names nothing (see `Facts.nameless`) is no source of an edge to an earlier mention: "the company" follows a name, a name
-does not follow "the company". Such mentions have no edges to other documents.
+letters, so that ties are rare. An edge between two mentions has the same weight in both directions. A mention that
+names nothing (see `Facts.nameless`) has no edges to other documents, and no edge leads from it to an earlier mention:
+"the company" can refer back to a name, but a name does not refer back to "the company".
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class EdgeModel:
     trained: dict[str, Any]
     """What it was trained on, ready for JSON."""
     neighbors: ClassVar[int] = 16
-    """Nearest mentions by the encoder, of all documents, that each mention is compared with."""
+    """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 
     def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, worlds: Sequence[Hashable], k: int) -> Retrieval:
-        """Replace the edges of a retrieval by learnt edges, at most ``k`` into each mention from other mentions.
+        """Return the retrieval with learnt edges, of which at most ``k`` lead into each mention from other mentions.
 
         Args:
-            retrieval: the neighbours by an encoder, at least `neighbors` mentions each.
+            retrieval: the neighbours of each mention by an encoder; each should have at least `neighbors` of them.
             kb: the knowledge base; None to discover.
             worlds: (mentions,) the world of each mention, see `arbo.retrieval.worlds`.
             k: the largest number of edges from other mentions into each mention.
@@ -91,7 +91,7 @@ class EdgeModel:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Identification of the model in a manifest."""
+        """The values that identify the model in a manifest."""
         forests = {name: trees and trees.as_dict() for name, trees in self._forests().items()}
         return {**self.trained, "fingerprint": sha256(json.dumps(forests).encode()).hexdigest()}
 
@@ -107,7 +107,7 @@ class EdgeModel:
         """Read a model.
 
         Raises:
-            DataError: the file is no edge model, is damaged, or was written by a version with other features.
+            DataError: the file is no edge model, is damaged, or was written by a version of arbo with other features.
 
         """
         content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
@@ -125,7 +125,11 @@ class EdgeModel:
 
 
 def candidate_features(facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> tuple[Ids, Ids, Ids, Matrix]:
-    """Describe each mention with each candidate: mention, place in its list, entity, and features; a row a pair."""
+    """Pair each mention with each of its candidates.
+
+    Return four arrays with a row for each pair: the mention, the place of the candidate in the mention's list, the
+    entity, and the features of the pair.
+    """
     mention, place = np.nonzero(retrieval.entities.ids >= 0)
     entity = retrieval.entities.ids[mention, place].astype(np.int64)
     similarity = retrieval.similarity(retrieval.entities.dissimilarity[mention, place])
@@ -134,7 +138,7 @@ def candidate_features(facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) ->
 
 
 def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Neighbors:
-    """Return the ``k`` lightest edges into each mention as lists; ties go by the rank of the source."""
+    """Return the ``k`` lightest edges into each mention as lists; equal weights are in order of the source's rank."""
     n = len(rank)
     order = np.lexsort((rank[source], weight, target))
     source, target, weight = source[order], target[order], weight[order]

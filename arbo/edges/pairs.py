@@ -7,14 +7,14 @@ import numpy as np
 from arbo.edges.facts import Facts
 from arbo.engine import Ids, Neighbors
 
-_WINDOW = 60  # mentions before a mention, in its document
-_ALIKE = 40  # mentions before it that share a word with it
+_WINDOW = 60  # number of mentions just before a mention, in its document, that it is paired with
+_ALIKE = 40  # the same among the mentions of the document that share a word with it, for each word
 
 
 def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids, Ids]:
-    """Return the distinct pairs of mentions of one world, each in the order of `rank`.
+    """Return the distinct pairs of mentions to compare; the mention of lower ``rank`` comes first in each pair.
 
-    Mentions that name nothing are compared only within their document.
+    Both mentions of a pair are of one world. Mentions that name nothing are compared only within their document.
 
     Args:
         facts: the mentions.

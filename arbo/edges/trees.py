@@ -27,19 +27,20 @@ class Trees(NamedTuple):
     """(nodes,) go left if the feature is at most this number."""
     left: npt.NDArray[np.int32]
     right: npt.NDArray[np.int32]
+    """(nodes,) the children of a node are its values in ``left`` and ``right``."""
     missing_left: npt.NDArray[np.bool_]
     """(nodes,) go left if the feature is NaN."""
     value: npt.NDArray[np.float64]
     """(nodes,) the log-odds that a leaf adds."""
     roots: npt.NDArray[np.int32]
-    """(trees,)"""
+    """(trees,) the root of each tree."""
     slope: float
     offset: float
     """The log-odds are ``slope`` times the sum of the leaves, plus ``offset``."""
 
     @classmethod
     def fit(cls, features: Matrix, correct: npt.NDArray[np.bool_], *, trees: int = 200, leaves: int = 31) -> Self:
-        """Fit trees to pairs and to whether each is correct."""
+        """Fit trees that tell correct pairs from others by their features, with at most ``leaves`` leaves each."""
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
@@ -62,7 +63,7 @@ class Trees(NamedTuple):
         return cls._of(columns, 1.0, float(model._baseline_prediction.ravel()[0]))
 
     def calibrated(self, features: Matrix, correct: npt.NDArray[np.bool_]) -> Self:
-        """Return trees whose log-odds are fitted to other pairs by Platt's logistic regression."""
+        """Return trees with log-odds fitted, by Platt's logistic regression, to pairs that `fit` has not seen."""
         scores = self.scores(features)
         fitted = LogisticRegression(C=1e6).fit(scores[:, None], correct)
         slope, offset = float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
@@ -80,10 +81,11 @@ class Trees(NamedTuple):
 
     @classmethod
     def from_dict(cls, values: object, n_features: int, *, file: str) -> Self:
-        """Take trees from the content of a file.
+        """Make trees from the values that `as_dict` returned; ``file`` names their source in errors.
 
         Raises:
-            DataError: the trees are incomplete, have a node without an end, or compare a feature that is not there.
+            DataError: the trees are incomplete, have a path that does not end in a leaf, or compare a feature beyond
+                the first ``n_features``.
 
         """
         try:

@@ -87,7 +87,7 @@ class CrossEncoder(OneTower):
 
     @property
     def retrieval_weight(self) -> float:
-        """Weight of the first stage's similarity, which is added to the score."""
+        """The weight with which the first stage's similarity is added to the score."""
         return self.config.retrieval_weight
 
     def pairs(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> Pairs:

@@ -39,12 +39,12 @@ class CrossEncoderConfig(Settings):
     """Maximum number of tokens per pair, including special tokens. Each part gets half, plus what the other does not
     use."""
     candidates: Count = 64
-    """Number of candidates per mention."""
+    """Number of candidates per mention that the cross-encoder reads."""
     retrieval_weight: _Weight = 0.0
     """Weight of the first stage's similarity, which is added to the score. It is also added in training, so that the
     cross-encoder learns to correct the first stage. 0 leaves the similarity out, as the papers do."""
     entity_threshold: Share = 0.5
-    """Default threshold on 1 minus the probability of an entity among the candidates, see `Linker.reranker`."""
+    """Default threshold on 1 minus the probability of an entity among the candidates; see `rerank`."""
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)

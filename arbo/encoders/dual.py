@@ -195,7 +195,10 @@ class DualEncoder:
         return Texts.of(self.mention_tower, self._spellers[0], read, range(len(mentions)))
 
     def missing(self, texts: Texts, into: Floats | None = None) -> Ids:
-        """Return the texts missing from the store, in the order of embedding; copy the others to rows of ``into``."""
+        """Return the texts whose vectors are not in the store, in the order in which they are embedded.
+
+        The vectors of the other texts are copied to their rows of ``into``, if it is given.
+        """
         store = self._store(texts)
         known = store.find(texts.keys, into) if store else np.zeros(len(texts.keys), np.bool_)
         lacking = np.flatnonzero(~known)

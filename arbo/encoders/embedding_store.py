@@ -40,7 +40,7 @@ class EmbeddingStore:
 
     @classmethod
     def open(cls, folder: str | PathLike[str], model: str, dim: int) -> EmbeddingStore:
-        """Open or create the folder ``folder / model``; ``model`` is a hash of everything but the texts."""
+        """Open or create the folder ``folder / model``; ``model`` hashes all that determines a vector but its text."""
         path = Path(os.path.expanduser(folder)) / model
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,10 @@ class EmbeddingStore:
         return cls(path, dim)
 
     def find(self, keys: Keys, into: Floats | None = None) -> npt.NDArray[np.bool_]:
-        """Return which keys are in the store, (keys,), and copy their vectors to the rows of ``into``, (keys, dim)."""
+        """Return whether each key is in the store; (keys,).
+
+        If ``into``, of the shape (keys, dim), is given, the vectors of the keys in the store are copied to its rows.
+        """
         known = np.zeros(len(keys), np.bool_)
         if not len(keys):
             return known

@@ -11,7 +11,7 @@ from arbo.engine import Embeddings, Metric
 from arbo.progress import Announce, quiet
 
 DEFAULT_THRESHOLD: Mapping[Metric, tuple[float, float]] = {"cosine": (0.35, 0.2), "dot": (0.0, 0.0)}
-"""Default thresholds on (entity, mention) edges for vectors of unknown origin, see DECISIONS.md, note 13."""
+"""Default thresholds on entity edges and on mention edges, for vectors of unknown origin; see DECISIONS.md, note 13."""
 
 
 class Encoder(Protocol):
@@ -23,19 +23,19 @@ class Encoder(Protocol):
 
     @property
     def threshold(self) -> tuple[float, float]:
-        """Default thresholds on the dissimilarity of (entity, mention) edges, for a first run without gold data."""
+        """Default thresholds on the dissimilarity of entity edges and of mention edges, for a run without gold data."""
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Fit the encoder to the names of a knowledge base, or of the mentions without one.
+        """Return the encoder, fitted to the names of a knowledge base or, without one, of the mentions.
 
-        Encoders with trained weights return themselves.
+        An encoder with trained weights returns itself.
         """
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
         """Encode each entity as one or several vectors, for example one for each name, or as token vectors."""
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Embeddings:
-        """Encode each mention as one vector, or as token vectors if entities are."""
+        """Encode each mention as one vector, or as token vectors if entities are encoded as token vectors."""
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class EncoderConfig(Settings):
     """Template of an entity, with the fields name, definition, aliases, types and description; the description is the
     definition, or the aliases if there is no definition."""
     entity_view: EntityView = "names"
-    """One vector for each name of an entity, or one for the whole entity."""
+    """``names`` gives one vector for each name of an entity, ``whole`` one vector for the entity."""
     pooling: Pooling = "mean"
     """How the token vectors of a text are pooled: the vector of the first token (``cls``), the mean of all tokens
     (``mean``), the mean over the tokens of the mention or name (``mention``), or no pooling (``tokens``). Without
@@ -54,7 +54,10 @@ class EncoderConfig(Settings):
 
     @classmethod
     def in_context(cls, **changes: Any) -> Self:
-        """Return the inputs of the ArboEL paper (section 2.1): mentions in context, entities with a description."""
+        """Return settings with the inputs of the ArboEL paper (section 2.1), changed by ``changes``.
+
+        Mentions are in context, and entities have a description.
+        """
         preset: dict[str, Any] = {
             "mention": "[CLS] {left} [START] {mention} [END] {right} [SEP]",
             "entity": "[CLS] {name} [TITLE] {description} [SEP]",

@@ -151,7 +151,10 @@ def load_model(name: PathLike, *, revision: str | None, device: str | None, prec
 def load_single(
     name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
-    """Load a model with one tower, such as a cross-encoder, that arbo saved; refuse other models. See `load_model`."""
+    """Load a model of one tower, such as a cross-encoder, that arbo saved; see `load_model`.
+
+    Raise DataError also for a model that is not of this ``kind``, or that arbo did not save.
+    """
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)
     if manifest is None:

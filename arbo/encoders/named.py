@@ -16,7 +16,7 @@ NGRAM = "ngram"
 
 
 def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
-    """Return the encoder as given, or by name: ``ngram``, or any name that `DualEncoder.from_pretrained` takes."""
+    """Return a given encoder, or load one by name: ``ngram``, or any that `DualEncoder.from_pretrained` takes."""
     if isinstance(encoder, (str, PathLike)):
         check_model_name(name := fspath(encoder))
         return NgramEncoder() if name == NGRAM else DualEncoder.from_pretrained(name)

@@ -43,10 +43,10 @@ class Frequencies:
 class NgramEncoder:
     """Embeds a name as the sum of its words, and a word as the sum of its character n-grams; the metric is the cosine.
 
-    The weight of an n-gram is its inverse document frequency, times ``decay`` for each position after the start of its
-    word (at least ``floor``), since stems matter more than endings. The vector of a word is scaled to the square root
-    of its length, times the root of the word's inverse document frequency, so that long words do not outweigh rare
-    ones.
+    An n-gram has one of the lengths in ``sizes``. Its weight is its inverse document frequency, times ``decay`` for
+    each position after the start of its word (at least ``floor``), since stems matter more than endings. The vector of
+    a word is then scaled: its new length is the square root of its old length times the square root of the word's
+    inverse document frequency, so that long words do not outweigh rare ones.
 
     An entity has one vector for each name. An alias has a small weight in a separate dimension, so that if two entities
     have the same name, the one that has it as preferred name is nearer. An n-gram that does not occur in the fitted
@@ -66,7 +66,7 @@ class NgramEncoder:
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Count words and n-grams in the distinct names."""
+        """Return the encoder with the frequencies of words and n-grams in the distinct names."""
         words: dict[str, int] = {}
         grams: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words, grow=True)

@@ -62,7 +62,7 @@ def save_pretrained(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error; the other lines are advice about the other library."""
+    """Return the first line of an error; the other lines are advice about the library that raised it."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -184,7 +184,7 @@ def load_linear(file: Path) -> torch.nn.Linear:
 
 
 def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read the projection of vectors of this length; None if the model has no projection."""
+    """Read the projection of a model with vectors of length ``hidden``; return None if it has no projection."""
     if not file.is_file():
         return None
     linear = load_linear(file)

@@ -110,7 +110,7 @@ class Speller:
 
     @classmethod
     def of(cls, tokenizer: Any, template: Template, max_length: int) -> Self:
-        """Make a speller from a tokenizer of transformers; raise UsageError if the literals fill the window."""
+        """Make a speller from a tokenizer of transformers; raise UsageError if the literals fill ``max_length``."""
         from copy import deepcopy
 
         backend: Tokenizer = deepcopy(tokenizer.backend_tokenizer)
@@ -153,7 +153,7 @@ class Speller:
         }
 
     def __call__(self, inputs: Sequence[Sequence[str]]) -> list[TokenRow]:
-        """Convert inputs, each the texts of the template's fields in order, to rows of tokens."""
+        """Convert inputs to rows of tokens; an input holds the texts of the template's fields, in their order."""
         return [self.row(tokens) for tokens in self.spell(inputs)]
 
     def spell(self, inputs: Sequence[Sequence[str]]) -> list[FieldTokens]:
@@ -194,10 +194,10 @@ class Speller:
         return TokenRow(row, begin, end)
 
     def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
-        """Tokenise whole texts; also return the offsets of each token, without white space around it.
+        """Tokenise whole texts; return the ids and the offsets of the tokens of each text.
 
-        Offsets are (tokens, 2), start and end. Every token of a text that looks like a marker has the offsets of the
-        whole marker.
+        Offsets have the shape (tokens, 2): the start and end of each token, without white space around it. If a part of
+        a text looks like a marker, it becomes several tokens, which all have the offsets of the whole part.
         """
         found = []
         for text, encoding in zip(texts, self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True):

@@ -29,7 +29,7 @@ class Texts:
 
     @classmethod
     def of(cls, tower: Tower, speller: Speller, read: Callable[[int], Sequence[str]], owner: Sequence[int]) -> Self:
-        """Group equal inputs."""
+        """Collect the inputs of a tower, and group equal ones."""
         place: dict[bytes, int] = {}
         first: list[int] = []
         length: list[int] = []
@@ -44,5 +44,5 @@ class Texts:
         return cls(tower, speller, read, owner, row, keys, np.array(first, np.int64), np.array(length, np.int64))
 
     def spell(self, chosen: Ids) -> list[TokenRow]:
-        """Tokenise some of the texts."""
+        """Tokenise the texts with these indices."""
         return self.speller([self.read(int(i)) for i in self.first[chosen]])

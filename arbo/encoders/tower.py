@@ -128,7 +128,10 @@ class Tower:
         return Tower.of(model, tokenizer, linear_of(weights).to(model.device))
 
     def with_markers(self, markers: Mapping[str, Sequence[int]]) -> Tower:
-        """Return a copy with further special tokens; the vector of each starts as the mean of its former tokens."""
+        """Return a copy with the markers as further special tokens.
+
+        ``markers`` maps each marker to the tokens that it consisted of; its vector starts as the mean of theirs.
+        """
         import torch
 
         model, tokenizer, projection = self._copied()
@@ -269,7 +272,7 @@ class Tower:
     def in_batches(
         self, rows: Sequence[TokenRow], compute: Callable[[Sequence[TokenRow]], T], *, tokens_a_batch: int | None = None
     ) -> Iterator[tuple[list[int], T]]:
-        """Yield a result for each batch of rows, with the indices of the rows; see `embed`.
+        """Yield, for each batch, the indices of its rows and the result of ``compute`` for these rows; see `embed`.
 
         Rows without tokens are left out.
         """
@@ -303,7 +306,7 @@ class Tower:
                 torch.cuda.empty_cache()
 
     def refuse(self, n_bad: int, n: int) -> None:
-        """Raise DataError if the model gives NaN or infinity for some of ``n`` texts."""
+        """Raise DataError if the model gives NaN or infinity for ``n_bad`` of ``n`` texts, unless ``n_bad`` is 0."""
         import torch
 
         if n_bad:

@@ -70,7 +70,7 @@ class VectorEncoder:
         """Look up the vectors of every entity.
 
         Raises:
-            DataError: an entity has no vector, or a vector has another length or contains NaN or infinity.
+            DataError: an entity has no vector, or a vector differs in length from others, or has NaN or infinity.
         """
         return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
 

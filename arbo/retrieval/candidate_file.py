@@ -31,7 +31,7 @@ _COLUMNS = ("candidates", "candidate_scores")
 
 
 def save_candidates(entities: Ids, scores: Floats, made_of: dict[str, Any], path: PathLike) -> None:
-    """Write candidates, (mentions, k), and their origin; see `Candidates.save`."""
+    """Write candidates and their scores, both of the shape (mentions, k), and their origin; see `Candidates.save`."""
     target = Path(path)
     if target.exists():
         try:
@@ -61,7 +61,10 @@ def load_candidates(path: PathLike) -> tuple[Ids, Floats, dict[str, Any]]:
 
 
 def padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
-    """Convert concatenated lists of these lengths to arrays of (mentions, k), padded with -1 and -inf."""
+    """Convert concatenated lists to arrays of the shape (mentions, k), padded with -1 and -inf.
+
+    ``count`` has the length of the list of each mention.
+    """
     there = np.arange(k) < count[:, None]
     found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
     found[0][there], found[1][there] = entities, scores

@@ -76,10 +76,10 @@ class Candidates:
 
     @classmethod
     def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
-        """Return the candidates in a run, `LinkerConfig.candidates` per mention.
+        """Return the candidates in a run, for each mention as many as `LinkerConfig.candidates` sets.
 
         Raises:
-            UsageError: the run has another knowledge base.
+            UsageError: the run was made without a knowledge base, or with another one than ``kb``.
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
         if told is None:
@@ -182,7 +182,7 @@ class Candidates:
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
     """Add the gold entity as the last candidate of each mention that has no gold candidate (the oracle SELF).
 
-    In a full list it replaces the last candidate. Its score is -inf.
+    In a full list, the gold entity replaces the last candidate. Its score is -inf.
 
     Args:
         candidates: the candidates of a first stage.
@@ -235,7 +235,7 @@ def union(*candidates: Candidates) -> Candidates:
 
 
 def best_first(entities: Ids, scores: Floats) -> tuple[Ids, Floats]:
-    """Sort the candidates of each mention by descending score; ties keep their order, empty places come last."""
+    """Sort the candidates of each mention by descending score; equal scores keep their order, empty places are last."""
     order = np.lexsort((-scores, entities < 0), axis=-1)
     return np.take_along_axis(entities, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
@@ -247,7 +247,7 @@ def gaps_filled(scores: Floats) -> Floats:
 
 
 def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
-    """Describe how one `Candidates.origin` differs from another; None if they are equal."""
+    """Describe, for errors, how one `Candidates.origin` differs from the ``given`` one; None if they are equal."""
     for what, one, other in zip(("other documents", "another knowledge base"), own, given, strict=True):
         if one != other:
             return f"{what} (fingerprint {one}, not {other}); {MEND}"
@@ -264,7 +264,10 @@ def repeated(entities: Ids) -> Bools:
 
 
 def is_gold(entities: Ids, gold: Ids) -> Bools:
-    """Mark the gold entities of each mention; (mentions, k)."""
+    """Mark the candidates that are gold entities of their mention; (mentions, k).
+
+    ``gold`` has the shape (mentions, any), padded with -1.
+    """
     right = np.zeros(entities.shape, np.bool_)
     for accepted in gold.T:
         right |= (entities == accepted[:, None]) & (entities >= 0)

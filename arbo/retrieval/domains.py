@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
-    """Compare the mentions of each domain with each other.
+    """Return a part for each domain, in which its mentions are compared with each other.
 
     >>> [part.things.tolist() for part in mention_parts(["lego", "yugioh", "lego"])]
     [[0, 2], [1]]
@@ -38,7 +38,7 @@ def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
 
 
 def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> list[Part]:
-    """Compare the mentions of each domain with its entities; a domain may have no entities.
+    """Return a part for each domain of the mentions, in which they are compared with its entities, if it has any.
 
     Raises:
         UsageError: no mention has an entity in its domain, for example if only the documents have domains.

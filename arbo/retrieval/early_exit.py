@@ -40,10 +40,10 @@ class Skipping(NamedTuple):
 
 
 def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_lost: float = 0.0) -> Skipping:
-    """Choose the margin above which mentions skip the reranker, on documents with gold annotations.
+    """Choose the margin from which mentions skip the reranker, on documents with gold annotations.
 
-    Of all margins in the data, it is the smallest whose loss of accuracy is at most ``most_lost``, and so skips the
-    most mentions. Report scores on documents other than those used for this choice.
+    It is the smallest margin in the data whose loss of accuracy is at most ``most_lost``, since the smallest margin
+    skips the most mentions. Report scores on documents other than those used for this choice.
 
     Args:
         retrieved: candidates of a first stage.

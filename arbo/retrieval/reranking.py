@@ -65,7 +65,10 @@ class _Reading:
     announce: Announce
 
     def sorted(self, kb: KnowledgeBase, entities: Ids, scores: Floats, skip_margin: float | None) -> tuple[Ids, Floats]:
-        """Sort candidates by the reranker's scores; return both, (mentions, k), with -inf for skipped mentions."""
+        """Sort candidates by the reranker's scores; return the sorted candidates and scores, both (mentions, k).
+
+        Candidates that the reranker does not read have -inf, but the first one of a skipped mention has 0.
+        """
         sure: Bools = np.zeros(len(entities), np.bool_) if skip_margin is None else margins(scores) >= skip_margin
         read = (entities >= 0) & ~sure[:, None]
         said = self.scores(kb, entities, read, gaps_filled(scores))
@@ -144,8 +147,8 @@ def reranked(
 ) -> Retrieval:
     """Rerank the entity edges of a retrieval, see `rerank`; with ``mentions``, also those between mentions.
 
-    The dissimilarity of an entity is then 1 minus its probability. Neighbouring mentions keep their order, so the first
-    k of a longer list are the k neighbours.
+    The dissimilarity of an entity is then 1 minus its probability. The list of neighbouring mentions is not sorted
+    again: its first k are still the k nearest by the encoder.
     """
     ids, dissimilarity = retrieval.entities
     reading = _Reading(reranker, retrieval.inputs, announce)
@@ -163,7 +166,7 @@ def reranked(
 
 
 def as_entities(inputs: Sequence[MentionInput]) -> KnowledgeBase:
-    """Make an entity with the name of each mention."""
+    """Make a knowledge base with one entity for each mention, which has the name and the domain of the mention."""
     return KnowledgeBase(
         Entity(str(place), item.name, domain=item.document.domain) for place, item in enumerate(inputs)
     )

@@ -35,7 +35,7 @@ class Sought(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Retrieval:
-    """The nearest entities and mentions of each mention; later steps are cheap."""
+    """The nearest entities and mentions of each mention, and all that later steps need."""
 
     inputs: list[MentionInput]
     n_entities: int
@@ -46,7 +46,7 @@ class Retrieval:
     offset: float
     """The similarity is this value minus the dissimilarity: 1 for cosines and probabilities, 0 for inner products."""
     threshold: tuple[float, float]
-    """Default thresholds on (entity, mention) edges."""
+    """Default thresholds on entity edges and on mention edges."""
     settings: dict[str, Any]
     """The values that identify encoder and reranker in a manifest."""
     search: SearchMethod
@@ -64,7 +64,7 @@ class Retrieval:
         return np.float32(self.offset) - dissimilarity
 
     def dissimilarity_to(self, entity: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        """Return the dissimilarity of each mention to the given entity, (mentions,); infinity for -1."""
+        """Return the dissimilarity of mention ``i`` to entity ``entity[i]``; infinity where that is -1; (mentions,)."""
         found = np.full(len(entity), np.inf, np.float32)
         mention, place = np.nonzero((self.entities.ids == entity[:, None]) & (entity >= 0)[:, None])
         found[mention] = self.entities.dissimilarity[mention, place]
@@ -84,7 +84,8 @@ def retrieve(
 ) -> Retrieval:
     """Encode mentions, and search the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
 
-    Both belong to the mention's world. In a smaller world, lists are padded with -1 and infinity.
+    ``sought`` sets both numbers. Neighbours belong to the mention's world. If the world has fewer of them, lists are
+    padded with -1 and infinity.
 
     Raises:
         UsageError: no mention has an entity in its world, or the search is approximate and the vectors are sparse.

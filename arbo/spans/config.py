@@ -34,7 +34,7 @@ class LabelAttentionConfig(Settings):
     attention_threshold: Share = 0.05
     """Minimum share of a name's attention for a word to be part of the mention (section 6.1)."""
     entity_threshold: Finite = 0.5
-    """Minimum score of an entity in a text; development documents, if given, set another."""
+    """Minimum score of an entity in a text; training with development documents sets the best one for them."""
 
     @property
     def reading(self) -> EncoderConfig:

@@ -2,8 +2,9 @@
 
 The gap between two words of a text must match the name: a comma, a bracket, a line end or a stop word in the gap must
 also be in the name, except articles. `of` and `in` match a comma ("cancer of the breast" is `Cancer, Breast`). But a
-comma does not match if the name is inverted for an index: "cancer, breast" is a list of two names if the entity is also
-called `Breast Cancer`. A comma or bracket inside a word, as in "1,2-dichloroethane", does not count.
+comma in a text does not match the comma of a name that is inverted for an index: "cancer, breast" is a list of two
+names if the entity is also called `Breast Cancer`. A comma or bracket inside a word, as in "1,2-dichloroethane", does
+not count.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Dictionary:
-    """A trie of names: paths of normalised words and gaps from a root, and the same paths without gaps.
+    """A trie of names: each name is a path from the root, once of its normalised words and once with the gaps too.
 
     >>> from arbo import Entity
     >>> kb = KnowledgeBase([Entity("D1", "Cancer of the Breast", ("Breast Cancer",)), Entity("D2", "cancer")])
@@ -93,8 +94,8 @@ class Dictionary:
     def matches(self, text: str) -> list[Match]:
         """Find all names in a text, including nested ones, ordered by start, then by length.
 
-        The gaps must match the name, see above. A name may continue on the next line of a wrapped paragraph, see
-        `unwrapped`, but not in the next sentence.
+        The gaps must match the name, as explained at the top of this module. A name may continue on the next line of a
+        wrapped paragraph, see `unwrapped`, but not in the next sentence.
         """
         spans = content_words(text)
         surface = [text[begin:end] for begin, end in spans]

@@ -30,7 +30,7 @@ class FoundScores:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The headline figures, with the counts for their intervals."""
+        """The headline figures, with the counts from which their confidence intervals are computed."""
         return (*_lines("found", self.mentions), *_lines("found and linked", self.links, " in the KB"))
 
     def as_dict(self) -> dict[str, Any]:
@@ -50,8 +50,8 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
         kb: the knowledge base of the run.
 
     Raises:
-        UsageError: the run has other documents or another knowledge base.
-        DataError: the text of a document differs.
+        UsageError: the run has documents other than those of ``gold``, or a knowledge base other than ``kb``.
+        DataError: the text of a document in ``gold`` differs from that in the run.
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         raise UsageError(

@@ -27,7 +27,7 @@ class Attention:
     weight: Floats  # (tokens,) weights, which sum to 1 over a pair, unless its text has no tokens
 
     def spans(self, texts: Sequence[str], text: Ids, *, threshold: float = 0.05) -> list[tuple[Span, ...]]:
-        """Find the spans of each pair, see `spans_of`; ``text`` is (pairs,)."""
+        """Find the spans of each pair, see `spans_of`; the text of pair ``i`` is ``texts[text[i]]``."""
         found: list[tuple[Span, ...]] = [()] * len(text)
         for pairs in np.split(order := np.argsort(text, kind="stable"), np.flatnonzero(np.diff(text[order])) + 1):
             if not len(pairs):
@@ -46,8 +46,8 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
 
     The weight of a word is the sum over its tokens; words at or above the threshold are kept. Adjacent kept words are
     joined into one span if only white space, hyphens or an apostrophe (perhaps with an s) separate them. A stop word
-    between two words separates their spans. Begin and end of each token in the text are (tokens,), the attention of
-    entities is (entities, tokens).
+    between two words separates their spans. ``begin`` and ``end`` of the tokens have the shape (tokens,); ``weight``,
+    the attention of the entities, has the shape (entities, tokens).
 
     >>> begin, end = np.array([[0, 4], [5, 8], [9, 13], [13, 17], [18, 20], [21, 25]]).T
     >>> weight = np.array([[0.3, 0.1, 0.01, 0.02, 0.2, 0.37], [0.0, 0.0, 0.4, 0.2, 0.2, 0.2]])
@@ -62,10 +62,11 @@ def spans_of(text: str, begin: Ids, end: Ids, weight: Floats, *, threshold: floa
 
 
 def word_weights(words: npt.NDArray[np.int64], begin: Ids, end: Ids, weight: Floats) -> Floats:
-    """Sum the weights of the tokens of each word, (entities, words); a token in several words is divided by characters.
+    """Return the sum of the weights of the tokens of each word; (entities, words).
 
-    The words are (words, 2) offsets, ascending and without overlap; characters outside of them are ignored. For the
-    other arguments see `spans_of`.
+    The weight of a token in several words is divided among them by numbers of characters. ``words`` has the shape
+    (words, 2): ascending offsets without overlap; characters outside of them are ignored. For the other arguments see
+    `spans_of`.
     """
     first, last = np.searchsorted(words[:, 1], begin, "right"), np.searchsorted(words[:, 0], end, "left")
     count = np.maximum(last - first, 0) * (end > begin)

@@ -33,7 +33,7 @@ from arbo.text.sentences import Splitter, passages
 from arbo.text.words import content_words, fold, words
 
 LEFT_OUT = "mentions of the documents replaced by found ones"
-"""A note in the result of `find`."""
+"""The note, in the corpus that `find` returns, that counts the existing mentions it replaced."""
 
 
 class Proposal(NamedTuple):
@@ -61,7 +61,7 @@ class Reader(Protocol):
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Return a score for each pair of rows of a text and an entity; higher means more likely."""
+        """Score each pair of ``texts[text[i]]`` and the entity in row ``entity[i]``; higher means more likely."""
 
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
@@ -82,9 +82,9 @@ class Found:
 def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Found:
     """Find mentions of the entities of a knowledge base in documents; existing mentions are ignored.
 
-    Of overlapping proposals, the one with the highest score is kept; ties go to the longer proposal, then to the first.
-    If several entities have the same spans, the first one in the knowledge base is kept. Entities whose domain differs
-    from the document's are not proposed.
+    Of overlapping proposals, the one with the highest score is kept; of equal scores, the longest proposal; of equally
+    long ones, the first in the text. If several entities have the same spans and score, the first one in the knowledge
+    base is kept. Entities whose domain differs from the document's are not proposed.
     """
     corpus = Corpus.of(documents)
     proposed: list[list[Proposal]] = [[] for _ in corpus]

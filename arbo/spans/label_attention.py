@@ -21,8 +21,9 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
     own tokens: not [CLS], which represents the whole text and would draw all attention, nor [SEP], nor padding.
     ``scaled`` divides inner products by the square root of ``dim``, as the authors' code does.
 
-    Names, (..., names, dim), tokens, (..., tokens, dim), and mask, (..., tokens), give (..., names, tokens). Leading
-    shapes are broadcast: (names, dim) uses the same names for each text.
+    ``names`` has the shape (..., names, dim), ``tokens`` (..., tokens, dim) and ``mask`` (..., tokens); the result has
+    the shape (..., names, tokens). Leading dimensions are broadcast: names of the shape (names, dim) are used for every
+    text.
     """
     import torch
 
@@ -38,7 +39,8 @@ def label_attention(names: Tensor, tokens: Tensor, mask: Tensor, *, scaled: bool
 def entity_in_text(weights: Tensor, tokens: Tensor) -> Tensor:
     """Sum the vectors of a text's tokens by their weights, equation 3: the vector of a name in the text; float32.
 
-    Weights of `label_attention`, (..., names, tokens), and tokens, (..., tokens, dim), give (..., names, dim).
+    ``weights`` comes from `label_attention` and has the shape (..., names, tokens), ``tokens`` has the shape
+    (..., tokens, dim), and the result (..., names, dim).
     """
     import torch
 
@@ -51,7 +53,8 @@ def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Te
 
     A head with one output scores only the vector from the text, as in section 3.3. Any other head maps the vector from
     the text and the vector of the name, and the score is their cosine; without a head, the cosine of the unmapped
-    vectors. ``said`` from `entity_in_text` and ``names`` are (..., names, dim), the result is (..., names).
+    vectors. ``said`` comes from `entity_in_text`; it and ``names`` have the shape (..., names, dim); the result has the
+    shape (..., names).
     """
     import torch
 

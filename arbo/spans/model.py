@@ -132,7 +132,7 @@ class LabelAttention(OneTower):
     def attention(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Attention:
-        """Compute the attention of the entity in row ``entity[i]`` to the tokens of ``text[i]``: the mean of its names.
+        """Compute the attention of the entity in row ``entity[i]`` to ``texts[text[i]]``: the mean over its names.
 
         Each text and each name is read once; a long text is read in windows, and names of similar length together. The
         errors are those of `Tower.embed`, and DataError for an invalid text.
@@ -151,7 +151,7 @@ class LabelAttention(OneTower):
     def spans(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> list[tuple[Span, ...]]:
-        """Find the spans of the entity in row ``entity[i]`` in text ``text[i]``; none, one or several.
+        """Find the spans of the entity in row ``entity[i]`` in ``texts[text[i]]``; none, one or several.
 
         See `attention`, and `arbo.spans.extraction.spans_of` with the threshold of the configuration.
         """
@@ -161,7 +161,7 @@ class LabelAttention(OneTower):
     def score(
         self, texts: Sequence[str], kb: KnowledgeBase, text: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score whether ``text[i]`` mentions the entity in row ``entity[i]``; (pairs,), the maximum over its names.
+        """Score whether ``texts[text[i]]`` mentions the entity in row ``entity[i]``: the best of its names; (pairs,).
 
         See `attention` and `name_scores`: scores are cosines, or logits if the head scores only the vector from the
         text. For a text without tokens every score is 0, or the bias of such a head.
@@ -201,7 +201,7 @@ class LabelAttention(OneTower):
                 yield Look(own, np.searchsorted(pair, np.arange(len(own))), own_names, weights, tokens, offsets)
 
     def name_vectors(self, kb: KnowledgeBase, announce: Announce = quiet) -> tuple[Tensor, Ids]:
-        """Return the vectors of all names, (names, dim), and the entity of each, ascending."""
+        """Return the vectors of all names, as (names, dim), and the entity of each name, in ascending order."""
         import torch
 
         found = self._names.encode_entities(kb, announce)
@@ -210,7 +210,10 @@ class LabelAttention(OneTower):
     def token_vectors(
         self, texts: Sequence[str], announce: Announce = quiet
     ) -> Iterator[tuple[Tensor, npt.NDArray[np.int64]]]:
-        """Yield the vectors of each text's own tokens, (tokens, dim), and their offsets, (tokens, 2)."""
+        """Yield, for each text, the vectors of its tokens, without special tokens, and the offsets of these tokens.
+
+        Vectors have the shape (tokens, dim), offsets (tokens, 2).
+        """
         import torch
 
         slices = range(0, len(texts), SLICE)

@@ -14,8 +14,8 @@ Spans = tuple[Span, ...]
 def without_overlaps(spans: Sequence[Spans], score: Sequence[float]) -> list[int]:
     """Return the indices of the items to keep, ascending; of overlapping items, the one with the highest score.
 
-    Ties go to the item that covers more characters, then to the one that begins first, then to the one that is earlier
-    in the list.
+    Of items with the same score, the one that covers the most characters is kept; of equally long ones, the one that
+    begins first; of those, the one that is earlier in the list.
 
     >>> without_overlaps([((0, 4),), ((0, 11),), ((5, 8), (12, 15)), ((12, 15),)], [1.0, 2.0, 1.0, 1.0])
     [1, 3]

@@ -31,9 +31,10 @@ class TextTokens(NamedTuple):
     offsets: npt.NDArray[np.int64]  # (tokens, 2) offsets of each token: start and end, equal for a token of white space
 
     def flat(self, length: Sequence[int], first: int = 0) -> Ids:
-        """Return the indices of the tokens in concatenated rows of some ``length``; (tokens,).
+        """Return the index of each token when the windows of several texts are concatenated; (tokens,).
 
-        The lengths include special tokens and padding; ``first`` is the row of the text's first window.
+        ``length`` has the length of each window, with special tokens and padding; ``first`` is the index of this text's
+        first window.
         """
         begin = np.cumsum([0, *length])
         return begin[first + self.window] + self.place

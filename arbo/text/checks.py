@@ -12,10 +12,10 @@ Span = tuple[int, int]
 
 
 def check_text(value: object, what: str, *, of: str | None = None) -> None:
-    """Raise unless `value` is a string that can be stored as UTF-8; `of` is the id to name in the error.
+    """Raise DataError unless `value` is a string that can be stored as UTF-8.
 
-    A NUL or a lone surrogate passes through Python unnoticed and breaks whatever is written later.
-    The message gives the position, never the text.
+    The error calls the value `what`, and names the id `of`. A NUL or a lone surrogate passes through Python unnoticed
+    and breaks whatever is written later. The message gives the position, never the text.
     """
     if not isinstance(value, str):
         raise DataError(f"{what} must be a string, not {type(value).__name__}", id=of)
@@ -33,14 +33,14 @@ def check_text(value: object, what: str, *, of: str | None = None) -> None:
 
 
 def check_name(value: object, what: str, *, of: str | None = None) -> None:
-    """Raise unless `value`, an id or a name, is a string that can be stored and is not blank."""
+    """Raise DataError unless `value`, an id or a name, is a string that can be stored and is not blank."""
     check_text(value, what, of=of)
     if not str(value).strip():
         raise DataError(f"{what} is empty; write one, or leave the whole entry out", id=of)
 
 
 def check_texts(values: object, what: str, *, of: str | None = None, blank: bool = True) -> None:
-    """Raise unless `values` is a tuple of strings that can be stored; with `blank` they may be blank."""
+    """Raise DataError unless `values` is a tuple of storable strings; if `blank` is False, none may be blank."""
     if not isinstance(values, tuple):
         raise DataError(f"{what} must be a tuple of strings, not {type(values).__name__}", id=of)
     check = check_text if blank else check_name
@@ -49,7 +49,7 @@ def check_texts(values: object, what: str, *, of: str | None = None, blank: bool
 
 
 def check_metadata(value: object, *, of: str | None = None) -> None:
-    """Raise unless `value` is a mapping that can be stored as a JSON object."""
+    """Raise DataError unless `value` is a mapping that can be stored as a JSON object."""
     if not isinstance(value, Mapping):
         raise DataError(f"metadata must be a mapping, not {type(value).__name__}", id=of)
     if value:
@@ -61,7 +61,7 @@ def check_metadata(value: object, *, of: str | None = None) -> None:
 
 
 def check_spans(spans: object, *, of: str | None = None) -> None:
-    """Raise unless `spans` is a non-empty tuple of pairs `(start, end)` with `0 <= start < end`."""
+    """Raise DataError unless `spans` is a non-empty tuple of pairs `(start, end)` with `0 <= start < end`."""
     if not isinstance(spans, tuple) or not spans:
         raise DataError("a mention needs a tuple of one or more spans (start, end)", id=of)
     for span in spans:

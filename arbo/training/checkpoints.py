@@ -56,7 +56,10 @@ class State:
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint, and remove the earlier ones with all models and embeddings that no checkpoint needs."""
+    """Write a checkpoint, and remove the earlier ones with all models and embeddings that the new one does not need.
+
+    ``plan`` holds the choices that are used for several steps, as arrays by name, see `Trainer.chosen`.
+    """
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:
@@ -141,7 +144,7 @@ def load_state(checkpoint: Path) -> State:
 
 
 def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
-    """Read the plan of the epoch; ``kind`` makes a plan from named arrays."""
+    """Read the plan of the epoch; ``kind`` is called with the arrays of the plan as keyword arguments."""
     try:
         return kind(**load_arrays(checkpoint / "plan.safetensors"))
     except (OSError, ValueError, TypeError, SafetensorError) as error:

@@ -36,7 +36,7 @@ class LoopConfig(Settings):
     """For ``fgsm``: weight of the loss of perturbed copies."""
     epochs: Count = 5
     steps: Count | None = None
-    """Stop after this many steps, unless the epochs end first; the schedule then ends there too."""
+    """Maximum number of steps; None means all steps of the epochs. The schedule ends with the last step."""
     batch_size: Count = 32
     """Number of mentions per step."""
     micro_batch: Count = 32
@@ -44,7 +44,7 @@ class LoopConfig(Settings):
     optimizer: Optimizer = "adam"
     learning_rate: Above0 = 5e-5
     weight_decay: NotBelow0 = 0.0
-    """For ``adamw``."""
+    """Used by ``adamw`` alone."""
     schedule: Schedule = "linear"
     """How the learning rate changes after the warm-up: linearly to 0, exponentially to a hundredth, or not at all."""
     warmup: Share = 0.1
@@ -61,7 +61,7 @@ class LoopConfig(Settings):
         return {name: value for name, value in self.as_dict().items() if name != "micro_batch"}
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
-        """Learning rate at `step` (from 0) of `n_steps`.
+        """Return the learning rate at `step`, counted from 0, of `n_steps` steps.
 
         >>> [TrainingConfig(learning_rate=1.0, warmup=0.5).learning_rate_at(step, 4) for step in range(4)]
         [0.5, 1.0, 1.0, 0.5]
@@ -88,8 +88,8 @@ class TrainingConfig(LoopConfig):
     negatives: NegativeStrategy = "knn"
     """How the negatives of each mention are chosen, see `arbo.training.dual.negatives`."""
     n_negatives: Count = 4
-    """Number of negatives per mention. ``in-batch`` uses all negatives of the batch instead; its variants use fewer if
-    the batch has fewer."""
+    """Number of negatives per mention. ``in-batch`` uses all negatives of the batch instead; ``in-batch-hard`` and
+    ``in-batch-mixed`` use fewer if the batch has fewer."""
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
     mixup: Above0 | None = None
@@ -104,7 +104,7 @@ class TrainingConfig(LoopConfig):
     alpha: Above0 = 32.0
     """For ``proxy``: factor by which the loss multiplies similarities, like ``scale`` for the other losses."""
     margin: NotBelow0 = 0.0
-    """For ``proxy``: margin of positives above 0 and of negatives below 0."""
+    """For ``proxy``: similarities of positives are pulled above this value, those of negatives below minus it."""
     refresh: Count | None = None
     """Number of steps after which positives and negatives are chosen again; None chooses them once per epoch."""
     best: Selection = "recall@1"
@@ -155,7 +155,7 @@ class SelfAlignmentConfig(ContrastiveConfig):
     loss: AlignmentLoss = "nt-xent"
     """``multi-similarity`` is the loss of SapBERT, over cosines without a temperature."""
     projection: Count = 128
-    """Dimension of the vectors in the loss, the output of two layers that are discarded after training."""
+    """Dimension of the vectors that the loss compares: the output of two layers, which are discarded after training."""
 
 
 @dataclass(frozen=True, slots=True)

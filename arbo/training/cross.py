@@ -1,9 +1,9 @@
 """Training of cross-encoders, which learn to tell the gold entity from the other candidates of a first stage.
 
-The model scores all candidates of a mention; if the first stage missed the gold entity, it replaces the last candidate.
-The loss is the cross-entropy of the gold entity in the softmax over the candidates. Other gold entities of a mention,
-and entities with the same text as its gold entity, are not used as negatives. Candidates are found once and stored in
-``OUT.training``.
+The model scores all candidates of a mention; if the first stage missed the gold entity, the gold entity replaces the
+last candidate. The loss is the cross-entropy of the gold entity in the softmax over the candidates. If a mention has
+several gold entities, the first one counts; the others, and entities with the same text as the first, are not used as
+negatives. Candidates are found once and stored in ``OUT.training``.
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ class PairBatch:
     mention: Ids  # (pairs,) the mention of each pair
     place: Ids  # (pairs,) the index of the entity in the mention's row of ``exists``; 0 is the gold entity
     exists: Bools  # (mentions, 1 + k) which entities to compare with
-    retrieval: Floats  # (mentions, 1 + k) the first stage's share of the scores
+    retrieval: Floats  # (mentions, 1 + k) the weighted first-stage scores, which are added to the model's
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class PairReader:
-    """Scores mentions with their entities, with gradients."""
+    """Scores pairs of a mention and an entity, with gradients."""
 
     encoder: CrossEncoder
     data: RerankingSet
@@ -121,7 +121,7 @@ class PairReader:
         return PairBatch([rows[i] for i in order], mention[order], place[order], exists, retrieval)
 
     def encode(self, batch: PairBatch) -> Tensor:
-        """Score the pairs of a batch, grouped by similar length; (mentions, 1 + k)."""
+        """Score the pairs of a batch, reading pairs of similar length together; (mentions, 1 + k)."""
         return self._scattered(batch, [self._score(batch.rows[own]) for own in self._packs(batch)])
 
     def perturbed(self, batch: PairBatch, epsilon: float, seed: int) -> Tensor:
@@ -160,11 +160,11 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
         return self.reader.encode
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Ids:
-        """Take some of the mentions; their candidates are the same in every step."""
+        """Take the mentions at the indices ``rows``; their candidates are the same in every step."""
         return mentions[rows]
 
     def loss_of(self, step: int, batch: Ids, rows: slice) -> Tensor:
-        """Sum the losses of mentions and of their perturbed copies."""
+        """Sum the losses of some mentions and, with ``fgsm``, the weighted losses of their perturbed copies."""
         pairs = self.reader.batch(batch[rows])
         scores = self.prepared(pairs)
         exists = torch.from_numpy(pairs.exists).to(scores.device)
@@ -177,11 +177,11 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     @property
     def best(self) -> str:
-        """The share of mentions with a gold id whose first candidate is right."""
+        """The score ``accuracy``: of the mentions with a gold id, the share whose first candidate is right."""
         return "accuracy"
 
     def development_scores(self) -> dict[str, float]:
-        """Rerank the candidates of the development documents."""
+        """Rerank the candidates of the development documents, and score the result."""
         assert self.dev is not None
         documents, kb = self.dev.documents, self.dev.kb
         found = rerank(
@@ -208,11 +208,12 @@ def train_reranker(
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
-    See `arbo.train` for other arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets the
-    number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base.
-    ``candidates`` from an earlier search with this encoder for ``documents`` or ``dev``, for example from a run
-    (`Candidates.of_result`), replace the search. Errors name them by their keys. If there are more candidates than
-    needed, only the best are used. ``dev`` selects the model whose first candidate is right most often.
+    See `arbo.train` for the arguments and errors that are not described here. The configuration of the ``reranker``
+    (`CrossEncoder.of`) sets the number of candidates per mention. The encoder of the ``linker`` finds them in the
+    linker's knowledge base. ``candidates`` maps names, which appear in errors, to the candidates of earlier searches
+    with this encoder, for example from a run (`Candidates.of_result`); candidates for ``documents`` or ``dev`` replace
+    the search. If there are more candidates than needed, only the best are used. ``dev`` selects the model whose first
+    candidate is right most often.
 
     Raises:
         DataError: also for candidates of other documents, of another knowledge base or of another first stage, and

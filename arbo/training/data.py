@@ -37,12 +37,12 @@ class Rivals(NamedTuple):
         return cls(np.cumsum([0, *map(len, distinct)]), ids, own, others)
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
-        """Whether an entity is in the mention's domain and not among its gold ids; (pairs,)."""
+        """Return, for each pair, whether the entity is in the mention's domain and not among its gold ids."""
         inside: Bools = self.domain[mention] == self.entity_domain[entity]
         return inside & ~self._holds(mention, entity)
 
     def are_apart(self, a: Ids, b: Ids) -> Bools:
-        """Whether two different mentions of one domain have no gold id in common; (pairs,)."""
+        """Return, for each pair, whether it is of two different mentions of one domain without a common gold id."""
         count = np.diff(self.indptr)[b]
         place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
         shared = self._holds(a[pair], self.id[place])
@@ -58,7 +58,7 @@ class Rivals(NamedTuple):
 
 
 PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
-"""Purpose of each set of documents, for errors."""
+"""What each argument with documents is for; errors say that there is "nothing to" do so."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -74,7 +74,7 @@ class TrainingSet:
     def of(
         cls, corpus: Corpus, kb: KnowledgeBase, *, expand_abbreviations: bool = True, purpose: str = "train on"
     ) -> Self:
-        """Take the annotated mentions of documents; errors name their ``purpose``.
+        """Take the annotated mentions of documents; errors say that there is nothing to ``purpose``.
 
         Raise DataError if no mention has a gold id that the knowledge base holds in its domain.
         """
@@ -98,9 +98,9 @@ class TrainingSet:
 
     @property
     def entity(self) -> Ids:
-        """(mentions,) the first gold entity of each mention, -1 for none.
+        """(mentions,) the first gold entity of each mention, -1 for a mention whose gold ids name no entity.
 
-        Mentions with a gold entity are trained on; the others can be negatives.
+        Mentions with a gold entity are trained on; the others can only be negatives.
         """
         return self.gold.first
 
@@ -111,7 +111,7 @@ class TrainingSet:
 
 
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
-    """Make a corpus of each set of documents, by the name of its argument."""
+    """Return the corpora ``documents`` and, if it is given, ``dev``, by these names."""
     return {"documents": Corpus.of(documents)} | ({} if dev is None else {"dev": Corpus.of(dev)})
 
 
@@ -126,7 +126,11 @@ def training_sets(
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
-    """Return the values that identify a training run: settings and models by name, documents and knowledge base."""
+    """Return the values that identify a training run.
+
+    They are the settings and models in ``what``, without the settings that do not affect the result, and the
+    fingerprints of the documents and of the knowledge base.
+    """
     settings = {name: value.decisive if isinstance(value, LoopConfig) else value for name, value in what.items()}
     fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
     return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}

@@ -30,13 +30,13 @@ def train_edges(
 
     Args:
         documents: training documents, see `Linker.link`.
-        dev: other documents.
+        dev: annotated documents that are not among the training documents.
         kb: the knowledge base of the gold entities; None to learn edges between mentions alone.
         linker: finds neighbours and candidates, and should have the encoder that links later; the default uses
             character n-grams.
 
     Raises:
-        DataError: all pairs of mentions or entities, or none, are correct.
+        DataError: of the pairs of two mentions, or of a mention and an entity, all are correct or none are.
 
     """
     own = (linker or Linker()).configured(kb=kb)

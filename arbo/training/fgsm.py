@@ -30,11 +30,12 @@ def check_perturbable(*towers: Tower) -> None:
 def in_worst_direction(
     tower: Tower, encode: Callable[[], Tensor], similarity: Callable[[Tensor], Tensor], step: Tensor, seed: int
 ) -> Tensor:
-    """Encode texts after moving their inputs by ``step``, (texts,), along the sign of the gradient of their similarity.
+    """Encode texts after moving their inputs by ``step`` along the sign of the gradient of their similarity.
 
-    ``encode`` encodes the texts once with the tower and returns (texts, ...). ``similarity`` maps this output to
-    (texts,); the similarity of a text must not depend on other texts. ``seed`` gives the direction and the copies the
-    same dropout.
+    ``step`` has the shape (texts,); where it is negative, inputs move against the gradient. ``encode`` encodes the
+    texts once with the tower and returns a tensor of the shape (texts, ...). ``similarity`` maps this tensor to one of
+    the shape (texts,); the similarity of a text must not depend on other texts. ``seed`` seeds dropout, so that the
+    texts and their moved copies have the same dropout.
     """
 
     def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:
@@ -54,7 +55,7 @@ def in_worst_direction(
 
 @contextmanager
 def _inputs_changed(tower: Tower, change: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Change the summed embeddings, (texts, tokens, hidden size), before they are normalised."""
+    """Change the summed embeddings before they are normalised; their shape is (texts, tokens, hidden size)."""
     hook = _input_norm(tower).register_forward_pre_hook(lambda _, given: (change(given[0]),))
     try:
         yield

@@ -54,7 +54,8 @@ class Workplace:
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
     """Prepare a training run; the block writes the model folder ``out``, and the training folder is removed after it.
 
-    ``job`` identifies the run. Raise UsageError in the cases that `arbo.train` lists, such as another run's folder.
+    ``job`` identifies the run: only a run with the same values can resume it. Raise UsageError in the cases that
+    `arbo.train` lists, for example if the folder belongs to another run.
     """
     target, options = Path(out).resolve(), options or RunOptions()
     check_model_replaceable(target)
@@ -70,7 +71,7 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
 
 
 def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
-    """Before any work, raise UsageError unless a model can be written to a folder and `kb` is a knowledge base."""
+    """Before any work, raise UsageError unless a model can be written to ``out`` and ``kb`` is a knowledge base."""
     check_model_replaceable(Path(out).resolve())
     if not isinstance(kb, KnowledgeBase):
         raise UsageError(

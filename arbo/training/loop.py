@@ -126,11 +126,11 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     @abstractmethod
     def reading(self) -> Callable[..., Tensor]:
-        """Collect the texts of the training data, and return the function for one forward pass."""
+        """Collect the texts of the training data, and return the function that `Weights` calls for one forward pass."""
 
     @abstractmethod
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Batch:
-        """Collect the inputs of some rows of a batch of mentions."""
+        """Collect the inputs for some of the ``mentions`` of a batch, those at the indices ``rows``."""
 
     @abstractmethod
     def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
@@ -150,14 +150,14 @@ class Trainer(ABC, Generic[Model, Batch]):
 
     @property
     def chosen(self) -> Mapping[str, Ids]:
-        """The choices that are used for several steps, as arrays by name."""
+        """The choices that are used for several steps, as arrays by name; checkpoints store them."""
         return {}
 
     def resume(self, checkpoint: Path) -> None:
         """Restore the choices from a checkpoint."""
 
     def dropout_seed(self, step: int, *what: int) -> int:
-        """Return the dropout seed for a part of a step."""
+        """Return the dropout seed for a part of a step; ``what`` are the numbers of the part."""
         return int(np.random.SeedSequence([self.config.seed, step, *what]).generate_state(1)[0])
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:

@@ -1,15 +1,15 @@
 """Losses: from the scores of a mention's positive and negatives to one number per mention.
 
-A loss takes ``scores``, (mentions, 1 + negatives), where the positive comes first and higher scores are nearer; and
-``exists`` of the same shape, which is False where a mention has fewer negatives than others. It returns one value per
-mention, (mentions,), in float32 whatever the precision of the scores, because late in training the model learns from
-small differences between near-certain probabilities.
+A loss takes ``scores`` of the shape (mentions, 1 + negatives), with the positive in the first column; a higher score
+means that the two are more similar. It also takes ``exists`` of the same shape, which is False where a mention has
+fewer negatives than columns. It returns one value per mention, in float32 whatever the precision of the scores, because
+late in training the model learns from small differences between near-certain probabilities.
 
 ======================  ================================================================================
 ``arborescence``        ArboEL paper, equation 6: softmax, with a term for each negative too
 ``cross-entropy``       softmax over the positive and the negatives
-``proxy``               proxy paper, equation 3, for cosines: pulls the positive above a margin and pushes the
-                        negatives below one, independently of each other
+``proxy``               proxy paper, equation 3, for cosines: pulls the positive above the margin and pushes
+                        each negative below minus the margin, independently of each other
 ``bce``                 adaptive-mixup paper, equation 11: binary cross-entropy of each pair
 ======================  ================================================================================
 """
@@ -31,7 +31,7 @@ Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
-    """Negative logarithm of the positive's share in the softmax.
+    """Return the negative logarithm of the positive's share in the softmax.
 
     A mention without negatives has loss 0 and no gradient.
     """
@@ -91,7 +91,8 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
     positive, as printed, the loss has no lower bound. Other positives are not in the denominator, so that positives do
     not compete. The loss is 0 for an anchor without positives or without negatives.
 
-    The first ``n_positives`` columns of ``scores``, similarities divided by the temperature, are positives.
+    ``scores`` are similarities divided by the temperature; the first ``n_positives`` columns are positives, the others
+    negatives.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -105,10 +106,10 @@ def multi_similarity(
 ) -> Tensor:
     """Equation 16 of Wang et al. (2019), "Multi-similarity loss with general pair weighting for deep metric learning".
 
-    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, over all pairs. The defaults are
-    those of the experiments of SapBERT (Liu et al. 2021). Scores are cosines; the first ``n_positives`` columns are
-    positives. Larger ``alpha`` (a) and ``beta`` (b) put more weight on the hardest positive and negative; ``base`` (l)
-    is the cosine that separates the two.
+    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, over all positives p and negatives
+    n. The defaults are those of the experiments of SapBERT (Liu et al. 2021). Scores are cosines; the first
+    ``n_positives`` columns are positives. Larger ``alpha`` (a) and ``beta`` (b) put more weight on the hardest positive
+    and negative; ``base`` (l) is the cosine that separates the two.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -166,8 +167,9 @@ def sum_of_max(query_tokens: Tensor, query_mask: Tensor, tokens: Tensor, mask: T
     near tokens share the gradient of a maximum. A text without tokens has the score 0. The inner products of all tokens
     of a pair are in memory at once.
 
-    Tokens are (..., tokens, dim), masks (..., tokens); the leading shapes are broadcast to those of the result:
-    (mentions, 1, tokens, dim) and (mentions, nodes, tokens, dim) compare each mention with its nodes.
+    Tokens have the shape (..., tokens, dim), masks the shape (..., tokens). The leading dimensions of queries and nodes
+    are broadcast, and give the shape of the result: queries (mentions, 1, tokens, dim) and nodes (mentions, nodes,
+    tokens, dim) give (mentions, nodes), the score of each mention with each of its nodes.
     """
     # Autocast would round the products too coarsely for a loss; so would TF32, which torch disables by default.
     with torch.autocast(query_tokens.device.type, enabled=False):

@@ -113,7 +113,7 @@ class SelfAlignmentPreset(NamedTuple):
 
 
 class OslatPreset(NamedTuple):
-    """Settings of label attention, for training it and its linking head, and for the model."""
+    """Settings of OSLAT: for training label attention, for training its linking head, and of the model."""
 
     attention: LabelAttentionTraining
     head: LinkingHeadConfig

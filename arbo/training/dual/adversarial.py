@@ -19,10 +19,11 @@ from arbo.training.losses import comparable, sum_of_max
 
 
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
-    """Encode perturbed copies of the nodes of some mentions, made `comparable`, in the shape of ``pairs.node``.
+    """Encode perturbed copies of the nodes of some mentions; return vectors in the shape of ``pairs.node``.
 
-    Gradients flow to the weights, but not to the mentions. Nodes that do not exist are zeros. ``epsilon`` is the size
-    of the perturbation of each component of an input; ``seed`` seeds dropout.
+    The vectors come from `comparable`; those of nodes that do not exist are zeros. Gradients flow to the weights, but
+    not to the mentions. ``epsilon`` is the size of the perturbation of each component of an input; ``seed`` seeds
+    dropout.
     """
     encoder = reader.encoder
     mention, place = np.nonzero(pairs.exists.cpu().numpy())

@@ -62,7 +62,9 @@ class Reader:
         return np.asarray(self.entities.owner, np.int64)
 
     def batch(self, mentions: Ids, nodes: Ids) -> Batch:
-        """Collect the texts of mentions, (mentions,), and of their nodes, (mentions, nodes), -1 for none.
+        """Collect the texts of mentions and of their nodes.
+
+        ``nodes`` has the shape (mentions, nodes), and is -1 where a mention has fewer nodes than columns.
 
         Texts with the same tokens count as one if the same tower encodes them, whether they are of mentions or of
         entities. A negative with the same text as its mention or its positive is dropped, as the model cannot tell
@@ -96,7 +98,7 @@ class Reader:
         return text.tower, tuple(ids), (begin, end) if self.encoder.config.pooling == "mention" else None
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
-        """Encode some texts of a batch, grouped by similar length; (texts, tokens, dim), padded with zeros."""
+        """Encode some texts of a batch, those of similar length together; (texts, tokens, dim), padded with zeros."""
         texts, width = batch.texts[part], batch.mask.shape[1]
         places: list[int] = []
         parts = []
@@ -108,14 +110,17 @@ class Reader:
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
-        """Divide texts, the shortest first, among towers and into batches that fit into memory, as indices."""
+        """Yield batches of texts that fit into memory: the tower of each batch, and the indices of its texts.
+
+        The texts must be sorted by length, the shortest first.
+        """
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
             for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):
                 yield tower, own[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
-        """Look up the vectors of some mentions of a batch and of their nodes, among those of its texts."""
+        """Look up the vectors of some mentions and of their nodes; ``vectors`` are those of the texts of the batch."""
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device)

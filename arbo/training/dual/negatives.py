@@ -12,9 +12,9 @@ adaptive mixup (AMH).
 ``in-batch-mixed``  of those a share the nearest, the others at random                  mixed (AMH)
 ``random``          entities drawn uniformly from the knowledge base (`random`)         random (PEL)
 ``knn``             the nearest of the knowledge base and of the training mentions,     k-NN (ArboEL);
-                    by the vectors of the snapshot (`near`): wrong entities and         hard (PEL) is entities
-                    mentions of others, half of each; with the positives ``entity``
-                    entities alone
+                    by the vectors of the snapshot (`near`): half of them wrong         hard (PEL) has entities
+                    entities, half mentions of such; if the positives are ``entity``,   alone
+                    all of them entities
 ``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
                     ``random``
 ==================  ==================================================================  =======================
@@ -38,11 +38,11 @@ from arbo.training.dual.snapshot import Snapshot
 
 
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
-    """Find the nearest wrong entities, then the nearest wrong mentions; (mentions, n_entities + n_mentions).
+    """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
 
     The search covers all entities and training mentions in the mention's domain. It is exact for pooled vectors; for
     token vectors a first stage proposes the neighbours, see `clustering.comparison`. The node of an entity is its
-    nearest text.
+    nearest text. The first ``n_entities`` columns are entities.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)
@@ -60,9 +60,10 @@ def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, 
 
 
 def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:
-    """Sample distinct wrong entities uniformly, and one text of each; (mentions, n).
+    """Sample distinct wrong entities of each mention uniformly, and return one random text of each; (mentions, n).
 
-    ``but``: (mentions, any) distinct wrong entities to exclude; -1 for none.
+    ``but`` has the shape (mentions, any) and lists distinct wrong entities of each mention that must not be drawn,
+    padded with -1.
     """
     by_domain = np.argsort(rivals.entity_domain, kind="stable")
     first, end = (
@@ -90,9 +91,10 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 
 
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
-    """Return the distinct positives of the other mentions for each mention of a batch; (mentions, distinct positives).
+    """Return the distinct positives of a batch that are negatives of each mention; (mentions, distinct positives).
 
-    ``owner`` is (entity texts,), the entity of each text; ``positive`` is (mentions,), the node of each positive.
+    Positives that are no negatives of a mention are -1 in its row. ``owner`` gives the entity of each entity text, and
+    ``positive`` the node of each mention's positive.
     """
     nodes = np.unique(positive)
     mention = np.repeat(mentions, len(nodes))

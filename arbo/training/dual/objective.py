@@ -13,7 +13,7 @@ from arbo.training.losses import comparable, loss_of, sum_of_max
 
 
 class Pairs(NamedTuple):
-    """Mentions and the nodes to compare them with, as `comparable` token vectors; a pooled text has one vector.
+    """Mentions and the nodes to compare them with, as token vectors from `comparable`; a pooled text has one vector.
 
     Token vectors are padded; the masks say which of them exist.
     """
@@ -27,12 +27,12 @@ class Pairs(NamedTuple):
 
     @property
     def scores(self) -> Tensor:
-        """Similarities, sums of maxima; (mentions, 1 + negatives)."""
+        """The similarity of each mention to each of its nodes, see `sum_of_max`; (mentions, 1 + negatives)."""
         return sum_of_max(self.mention, self.mention_mask, self.node, self.node_mask)
 
 
 def chosen(pairs: Pairs, config: TrainingConfig) -> Pairs:
-    """Select the negatives of strategies that depend on the vectors of the step."""
+    """Keep the negatives that ``in-batch-hard`` or ``in-batch-mixed`` selects; with other strategies, keep all."""
     if config.negatives not in ("in-batch-hard", "in-batch-mixed"):
         return pairs
     n, share = config.n_negatives, 1.0 if config.negatives == "in-batch-hard" else config.hard_share
@@ -53,14 +53,15 @@ def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tens
 
 
 def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[Tensor, Tensor]:
-    """Choose the positive, then the n most similar negatives that exist; ties go to the first column.
+    """Choose the positive, then the n most similar negatives that exist; of equally similar ones, the first columns.
 
     Equation 8 of the adaptive-mixup paper. `arbo.training.dual.negatives.in_batch` has removed the mention's gold
     entities before; otherwise they would be the hardest negatives.
 
-    Scores are (mentions, 1 + negatives), the positive's first, and ``exists`` says which of them exist. ``n_others``
-    other negatives follow in column order. Return the chosen columns, and which of them exist, (mentions, 1 + n +
-    n_others) each, or fewer if there are fewer columns.
+    ``scores`` and ``exists`` have the shape (mentions, 1 + negatives), with the positive in the first column;
+    ``exists`` tells which negatives exist. After the n most similar negatives, the first ``n_others`` of the remaining
+    ones follow in column order. Return the chosen columns, and which of them exist; both have the shape (mentions, 1 +
+    n + n_others), or fewer columns if there are not as many negatives.
 
     >>> exists = torch.tensor([[True, True, True, False]])
     >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
@@ -75,7 +76,10 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
 
 
 def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
-    """Return W of equation 9: the positive's share in the softmax of scores, (mentions, 1 + negatives); (mentions,)."""
+    """Return W of equation 9 of the adaptive-mixup paper: the positive's share in the softmax of scores; (mentions,).
+
+    ``scores`` and ``exists`` have the shape (mentions, 1 + negatives), with the positive in the first column.
+    """
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
 
@@ -83,8 +87,9 @@ def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True
     """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; return vectors and mask.
 
     Adaptive mixup moves negatives towards the positive, further if the model is more certain of the positive. This is a
-    sum, not an average, and the positive does not change. Nodes are (mentions, 1 + negatives, tokens, dim), the
-    positive's first, and ``share`` is alpha W, (mentions,).
+    sum, not an average, and the positive does not change. ``node`` has the shape (mentions, 1 + negatives, tokens,
+    dim), with the positive first; ``mask`` has the same shape without dim. ``share`` has the shape (mentions,) and is
+    alpha W in the paper.
 
     Where the paper is silent: gradients flow through W and the positive's vector too, as in its formulas, unless
     ``gradient`` is False. The scores in W have the same scale as those in the loss. For cosines, unit vectors are mixed

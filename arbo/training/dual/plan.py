@@ -17,9 +17,10 @@ _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_o
 
 
 def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
-    """Whether positives or negatives depend on vectors; ``owner``: (entity texts,) the entity of each text.
+    """Return whether the choice of positives or of negatives depends on vectors.
 
-    They do not if every entity has one text, the positive is the gold entity, and negatives need not be near.
+    It does not if every entity has one text, the positive is the gold entity, and negatives need not be near.
+    ``owner`` gives the entity of each entity text.
     """
     has_one_text = bool((np.diff(owner) > 0).all())
     return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")
@@ -30,7 +31,7 @@ def _rng(config: TrainingConfig, what: int, step: int) -> np.random.Generator:
 
 
 class Plan(NamedTuple):
-    """The positive and negatives of each mention, chosen with one snapshot of the model; nodes as in `Snapshot`."""
+    """The positive and negatives of each mention, chosen with one snapshot of the model, as nodes of `Snapshot`."""
 
     positive: Ids  # (mentions,) -1 for a mention that is not trained on
     negative: Ids  # (mentions, negatives) -1 for none; no columns for in-batch negatives
@@ -57,7 +58,7 @@ class Plan(NamedTuple):
     def nodes(self, data: TrainingSet, owner: Ids, batch: Ids, config: TrainingConfig, step: int) -> Ids:
         """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
 
-        ``owner`` is (entity texts,), the entity of each text; ``step`` seeds the order of partly random negatives.
+        ``owner`` gives the entity of each entity text; ``step`` seeds the order of partly random negatives.
         """
         positive, negative = self.positive[batch], self.negative[batch]
         if not self.negative.shape[1]:

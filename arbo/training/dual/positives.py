@@ -59,9 +59,9 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
 
 
 def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Floats]:
-    """Find the text of an entity that is nearest to a mention, and its dissimilarity; (pairs,) each.
+    """Find, for each pair, the text of the entity nearest to the mention, and its dissimilarity; (pairs,) each.
 
-    Ties go to the first text.
+    Of equally near texts, the first one is returned.
     """
     text, pair = pairs_of(snapshot.entities.owner, entity)
     count = np.bincount(pair, minlength=len(entity))

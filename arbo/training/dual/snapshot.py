@@ -17,7 +17,7 @@ from arbo.training.data import TrainingSet
 class Snapshot:
     """Vectors of the training data from the model at one step, in evaluation mode.
 
-    The first nodes are entity texts, one or several per entity (its names); the mentions follow.
+    Its nodes are numbered from 0: first the entity texts, one or several per entity (its names), then the mentions.
     """
 
     entities: Embeddings  # pair ``i`` is entity text ``i``
@@ -33,7 +33,10 @@ class Snapshot:
 
     @classmethod
     def unread(cls, data: TrainingSet, owner: Ids, metric: Metric) -> Self:
-        """Return a snapshot without embeddings; ``owner``: (entity texts,) the entity of each text."""
+        """Return a snapshot whose vectors are all zero, for choices that do not depend on vectors (`asks_the_model`).
+
+        ``owner`` gives the entity of each entity text.
+        """
         entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(data.kb))
         return cls(entities, Vectors.of(np.zeros((len(data.inputs), 1))), data.entity, metric)
 

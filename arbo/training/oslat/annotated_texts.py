@@ -35,7 +35,7 @@ class AnnotatedTexts:
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
-        """Take annotated documents; errors name their ``purpose``.
+        """Take annotated documents; errors say that there is nothing to ``purpose``.
 
         All gold ids of a mention count as entities of the text. Ids that are missing from the knowledge base in the
         document's domain are left out. Raise DataError if no document has an entity.
@@ -73,22 +73,22 @@ class AnnotatedTexts:
         return len(self.entity) - len(self.queries)
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample names of the entity of each pair, in random order."""
+        """Sample up to ``n + 1`` names of each pair's entity, in random order; (queries, n + 1), padded with -1."""
         return self.synonyms.draw(self.entity[queries], n + 1, rng)
 
     def avoided(self, queries: Ids) -> list[Ids]:
-        """List the spellings of all entities of each pair's text."""
+        """List, for each pair, the spellings of the names of all entities in its text."""
         return [self.spellings(int(text)) for text in self.text[queries]]
 
     def spellings(self, text: int) -> Ids:
-        """List the spellings of all entities of a text."""
+        """List the spellings of the names of all entities in a text."""
         return self.synonyms.spellings(self.entity[self.start[text] : self.start[text + 1]])
 
 
 def annotated_texts(
     corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, contrastable: bool = False
 ) -> dict[str, AnnotatedTexts]:
-    """Collect the texts of each corpus from `corpora_of`; if ``contrastable``, call `check_contrasts`."""
+    """Collect the texts of each corpus from `corpora_of`; if ``contrastable``, call `check_contrasts` for each."""
     found = {}
     for name, corpus in corpora.items():
         found[name] = data = AnnotatedTexts.of(corpus, kb, purpose=PURPOSES[name])

@@ -33,7 +33,7 @@ _POSITIVES, NEGATIVES = 1, 2
 
 
 class Contrasts(Examples, Protocol):
-    """Training data: queries, each with a correct entity and other entities to avoid as negatives."""
+    """Training data: queries, each with a correct entity, and with spellings that must not be its negatives."""
 
     @property
     def synonyms(self) -> Synonyms:
@@ -44,7 +44,7 @@ class Contrasts(Examples, Protocol):
         """The entities whose names are negatives."""
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Sample a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), -1 for none."""
+        """Sample a name of each query's entity, then up to ``n`` synonyms of it; (queries, 1 + n), padded with -1."""
 
     def avoided(self, queries: Ids) -> Sequence[Ids]:
         """List the spellings that must not be negatives, for each query."""
@@ -66,7 +66,7 @@ class Contrast:
 
 
 def check_contrasts(data: Contrasts, purpose: str) -> None:
-    """Raise DataError unless a query has both positives and negatives; errors name the ``purpose`` of the data."""
+    """Raise DataError, that there is nothing to ``purpose``, unless a query has both positives and negatives."""
     if not len(data.queries):
         raise DataError(
             f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; add aliases to "
@@ -89,7 +89,10 @@ def contrast(data: Contrasts, others: Others, queries: Ids, config: ContrastiveC
 
 
 def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConfig, metric: Metric) -> Tensor:
-    """Compare the vectors of a batch, (queries, 1 + positives + negatives, dim), the anchors' first; (queries,)."""
+    """Return the loss of each query of a batch; (queries,).
+
+    ``vectors`` has the shape (queries, 1 + positives + negatives, dim): the anchor, its positives and its negatives.
+    """
     vectors = comparable(vectors.float(), metric)
     scores = torch.einsum("qd,qkd->qk", vectors[:, 0], vectors[:, 1:])
     exists = torch.from_numpy(batch.name[:, 1:] >= 0).to(scores.device)
@@ -99,7 +102,10 @@ def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConf
 
 
 def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
-    """Encode each distinct name once; (..., dim), with arbitrary vectors for -1."""
+    """Return the vectors of names, (..., dim), after encoding each distinct name once.
+
+    ``name`` holds names of ``synonyms``, or -1 for a missing one, whose vector is arbitrary.
+    """
     distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
     vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
     return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]
@@ -119,7 +125,7 @@ class ContrastiveTrainer(Trainer[Model, Contrast]):
     @property
     @abstractmethod
     def metric(self) -> Metric:
-        """The similarity of vectors."""
+        """The metric by which the loss compares vectors."""
 
     def batch(self, step: int, mentions: Ids, rows: Ids) -> Contrast:
         """Sample the positives and negatives of a batch, and take some of its queries."""

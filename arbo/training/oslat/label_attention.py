@@ -37,7 +37,7 @@ from arbo.training.oslat.synonyms import Others
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AttentiveReader:
-    """Computes the text's vectors for names, from pairs of a text and an entity, with gradients."""
+    """Computes the vectors of texts for names (`entity_in_text`), with gradients."""
 
     model: LabelAttention
     data: AnnotatedTexts
@@ -50,7 +50,7 @@ class AttentiveReader:
         return cls(model, data, model.names(data.kb), model.reader(data.texts))
 
     def read(self, batch: Contrast) -> Tensor:
-        """Compute the text's vector for each name of a pair; (pairs, names, dim)."""
+        """Compute the vector that the text of each pair has for each name to compare; (pairs, names, dim)."""
         tower, config = self.model.transformer, self.model.config
         text, place = np.unique(self.data.text[batch.query], return_inverse=True)
         tokens, mask = self._tokens([self.tokens[i] for i in text])
@@ -87,12 +87,12 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
 
     @property
     def metric(self) -> Metric:
-        """The similarity that the configuration selects."""
+        """The metric by which the loss compares vectors."""
         return metric_of(self.config)
 
     @property
     def best(self) -> str:
-        """The likelihood of synonyms among negatives."""
+        """The score ``likelihood``, that of a synonym among negatives, see `development_loss`."""
         return "likelihood"
 
     def development_scores(self) -> dict[str, float]:
@@ -103,7 +103,7 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
 
 
 def metric_of(config: LabelAttentionTraining) -> Metric:
-    """Return the similarity of vectors."""
+    """Return the metric by which the loss compares vectors."""
     return "cosine" if config.normalized else "dot"
 
 

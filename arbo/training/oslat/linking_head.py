@@ -81,7 +81,7 @@ class Encoded:
         return np.unique(self.data.text)
 
     def asked(self, texts: Ids, n: int, rng: np.random.Generator) -> Asked:
-        """Look in each text for all names of its entities, and for ``n`` names of other entities."""
+        """Choose the names to look for in each text: all names of its entities, and ``n`` sampled names of others."""
         synonyms, data = self.data.synonyms, self.data
         own = [synonyms.of_entities(data.entity[data.start[text] : data.start[text + 1]]) for text in texts]
         others = self.others.draw([synonyms.spelling[names] for names in own], n, rng)
@@ -114,7 +114,7 @@ class LinkingHead:
 
     @classmethod
     def of(cls, dim: int, kind: HeadKind, device: torch.device) -> Self:
-        """Start from the identity (``comparison``), or from even odds for all texts (``linear``)."""
+        """Make an untrained head: the identity (``comparison``), or even odds for all texts (``linear``)."""
         if kind == "linear":
             linear = torch.nn.Linear(dim, 1)
             torch.nn.init.zeros_(linear.weight)
@@ -183,8 +183,8 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
     def loss_of(self, step: int, batch: Asked, rows: slice) -> Tensor:
         """Sum the losses of some texts.
 
-        The loss of a text is the mean over its entities and the sampled entities. The score of an entity is the score
-        of its best name: among all names for an entity in the text, among the sampled names for others. For a
+        The loss of a text is the mean over its entities and the sampled entities. The score of an entity is the
+        highest score of its names: of all its names if it is in the text, otherwise of its sampled names. For a
         ``linear`` head, the loss is the mean over names.
         """
         part = batch.part(rows)
@@ -199,7 +199,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 
     @property
     def best(self) -> str:
-        """The F1 of deciding whether an entity is in a text."""
+        """The score ``f1``, that of deciding whether an entity is in a text."""
         return "f1"
 
     def development_scores(self) -> dict[str, float]:
@@ -209,7 +209,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 
 
 def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
-    """Score the entities of each text and about ``n_negatives`` others, the same each time; see `LabelAttention`.
+    """Score, for each text, its entities and about ``n_negatives`` others, which are the same in each call.
 
     The score of an entity is the score of its best name. This is a quick way to compare heads; the threshold of a
     finder is tuned separately, see `with_tuned_threshold`.
@@ -243,9 +243,9 @@ def train_linking_head(
 
     See `arbo.train` for arguments and errors. Training starts from a new head, even if the model has one. Documents
     without an entity are left out, as they may be unannotated; negatives are sampled from the whole knowledge base.
-    ``dev`` selects the head that best tells the entities of a text from sampled others (by F1), and the minimum score
-    of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the score that means even odds in
-    training.
+    ``dev`` selects the head that best tells the entities of a text from sampled others (by F1), and sets the minimum
+    score of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the score that means even odds
+    in training.
     """
     check_start(out, kb)
     config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
@@ -263,7 +263,7 @@ def train_linking_head(
 def with_tuned_threshold(
     model: LabelAttention, dev: Corpus, kb: KnowledgeBase, *, split: Splitter, announce: Announce = quiet
 ) -> LabelAttention:
-    """Choose the minimum score of an entity with a finder on the development documents; see `PairFinder.tuned`."""
+    """Return the model with the best minimum score for a finder on development documents; see `PairFinder.tuned`."""
     finder = PairFinder(model, model.threshold, split=split)
     return model.with_threshold(finder.tuned(dev, kb, announce=announce).threshold)
 
@@ -284,7 +284,8 @@ def fit_head(
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
     """Give each name the best score of any name of the same entity (its owner) in the same text.
 
-    Return the scores, and 1 divided by the number of such names; all are (texts, names).
+    Return the scores, and 1 divided by the number of names of the same entity in the same text. The arguments and both
+    results have the shape (texts, names).
     """
     same = owners[:, :, None] == owners[:, None, :]
     return torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2), 1 / same.sum(dim=2)

@@ -47,7 +47,7 @@ class NamesAlone:
         return np.flatnonzero(has_two[self.synonyms.owner])
 
     def anchors(self, queries: Ids, n: int, rng: np.random.Generator) -> Ids:
-        """Return each name, followed by some of its synonyms."""
+        """Return each name, followed by up to ``n`` of its synonyms; (queries, 1 + n), padded with -1."""
         drawn = self.synonyms.draw(self.synonyms.owner[queries], n + 1, rng)
         is_other = (drawn >= 0) & (drawn != queries[:, None])
         order = np.argsort(~is_other, axis=1, kind="stable")[:, :n]
@@ -55,7 +55,7 @@ class NamesAlone:
         return np.column_stack([queries, others])
 
     def avoided(self, queries: Ids) -> list[Ids]:
-        """List the spellings of the entity of each name."""
+        """List, for each name, the spellings of all names of its entity."""
         return [self.synonyms.spellings(own[None]) for own in self.synonyms.owner[queries]]
 
 
@@ -131,7 +131,7 @@ class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
 
     @property
     def metric(self) -> Metric:
-        """The similarity of the layers' output."""
+        """The metric by which the loss compares the output of the layers."""
         return "cosine"
 
 
@@ -146,8 +146,8 @@ def train_self_alignment(
 ) -> DualEncoder:
     """Train an encoder to map the names of an entity to similar vectors, and write it to a folder.
 
-    See `arbo.train` for other arguments and errors. If ``documents`` are given, only the names of the entities in them
-    are aligned; otherwise the names of all entities are.
+    See `arbo.train` for the arguments and errors that are not described here. If ``documents`` are given, only the
+    names of the entities in them are aligned; otherwise the names of all entities are.
 
     Raises:
         DataError: also if no entity has two names, or if there is only one entity.

@@ -39,8 +39,8 @@ def train_oslat(
     """Train label attention and then its linking head, and write both to a folder.
 
     See `train_label_attention` and `train_linking_head` for arguments and errors. ``OUT.training`` holds the label
-    attention until the head is trained; afterwards its log is in ``OUT.attention.log.jsonl``. The best start is an
-    encoder from `train_self_alignment`.
+    attention until the head is trained; afterwards its log is in ``OUT.attention.log.jsonl``. It is best to
+    start from a transformer that `train_self_alignment` has trained.
 
     ``split`` divides documents into texts: into sentences by default, as a `PairFinder` does, or not at all with
     `whole`. The threshold is tuned on ``dev`` for a finder with the same ``split``.

@@ -39,11 +39,11 @@ class Synonyms:
         return np.diff(self.start)
 
     def of_entities(self, entities: Ids) -> Ids:
-        """List the names of some entities."""
+        """List the names of some entities, as rows of these arrays."""
         return ranges(self.start[entities], self.size[entities])
 
     def spellings(self, entities: Ids) -> Ids:
-        """List the spellings of some entities."""
+        """List the codes of the spellings of some entities' names."""
         return self.spelling[self.of_entities(entities)]
 
     def draw(self, entity: Ids, n: int, rng: np.random.Generator) -> Ids:
