@@ -247,4 +247,4 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
     other = run("discover", tmp_path / "dev.jsonl", *options)
-    assert (other.code, "give the same --edges, or tune again" in other.told) == (2, True)
+    assert (other.code, "add --edges" in other.told) == (2, True)

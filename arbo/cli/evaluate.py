@@ -46,6 +46,7 @@ def evaluate(
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
     save: Save = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     seed: Seed = 0,
@@ -74,7 +75,7 @@ def evaluate(
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]
     if gold and kb and annotated is not None:
-        base = read_kb(kb, kb_format, kb_xrefs)
+        base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
         evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
     else:
         evaluations = evaluate_together(results, train=annotated)

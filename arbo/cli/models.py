@@ -106,6 +106,8 @@ def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
 
         model = EdgeModel.load(file)
     was = (tuned_edges(tuned) if tuned else None) or {}
+    if was and model is None:
+        raise UsageError(f"{tuned} was tuned with an edge model, without which its thresholds do not fit; add --edges")
     if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
         raise UsageError(
             f"{tuned} was tuned with {'an edge model other than that of --edges' if was else 'no edge model'}: its "

@@ -21,7 +21,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.text.abbreviations import singular_form
 from arbo.text.checks import Span
 from arbo.text.sentences import sentences, unwrapped
-from arbo.text.words import content_words, fold
+from arbo.text.words import content_words, fold, words
 
 _ROOT = 0
 _NOWHERE = -1
@@ -64,6 +64,8 @@ class Dictionary:
     """The next node, by the key `_key(node, word)`."""
     ends: dict[int, tuple[int, ...]] = field(default_factory=dict, repr=False)
     """Rows of the entities with a name that ends in a node, ascending."""
+    edges: set[str] = field(default_factory=set, repr=False)
+    """Stop words without which a name would be one word: the Down of "Down syndrome". In capitals they count."""
 
     @classmethod
     def of(
@@ -98,6 +100,9 @@ class Dictionary:
         wrapped paragraph, see `unwrapped`, but not in the next sentence.
         """
         spans = content_words(text)
+        if self.edges:
+            edges = (span for span in _capital_stop_words(text) if fold(text[slice(*span)]) in self.edges)
+            spans = sorted({*spans, *edges})
         surface = [text[begin:end] for begin, end in spans]
         known = {form: self.normalize(form) for form in dict.fromkeys(surface)}
         word = [known[form] for form in surface]
@@ -139,6 +144,9 @@ class Dictionary:
     def _path(self, name: str, known: dict[str, str]) -> tuple[tuple[str, ...], list[str]]:
         """Return the normalised words of a name, and the gaps before them; ``known`` caches words."""
         spans = content_words(name)
+        if len(spans) == 1 and (edges := _capital_stop_words(name)):
+            self.edges.update(fold(name[begin:end]) for begin, end in edges)
+            spans = sorted([*spans, *edges])
         surface = [name[begin:end] for begin, end in spans]
         if len(surface) == 1 and len(surface[0]) == 1:
             return (), []
@@ -158,6 +166,16 @@ def _with_gaps(path: tuple[str, ...], gaps: list[str], others: Collection[tuple[
         turned = gap == _COMMA and path[place:] + path[:place] in others
         form += (_OF if turned else gap, word) if gap else (word,)
     return tuple(form)
+
+
+def _capital_stop_words(text: str) -> list[Span]:
+    """Return the offsets of the stop words of two letters or more that begin in capitals, without articles.
+
+    >>> [text[begin:end] for text in ["The Down syndrome of May"] for begin, end in _capital_stop_words(text)]
+    ['Down', 'May']
+    """
+    spans = {(begin, end) for begin, end in words(text).tolist() if end > begin + 1 and text[begin].isupper()}
+    return sorted(span for span in spans - {*content_words(text)} if fold(text[slice(*span)]) not in _ARTICLES)
 
 
 def _gaps(text: str, spans: list[Span]) -> list[str]:

@@ -55,14 +55,15 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         raise UsageError(
-            "the run was made with another knowledge base; give the one that arbo link used, with the same --kb-xrefs"
+            "the run was made with another knowledge base; give the one that arbo link used, with its options"
         )
     links: dict[str, list[Link]] = {id_: [] for id_ in document_ids(run).to_pylist()}
-    if odd := sorted(links.keys() ^ {document.id for document in gold}):
-        where = "run" if odd[0] in links else "annotated corpus"
-        raise UsageError(f"{len(odd):,} documents are not in both; the first, {odd[0]!r}, is only in the {where}")
     for link in run.links:
         links[link.mention.document_id].append(link)
+    known = {document.id for document in gold}
+    if odd := sorted((known - links.keys()) | {id_ for id_, own in links.items() if own and id_ not in known}):
+        where = "run" if odd[0] in links else "annotated corpus"
+        raise UsageError(f"the document {odd[0]!r} is only in the {where}, and so are {len(odd) - 1:,} others")
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)
     return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]])
 
