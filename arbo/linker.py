@@ -73,7 +73,7 @@ class Linker:
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
         self.config.check_limits(self.encoder.metric)
         if self.reranker is not None and self.edges is not None:
-            raise UsageError("a reranker and learnt edges both weigh the edges from entities; leave one out")
+            raise UsageError("a reranker and learnt edges both set the weights of entity edges; leave one out")
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
             name = "rerank_mentions" if self.config.rerank_mentions else "skip_margin"
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
@@ -100,8 +100,8 @@ class Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
-        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the exact
-        curves and, for `link`, the confidence of links and its reliability, see `arbo.linking.confidence`.
+        chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the scores at
+        every threshold and, for `link`, the confidence of links and its reliability (see `arbo.linking.confidence`).
 
         Args:
             documents: see `link`.
@@ -149,7 +149,8 @@ class Linker:
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
-        A reranker scores these entities again; learnt edges replace the edges from entities and from mentions.
+        A reranker scores these entities again; learnt edges give edges from entities and from mentions
+        other weights, and choose the edges from mentions by these.
         """
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")

@@ -95,7 +95,7 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     none was found. Mentions with equal scores are called NIL together.
 
     Raises:
-        ValueError: lengths that differ, a score that is NaN or inf.
+        ValueError: lengths that differ, a score that is NaN or +inf.
         TypeError: flags that are not booleans, scores that are not numbers.
 
     >>> curve = nil_curve([True, False, True, False], [0.1, 0.3, 0.5, 0.9])

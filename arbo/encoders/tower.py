@@ -174,7 +174,7 @@ class Tower:
 
     @property
     def tokens_a_batch(self) -> int:
-        """Number of tokens in a batch that fills the device."""
+        """Number of tokens in a batch that is large enough to keep the device busy."""
         return _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
 
     def read(self, rows: Sequence[TokenRow]) -> TokenVectors:
