@@ -248,3 +248,23 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
     other = run("discover", tmp_path / "dev.jsonl", *options)
     assert (other.code, "add --edges" in other.told) == (2, True)
+
+
+def test_spans_in_any_order_give_the_same_facts() -> None:
+    text = "Left and right kidney."
+    made = [
+        Corpus.of([{"id": "d", "text": text, "mentions": [{"spans": spans}]}])
+        for spans in ([[0, 4], [15, 21]], [[15, 21], [0, 4]])
+    ]
+    one, other = (Facts.of(mention_inputs(documents, expand_abbreviations=False)).columns for documents in made)
+    assert (
+        (one["begin"].tolist(), one["end"].tolist()) == (other["begin"].tolist(), other["end"].tolist()) == ([0], [4])
+    )
+
+
+def test_training_does_not_overwrite_the_knowledge_base(tmp_path: Path, run: Run) -> None:
+    documents, kb = arbo.load_sample()
+    documents.to_jsonl(tmp_path / "docs.jsonl")
+    kb.to_jsonl(tmp_path / "kb.jsonl")
+    options = ("--dev", tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "kb.jsonl")
+    assert run("train-edges", tmp_path / "docs.jsonl", *options).code == 2

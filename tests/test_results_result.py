@@ -340,3 +340,8 @@ def test_warnings_of_ties_and_of_doubtful_ids(tmp_path: Path) -> None:
     result.save(tmp_path / "run")
     assert arbo.Result.load(tmp_path / "run").warnings == result.warnings
     assert arbo.Linker().discover(["flu"]).warnings == ()
+
+
+def test_an_unknown_entity_has_no_names() -> None:
+    documents, _ = arbo.load_sample()
+    assert arbo.Linker().discover(documents[:3]).names_of("nothing") == []

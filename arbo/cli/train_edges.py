@@ -39,7 +39,7 @@ def train_edges(
     from arbo import train_edges as train
     from arbo.files import check_writable
 
-    check_no_input("--out", out, [*docs, dev])
+    check_no_input("--out", out, [*docs, dev, *([kb] if kb else [])])
     check_writable(out)
     linker = LinkerOptions({}, encoder, encoder_config, cache).load()
     base = None if kb is None else read_kb(kb, kb_format, kb_xrefs)

@@ -140,7 +140,7 @@ class Facts(NamedTuple):
                 documents.append(item.document.text)
                 ids.append(item.document.id)
             rows.append(_facts_of(item, layout))
-            begin, end = item.mention.spans[0][0], item.mention.spans[-1][1]
+            begin, end = item.mention.start, item.mention.end
             text = item.document.text
             contexts.append(f"{text[max(0, begin - _CONTEXT) : begin]} {text[end : end + _CONTEXT]}")
         columns = _columns(rows, names)
@@ -215,7 +215,7 @@ _COLUMNS = (
 
 
 def _facts_of(item: MentionInput, layout: _Layout) -> tuple[object, ...]:
-    begin, end = item.mention.spans[0][0], item.mention.spans[-1][1]
+    begin, end = item.mention.start, item.mention.end
     kind = item.mention.type or ""
     tokens = tokens_of(item.name)
     head, first = head_of(tokens), tokens[0].lower()

@@ -32,5 +32,5 @@ def check_model_name(name: str) -> None:
     """Raise UsageError for a misspelt name before the hub is asked."""
     known = {own.lower(): own for own in (NGRAM, MINILM)}
     close = get_close_matches(name.lower(), known, n=1)
-    if close and name not in known.values() and not Path(name).exists():
+    if close and "/" not in name and name not in known.values() and not Path(name).exists():
         raise UsageError(f"no encoder {name!r}: no such folder; did you mean {known[close[0]]}?")

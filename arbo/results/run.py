@@ -188,8 +188,10 @@ class Run:
         """Return the preferred name and the aliases of an entity that the run has."""
         table = self.cluster_table if self.entity_table is None else self.entity_table
         row = pc.index(table["entity_id"], entity_id).as_py()
+        if row < 0:
+            return []
         aliases = table["aliases"][row].as_py() if "aliases" in table.column_names else []
-        return [table["name"][row].as_py(), *aliases] if row >= 0 else []
+        return [table["name"][row].as_py(), *aliases]
 
     @cached_property
     def row_of(self) -> dict[str, int]:

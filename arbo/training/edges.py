@@ -39,7 +39,7 @@ def train_edges(
         DataError: of the pairs of two mentions, or of a mention and an entity, all are correct or none are.
 
     """
-    own = (linker or Linker()).configured(kb=kb)
+    own = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
     parts = [examples(own, Corpus.of(part)) for part in (documents, dev)]
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     trained = {"pairs": [len(correct) for _, correct in parts[0]], "encoder": own.encoder.settings}
