@@ -94,7 +94,7 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
-    text = "\n".join(lines + _others(rivals))
+    text = "\n".join(lines + _others(result, rivals))
     return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, text)
 
 
@@ -121,7 +121,7 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         near = f"no other NIL mention within {_number(mention_limit)}"
         lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
     step = Step(link.mention.id, link.name, link.mention.document_id, None)
-    return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(rivals)))
+    return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(result, rivals)))
 
 
 def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
@@ -129,10 +129,10 @@ def _rivals(result: Run, link: Link) -> tuple[Candidate, ...]:
     return tuple(Candidate.of(result, link, *other) for other in others[:_RIVALS])
 
 
-def _others(rivals: tuple[Candidate, ...]) -> list[str]:
+def _others(result: Run, rivals: tuple[Candidate, ...]) -> list[str]:
     """Describe the rivals after the first, which the text already names."""
     told = "; ".join(f"{rival}, {_number(rival.score)}" for rival in rivals[1:])
-    return [f"    other candidates, by similarity: {told}"] if told else []
+    return [f"    other candidates, by {_measure(result)}: {told}"] if told else []
 
 
 def _called(link: Link) -> str:
