@@ -102,14 +102,11 @@ def tell_known(documents: Corpus, kb: KnowledgeBase) -> None:
     gold = read_gold(documents, kb)
     known, annotated = int(gold.in_kb.sum()), int(gold.has_id.sum())
     console.say(f"{known:,} of {annotated:,} mentions with an id have it in the knowledge base: they are trained on")
-    warn_of_missing_ids(documents, kb)
+    warn_of_missing_ids(documents, kb, gold)
 
 
-def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase) -> None:
+def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> None:
     """Warn if most gold ids are missing from the knowledge base, and name the likeliest cause."""
-    from arbo.data.gold import Gold
-
-    gold = Gold.of(documents, kb)
     known, annotated = gold.in_kb, gold.has_id
     if known.sum() >= annotated.sum() / 2:
         return

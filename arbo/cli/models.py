@@ -98,8 +98,6 @@ def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
     """Return the chosen edge model; raise UsageError if the configuration was tuned with another one, or with none."""
     from arbo.linking.config import tuned_edges
 
-    if file is None and tuned is None:
-        return None
     model = None
     if file is not None:
         from arbo.edges.model import EdgeModel

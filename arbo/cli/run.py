@@ -30,6 +30,7 @@ def run(
     With ``dry_run``, only estimate memory and time. If ``annotated`` has mentions, score the found mentions against
     them.
     """
+    from arbo.data.gold import Gold
     from arbo.spans.evaluation import run_scores
 
     if dry_run:
@@ -46,7 +47,7 @@ def run(
     result.save(out, texts=texts)
     _tell_notes(result)
     if linker.kb is not None:
-        warn_of_missing_ids(documents, linker.kb)
+        warn_of_missing_ids(documents, linker.kb, Gold.of(documents, linker.kb))
     if as_json:
         console.print_json(_summary(result, out, scores))
     else:

@@ -98,12 +98,9 @@ def _within(facts: Facts, first: Ids, second: Ids) -> list[Any]:
 
 def _between(facts: Facts, group: Ids, wanted: Ids | int, first: Ids, second: Ids) -> Ids:
     """Count the mentions between two whose group is the wanted one; (pairs,)."""
-    of = facts.columns
-    order = np.lexsort((of["place"], of["document"]))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    counts = np.zeros((len(order) + 1, int(group.max(initial=1)) + 1), np.int64)
-    counts[np.arange(1, len(order) + 1), group[order]] = 1
+    rank = facts.columns["rank"]
+    counts = np.zeros((len(rank) + 1, int(group.max(initial=1)) + 1), np.int64)
+    counts[rank + 1, group] = 1
     counts = counts.cumsum(axis=0)
     return np.asarray(counts[rank[second], wanted] - counts[rank[first] + 1, wanted])
 

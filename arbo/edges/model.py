@@ -92,15 +92,13 @@ class EdgeModel:
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        forests = {name: trees and trees.as_dict() for name, trees in self._forests().items()}
-        return {**self.trained, "fingerprint": sha256(json.dumps(forests).encode()).hexdigest()}
+        return {**self.trained, "fingerprint": sha256(json.dumps(self._forests()).encode()).hexdigest()}
 
     def save(self, path: PathLike) -> None:
         """Write the model as JSON, completely or not at all."""
         columns = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
-        forests = {name: None if trees is None else trees.as_dict() for name, trees in self._forests().items()}
         header = {"format": _FORMAT.name, "format_version": _FORMAT.version}
-        write_json({**header, "trained": self.trained, "features": columns, **forests}, path)
+        write_json({**header, "trained": self.trained, "features": columns, **self._forests()}, path)
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
@@ -120,8 +118,8 @@ class EdgeModel:
         }
         return cls(forests["mentions"], forests.get("entities"), content["trained"])
 
-    def _forests(self) -> dict[str, Trees | None]:
-        return {"mentions": self.mentions, "entities": self.entities}
+    def _forests(self) -> dict[str, dict[str, Any] | None]:
+        return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}
 
 
 def candidate_features(facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> tuple[Ids, Ids, Ids, Matrix]:
