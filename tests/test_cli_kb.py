@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow.parquet as pq
 import pytest
 from cli_builders import arbo_process, sample_files
 from conftest import Run
+from hypothesis import given, settings, strategies as st
 
 import arbo
 
@@ -108,15 +110,35 @@ def test_kb_convert_writes_the_format_of_the_ending(run: Run, tmp_path: Path) ->
     assert "new.tsv cannot hold 1 types, 1 alternative ids, 1 xrefs, 1 domains, 1 aliases with a bar; .js" in lossy.err
     assert lossy.out == f"2 entities; written to {tmp_path / 'new.tsv'}\n"
     assert list(arbo.KnowledgeBase.from_tsv(tmp_path / "new.tsv")) == [
-        arbo.Entity("A", "flu", ("grippe",), "A fever. It spreads."),
+        arbo.Entity("A", "flu", ("grippe",), "A fever.\nIt spreads."),
         arbo.Entity("B", "cold"),
     ]
     assert "must be .jsonl, .jsonl.gz, .tsv, .tsv.gz or .parquet" in run(*command, tmp_path / "new.csv").err
     assert "would overwrite an input" in run(*command, tmp_path / "kb.jsonl").err
     with pytest.raises(arbo.UsageError, match=r"new\.csv: the file's ending must be one of \.jsonl"):
         kb.save(tmp_path / "new.csv")
-    with pytest.raises(arbo.DataError, match=r"'a\\tb': TSV cannot hold the white space in this id"):
-        arbo.KnowledgeBase([arbo.Entity("a\tb", "x")]).save(tmp_path / "new.tsv")
+    with pytest.raises(arbo.DataError, match=r"' ab': TSV cannot hold the white space around this id"):
+        arbo.KnowledgeBase([arbo.Entity(" ab", "x")]).save(tmp_path / "new.tsv")
+
+
+_CELLS = st.text("ab\"'\t\n\r |=", max_size=6)
+_NAMES = _CELLS.filter(str.strip)
+
+
+@given(
+    kb=st.builds(arbo.Entity, _NAMES, _NAMES, st.lists(_CELLS, max_size=3).map(tuple), st.none() | _CELLS).map(
+        lambda entity: arbo.KnowledgeBase([entity])
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_tsv_is_read_as_it_was_or_its_losses_are_counted(kb: arbo.KnowledgeBase) -> None:
+    with TemporaryDirectory() as folder:
+        try:
+            lost = kb.save(Path(folder, "kb.tsv"))
+        except arbo.DataError:
+            assert kb.entities[0].id != kb.entities[0].id.strip()
+            return
+        assert (list(arbo.KnowledgeBase.from_tsv(Path(folder, "kb.tsv"))) == list(kb)) == (not lost), lost
 
 
 def test_kb_remove_names(run: Run, tmp_path: Path) -> None:

@@ -107,17 +107,50 @@ def test_further_columns_are_kept(result: arbo.Result, tmp_path: Path) -> None:
     assert list(pd.read_csv(tmp_path / "links.csv").columns) == list(flat_table(wider).column_names)
 
 
+def test_a_column_never_replaces_another_and_long_integers_survive(tmp_path: Path) -> None:
+    mention = {"id": "m", "spans": [[0, 3]], "nil": -(2**70), "cluster_name": "m"}
+    rows = [{"id": "d", "text": "flu", "mentions": [mention], "nil": 2**80, "cluster_name": "n", "own_nil": 3}]
+    found = arbo.Linker().discover(rows)
+    row = found.to_pandas().loc[0]
+    assert (row["own_nil"], row["own_own_nil"], row["own_own_own_nil"]) == (str(-(2**70)), str(2**80), 3)
+    assert (row["own_cluster_name"], row["own_own_cluster_name"]) == ("m", "n")
+    assert found.export(tmp_path / "links.tsv", "tsv") == {}
+
+
 @pytest.mark.parametrize(("format_", "delimiter"), [("csv", ","), ("tsv", "\t")])
-def test_no_cell_of_a_table_is_a_formula(tmp_path: Path, format_: str, delimiter: str) -> None:
+def test_no_cell_of_csv_is_a_formula_and_tsv_is_as_it_was(tmp_path: Path, format_: str, delimiter: str) -> None:
     table = pa.table({"=text": HOSTILE, "number": [-1.5] * len(HOSTILE), "ids": [["-1", "b"]] * len(HOSTILE)})
-    writer(format_)(table, tmp_path / "out")
+    notes = writer(format_)(table, tmp_path / "out")
     raw = (tmp_path / "out").read_bytes()
     assert raw.startswith(b"\xef\xbb\xbf") == (format_ == "csv")
     rows = list(csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), delimiter=delimiter))
-    assert rows[0] == ["'=text", "number", "ids"]
-    guarded = [f"'{text}" if place < 7 else text or "" for place, text in enumerate(HOSTILE)]
+    guard = "'" if format_ == "csv" else ""
+    assert rows[0] == [f"{guard}=text", "number", "ids"]
+    guarded = [f"{guard}{text}" if place < 7 else text or "" for place, text in enumerate(HOSTILE)]
     assert [row[0] for row in rows[1:]] == guarded
-    assert {tuple(row[1:]) for row in rows[1:]} == {("-1.5", "'-1|b")}
+    assert {tuple(row[1:]) for row in rows[1:]} == {("-1.5", f"{guard}-1|b")}
+    told = "cells that begin like a formula got a ' in front (=text, ids); tsv keeps them as they are"
+    assert +notes == ({told: 7 + len(HOSTILE)} if guard else {})
+
+
+def test_an_id_that_csv_changes_is_told(run: Run, tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("-7", "fever")])
+    linker(kb).link([document("@d", "fever")]).save(tmp_path / "run")
+    done = run("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "links.csv")
+    named = "(mention_id, document_id, entity_id, cluster_id)"
+    assert f"4 cells that begin like a formula got a ' in front {named}; tsv keeps" in done.told
+    assert run("export", tmp_path / "run", "--to", "tsv", "--out", tmp_path / "links.tsv").err == ""
+    assert pd.read_csv(tmp_path / "links.tsv", sep="\t", dtype=str).loc[0, "entity_id"] == "-7"
+
+
+def test_the_runner_up_is_the_best_candidate_but_the_link(result: arbo.Result) -> None:
+    rows = result.to_pandas().replace({float("nan"): None})
+    columns = zip(*(rows[f"runner_up_{name}"] for name in ("id", "name", "score")), strict=True)
+    for link, shown in zip(result.links, columns, strict=True):
+        others = [candidate for candidate in link.candidates if candidate[0] != link.entity]
+        id_, score = next(iter(others), (None, None))
+        assert shown == (id_, result.names_of(id_)[0] if id_ else None, score)
+    assert "runner_up_id" not in arbo.Linker().discover([document("d", "flu")]).to_pandas()
 
 
 def test_pandas_reads_the_tables(result: arbo.Result, tmp_path: Path) -> None:

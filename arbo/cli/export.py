@@ -31,8 +31,8 @@ def export(
 
     `arbo export run --to csv --out links.csv`, or `arbo export run --to brat --out folder`.
 
-    **csv**, **tsv**: one row for each mention, with its sentence, its link, and the path from the entity. Text that a
-    spreadsheet would run as a formula, such as `=cmd()`, gets the prefix `'`.
+    **csv**, **tsv**: one row for each mention, with its sentence, its link, the runner-up, and the path from the
+    entity. In csv, a cell that a spreadsheet would run as a formula, such as `=cmd()`, gets the prefix `'`.
 
     **jsonl**, **pubtator**, **brat**: the documents, with links in place of gold ids.
 

@@ -1,11 +1,13 @@
 """Write a knowledge base to a file, in the format of its ending.
 
-JSON lines and Parquet hold all fields. TSV holds the id, the name, aliases without a `|`, and the definition.
+JSON lines hold everything, and Parquet all but further keys (`metadata`). TSV holds the id, the name, aliases without a
+`|`, and the definition; its readers drop white space around a value.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import chain
 from os import fspath
 
 import pyarrow as pa
@@ -14,13 +16,15 @@ import pyarrow.parquet as pq
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike, write_lines, write_whole
+from arbo.files import PathLike, write_whole
+from arbo.writers.tables import write_tsv
 
 ENDINGS = (".jsonl", ".jsonl.gz", ".tsv", ".tsv.gz", ".parquet")
 _TYPES = {"tuple[str, ...]": pa.list_(pa.string())}
 _SCHEMA = pa.schema(
     [(field.name, _TYPES.get(str(field.type), pa.string())) for field in fields(Entity) if field.compare]
 )
+_OF_TSV = pa.schema([_SCHEMA.field(name) for name in ("id", "name", "aliases", "definition")])
 
 
 def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
@@ -33,27 +37,28 @@ def save(kb: KnowledgeBase, path: PathLike) -> dict[str, int]:
     name = fspath(path).lower()
     if not name.endswith(ENDINGS):
         raise UsageError(f"{fspath(path)}: the file's ending must be one of {', '.join(ENDINGS)}")
-    if name.endswith(".parquet"):
-        table = pa.table({key: [getattr(entity, key) for entity in kb] for key in _SCHEMA.names}, _SCHEMA)
-        write_whole(path, lambda partial: pq.write_table(table, partial))
-    elif ".jsonl" in name:
+    if name.endswith((".jsonl", ".jsonl.gz")):
         kb.to_jsonl(path)
+        return {}
+    columns = {key: [getattr(entity, key) for entity in kb] for key in _SCHEMA.names}
+    lost = {"further keys": sum(len(entity.metadata) for entity in kb)}
+    if name.endswith(".parquet"):
+        table = pa.table(columns, _SCHEMA)
+        write_whole(path, lambda partial: pq.write_table(table, partial))
     else:
-        write_lines(("id\tname\taliases\tdefinition", *map(_row, kb)), path)
-        lost = {
-            "types": sum(len(entity.types) for entity in kb),
-            "alternative ids": sum(len(entity.alternative_ids) for entity in kb),
-            "xrefs": sum(len(entity.xrefs) for entity in kb),
-            "domains": sum(entity.domain is not None for entity in kb),
-            "aliases with a bar": sum("|" in alias for entity in kb for alias in entity.aliases),
+        if blank := next((id_ for id_ in columns["id"] if id_ != id_.strip()), None):
+            raise DataError("TSV cannot hold the white space around this id; write .jsonl", id=blank)
+        every = columns["aliases"]
+        columns["aliases"] = [[alias for alias in aliases if "|" not in alias] for aliases in every]
+        write_tsv(pa.table({key: columns[key] for key in _OF_TSV.names}, _OF_TSV), path)
+        definitions = (text for text in columns["definition"] if text is not None)
+        texts = chain(columns["name"], *columns["aliases"], definitions)
+        lost |= {
+            "types": sum(map(len, columns["types"])),
+            "alternative ids": sum(map(len, columns["alternative_ids"])),
+            "xrefs": sum(map(len, columns["xrefs"])),
+            "domains": sum(domain is not None for domain in columns["domain"]),
+            "aliases with a bar": sum("|" in alias for alias in chain(*every)),
+            "empty texts or blanks around a text": sum(not text or text != text.strip() for text in texts),
         }
-        return {what: count for what, count in lost.items() if count}
-    return {}
-
-
-def _row(entity: Entity) -> str:
-    aliases = "|".join(alias for alias in entity.aliases if "|" not in alias)
-    cells = [" ".join(cell.split()) for cell in (entity.id, entity.name, aliases, entity.definition or "")]
-    if cells[0] != entity.id:
-        raise DataError("TSV cannot hold the white space in this id; write .jsonl", id=entity.id)
-    return "\t".join(cells)
+    return {what: count for what, count in lost.items() if count}

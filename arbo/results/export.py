@@ -31,8 +31,9 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
     write = writer(to)
     if to in TABLES:
         table = flat_table(run)
-        write(table, path)
-        return {"mentions without a sentence: the run has no texts": n} if (n := table["sentence"].null_count) else {}
+        notes = write(table, path)
+        notes["mentions without a sentence: the run has no texts"] = table["sentence"].null_count
+        return dict(+notes)
     documents = documents_of(run, ids, as_classes=to in ("clusters", "conll"))
     names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
     notes = write(documents, path, dict(names))
@@ -70,24 +71,48 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
 def flat_table(run: Run) -> pa.Table:
     """Make a table of all mentions, one flat row each, in the order of the documents.
 
-    Columns: those of `mention_view`, ``cluster_name, nil, path`` (the names from the entity to the mention; null for
-    NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if any document has one, and the
-    further columns of mentions and documents, called ``own_NAME`` if the table already has a column ``NAME``.
+    Columns: those of `mention_view`, ``runner_up_id, runner_up_name, runner_up_score`` (the best candidate other than
+    the link; for NIL the best of all) unless no mention has one, ``cluster_name, nil, path`` (the names from the entity
+    to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if any
+    document has one, and the further columns of mentions and documents, with ``own_`` before a name that the table
+    already has.
     """
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))
     columns = {name: flat[name] for name in flat.column_names}
+    columns |= _runners_up(run)
     columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
     columns |= {"sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
     columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
     for key, values in _metadata(run):
-        columns[f"own_{key}" if key in columns else key] = values
+        while key in columns:
+            key = f"own_{key}"
+        columns[key] = values
     return pa.table(columns)
 
 
+def _runners_up(run: Run) -> dict[str, pa.Array]:
+    """Return id, name and score of the best candidate of each mention other than its link, unless there are none."""
+    links = run.link_table
+    lists, scores = (links[name].combine_chunks() for name in ("candidates", "candidate_scores"))
+    owner = pc.list_parent_indices(lists)
+    is_other = pc.not_equal(lists.flatten(), links["entity_id"].combine_chunks().take(owner))
+    others = np.flatnonzero(pc.fill_null(is_other, True).to_numpy(zero_copy_only=False))  # a null link: NIL
+    mentions, first = np.unique(owner.to_numpy()[others], return_index=True)
+    place = np.full(len(lists), -1)
+    place[mentions] = others[first]
+    place = pa.array(place, mask=place < 0)
+    if place.null_count == len(lists):
+        return {}
+    ids = lists.flatten().take(place)
+    known = run.cluster_table if run.entity_table is None else run.entity_table
+    names = known["name"].take(pc.index_in(ids, known["entity_id"].combine_chunks()))
+    return {"runner_up_id": ids, "runner_up_name": names, "runner_up_score": scores.flatten().take(place)}
+
+
 def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the further columns of mentions and documents; lists, objects and mixed types become JSON."""
+    """Yield the further columns of mentions and documents, with lists, objects, mixed types, long integers as JSON."""
     for table in (run.mention_table, run.document_table):
         if table is None or "metadata" not in table.column_names:
             continue
@@ -98,7 +123,8 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
         for key in dict.fromkeys(key for row in rows for key in row):
             values = [row.get(key) for row in rows]
             kinds = {type(value) for value in values} - {type(None)}
-            if len(kinds) > 1 or kinds & {dict, list}:
+            is_long = kinds == {int} and any(value is not None and value.bit_length() > 63 for value in values)
+            if len(kinds) > 1 or kinds & {dict, list} or is_long:
                 values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
             yield key, pa.array(values)
 

@@ -77,7 +77,7 @@ class Result(Run):
 
         Args:
             path: the file to write or replace; for `brat` a folder that is missing or empty.
-            to: `csv` or `tsv` for the table of `to_pandas`, safe for spreadsheets; `jsonl`, `pubtator` or `brat` for
+            to: `csv` (for spreadsheets) or `tsv` for the table of `to_pandas`; `jsonl`, `pubtator` or `brat` for
                 the documents; `conll` for the clusters of each document; `clusters` for clusters across documents.
             ids: the ids to write in documents and clusters: `links` (for NIL, the discovered entity), or `gold`, the
                 annotated ids.
