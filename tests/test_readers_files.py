@@ -8,7 +8,7 @@ import pytest
 
 from arbo.errors import DataError
 from arbo.files import write_lines
-from arbo.readers.files import data_files, read_head, read_lines, read_text
+from arbo.readers.files import data_files, read_head, read_lines, read_text, unpacked
 
 
 def lines(path: Path, content: bytes) -> list[str]:
@@ -82,6 +82,13 @@ def test_a_truncated_or_corrupt_gzip_is_refused(tmp_path: Path) -> None:
     path.write_bytes(whole[:20] + b"\xff\xff\xff\xff" + whole[24:])
     with pytest.raises(DataError, match="the gzip file or archive is damaged"):
         list(read_lines(path))
+
+
+def test_an_error_of_the_caller_is_no_damaged_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(gzip.compress(b"flu"))
+    with pytest.raises(ValueError, match="^mine$") as caught, unpacked(tmp_path / "a"):
+        raise ValueError("mine")
+    assert not isinstance(caught.value, DataError)
 
 
 def test_a_missing_path_says_so_and_knows_its_zipped_sibling(tmp_path: Path) -> None:

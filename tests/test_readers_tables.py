@@ -195,14 +195,44 @@ def test_several_inputs_and_patterns_are_one_corpus(tmp_path: Path) -> None:
     assert kb.notes == {"duplicate entities dropped": 1}
 
 
-def test_the_standard_input_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    files._drained.cache_clear()
+def test_the_standard_input_is_read_once_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(gzip.compress(b'{"id": "d", "text": "flu"}'))))
     assert read_documents("-")[0].text == "flu"
-    files._drained.cache_clear()
+    assert not files._looked_at
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(b"Flu.\n")))
     assert [(document.id, document.text) for document in read_documents("-")] == [("-", "Flu.\n")]
-    files._drained.cache_clear()
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=BytesIO(b"1|t|Flu\n1|a|\n")))
+    assert len(read_documents("-", "pubtator")) == 1
+
+
+def test_mentions_of_a_document_in_two_files_are_read_as_those_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("document_id,text,start,end\nd,flu and cold,0,3\n")
+    (tmp_path / "b.csv").write_text("document_id,text,start,end\nd,,8,12\ne,flu,0,3\n")
+    together = read_documents(tmp_path)
+    assert [mention.text for mention in together.mentions] == ["flu", "cold", "flu"]
+    assert read_documents([tmp_path / "a.csv", tmp_path / "b.csv"]) == together
+    assert read_documents(tmp_path / "*.csv", "csv") == together
+
+
+def test_a_stray_table_does_not_choose_the_format_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Flu.")
+    (tmp_path / "notes.csv").write_text("id,text\nx,flu\n")
+    with pytest.raises(DataError, match=r"a\.txt looks like text, but notes\.csv like csv; name the format, or"):
+        read_documents(tmp_path)
+    (tmp_path / "b.txt").write_text("Cold.")
+    told: list[str] = []
+    assert [document.id for document in read_documents(tmp_path, told=told.append)] == ["a", "b"]
+    assert told == ["text, like 2 of 3 files"]
+
+
+@pytest.mark.parametrize("name", ["words.txt", "words.dat"])
+def test_renamed_words_and_xml_are_no_plain_text(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(SAMPLES["ecbplus"][1])
+    with pytest.raises(DataError, match=r"expected a folder, or a file that ends in _corpus\.txt"):
+        read_documents(tmp_path / name)
+    (tmp_path / name).write_text('<?xml version="1.0"?><Document doc_name="1_1ecb.xml"></Document>')
+    with pytest.raises(DataError, match="the format cannot be guessed"):
+        read_documents(tmp_path / name)
 
 
 def test_the_tables_load_no_format() -> None:

@@ -61,6 +61,8 @@ def nil_split(
             "--withhold-branch needs the is_a relations of an OBO file; for other formats use --withhold-type or "
             "--withhold-id"
         )
+    if branches and not kb.is_file() and not kb.is_dir():
+        raise UsageError(f"--withhold-branch reads the knowledge base twice; {kb} must be a file or a folder")
     check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(
         read_kb(kb, kb_format, kb_xrefs),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from glob import escape, glob
@@ -39,12 +40,13 @@ class Format(NamedTuple):
     """Options of the reader."""
 
 
+_BESIDE_OTHERS = {"csv", "jsonl", "parquet", "text", "tsv"}
 _CSV = r'\A(.*\.csv\n|.*\n(["\w-]+[,;])*"?(document_)?id"?[,;]["\w])'
 
 DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     "parquet": Format("arbo.readers.table:read_documents", r"\A.*\nPAR1", {"kind": "parquet"}),
     "brat": Format("arbo.readers.brat:read_brat", r"\A.*\.(ann|tar|tgz)\n"),
-    "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*_corpus\.txt\n\s*[^\t\n]+\t[0-9]+\t[0-9]+\t"),
+    "ecbplus": Format("arbo.readers.ecbplus:read_ecbplus", r"\A.*\n\s*[^\t\n]+\t[0-9]+\t[0-9]+\t\S"),
     "ecbplus-events": Format("arbo.readers.ecbplus:read_ecbplus_events", r"(?!)"),  # never guessed: the same files
     "conll": Format("arbo.readers.conll:read_conll", r"^#begin document"),
     "pubtator": Format("arbo.readers.pubtator:read_pubtator", r"\A.*\n\s*[^|\t\n]+\|t\|"),
@@ -57,7 +59,7 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
     "tsv": Format(
         "arbo.readers.table:read_documents", r'\A(.*\.tsv\n|.*\n(.*\t)?"?(document_)?id"?\t)', {"kind": "tsv"}
     ),
-    "text": Format("arbo.readers.text:read_plain", r"\A(.*\.txt|-)\n"),
+    "text": Format("arbo.readers.text:read_plain", r"\A(.*\.txt|-)\n(?!\s*<(\?xml|Document\b))"),
 }
 """Formats of documents; if several patterns fit a file, the first of them wins."""
 KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
@@ -84,14 +86,15 @@ def read_documents(
 ) -> Corpus:
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
-    All inputs must have the same format. If it is None, it is guessed from their names and contents, and `told` is
-    called with the name of the guessed format.
+    All inputs must have the same format; several tables count as one. If it is None, it is guessed from their names and
+    contents, and `told` is called with the name of the guessed format and, if files of a folder look like another one,
+    the number of those that do not.
 
     Raises:
         UsageError: the format is unknown, or no mention has one of the types.
         DataError: malformed data, unless `on_error="skip"`; no documents; or the format cannot be guessed.
     """
-    name, paths, read = _opened(path, format, DOCUMENT_FORMATS, told)
+    name, first, paths, read = _opened(path, format, DOCUMENT_FORMATS, told)
     corpus: Corpus
     if len(paths) == 1:
         corpus = read(paths[0], on_error=on_error)
@@ -99,7 +102,7 @@ def read_documents(
         records: Records[Document] = _joined(paths, read, Records("documents", on_error), on_error)
         corpus = Corpus(records, records.notes)
     if not corpus:
-        raise DataError(f"no documents, read as {name}; check the file and --format", file=str(paths[0]))
+        raise DataError(f"no documents, read as {name}; check the file and --format", file=first)
     if types is None:
         return corpus
     wanted = {types} if isinstance(types, str) else set(types)
@@ -122,7 +125,7 @@ def read_knowledge_base(
 
     A knowledge base without entities is a `DataError`, even with `on_error="skip"`.
     """
-    name, paths, read = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
+    name, first, paths, read = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
     kb: KnowledgeBase
     if len(paths) == 1:
         kb = read(paths[0], on_error=on_error)
@@ -130,23 +133,23 @@ def read_knowledge_base(
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        raise DataError(f"no entities, read as {name}; check --kb-format", file=str(paths[0]))
+        raise DataError(f"no entities, read as {name}; check --kb-format", file=first)
     return kb
 
 
 def _opened(
     path: Inputs, name: str | None, formats: Mapping[Any, Format], told: Callable[[str], object]
-) -> tuple[str, list[Path], Callable[..., Any]]:
-    """Return the format, the paths, and the reader."""
+) -> tuple[str, str, list[Any], Callable[..., Any]]:
+    """Return the format, the first path, the paths to read one by one (tables are read together), and the reader."""
     if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     paths = [Path(one) for one in _expanded(path)]
     if name is None:
-        name = _guessed(paths, formats)
-        told(name)
+        name = _guessed(paths, formats, told)
     format_ = formats[name.lower()]
     module, function = format_.reader.split(":")
-    return name.lower(), paths, partial(getattr(import_module(module), function), **format_.options)
+    read = partial(getattr(import_module(module), function), **format_.options)
+    return name.lower(), str(paths[0]), [paths] if "kind" in format_.options else paths, read
 
 
 def _expanded(path: Inputs) -> list[PathLike]:
@@ -164,14 +167,26 @@ def _expanded(path: Inputs) -> list[PathLike]:
     return found
 
 
-def _guessed(paths: list[Path], formats: Mapping[Any, Format]) -> str:
-    """Return the first format whose pattern fits one of the first 20 files."""
+def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[str], object]) -> str:
+    """Return the first format whose pattern fits one of the first 20 files, and tell it.
+
+    Of the formats whose files often lie beside other files, choose that of most files.
+    """
     files = (file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else data_files(path)))
     shown = list(islice((file for file in files if not (file.is_dir() or file.name.startswith("."))), 20))
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
-    for name, format_ in formats.items():
-        if any(re.search(format_.looks, sample, re.M) for sample in samples):
-            return str(name)
+    like: defaultdict[str, list[str]] = defaultdict(list)
+    for file, sample in zip(shown, samples, strict=True):
+        if name := next((name for name, format_ in formats.items() if re.search(format_.looks, sample, re.M)), None):
+            like[name].append(file.name)
+    special = [name for name in formats if name in like.keys() - _BESIDE_OTHERS]
+    chosen, *others = special[:1] or sorted(like, key=lambda name: -len(like[name])) or [None]
+    if others and len(like[chosen]) == len(like[others[0]]):
+        problem = f"{like[chosen][0]} looks like {chosen}, but {like[others[0]][0]} like {others[0]}"
+        raise DataError(f"{problem}; name the format, or the files of one format", file=str(paths[0]))
+    if chosen:
+        told(f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen)
+        return chosen
     problem = "the format cannot be guessed from the name and the content"
     if paths[0].is_dir():
         problem = (

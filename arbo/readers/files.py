@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
 import sys
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
-from io import BufferedReader, BytesIO
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from io import BufferedIOBase, BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 
 from arbo.data.records import Item, Records
 from arbo.errors import DataError
@@ -25,6 +25,9 @@ from arbo.files import PathLike
 
 Block = list[tuple[int, str]]
 """One or more numbered lines that belong together."""
+
+Paths = PathLike | Sequence[PathLike]
+"""A file or folder, or several."""
 
 STANDARD_INPUT = Path("-")
 
@@ -39,14 +42,18 @@ _NOT_TEXT = {
     b"%PDF-": "this is a PDF; save its text first",
 }
 """The first bytes of files that are often mistaken for text."""
+_looked_at: dict[Path, bytes] = {}
+"""The content of standard input and of pipes whose head was read, until they are opened again."""
 _SAVE_AS = "save the file as UTF-8 (if it is Latin-1, with iconv -f LATIN1 -t UTF-8)"
 
 
-def data_files(path: PathLike, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
+def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not.
 
-    Files are sorted by name; hidden files and subfolders are ignored.
+    Files are sorted by name; hidden files and subfolders are ignored. Several paths give the files of each.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        return tuple(file for one in path for file in data_files(one, suffixes))
     path = Path(path)
     if path == STANDARD_INPUT:
         return (path,)
@@ -132,7 +139,7 @@ def read_text(file: Path) -> str:
 
 def read_head(file: Path, size: int = 2**16) -> str:
     """Return up to `size` unpacked bytes from the start of a file as text; invalid bytes are replaced."""
-    with unpacked(file) as stream:
+    with unpacked(file, again=True) as stream:
         start = stream.read(size)
     return start.decode("utf-16" if start.startswith(_UTF16) else "utf-8-sig", "replace")
 
@@ -164,22 +171,39 @@ def decode(raw: bytes, file: Path) -> str:
         ) from None
 
 
+class _Sound(RawIOBase):
+    """A stream that raises the errors of `sound`; errors of the code that reads from it stay as they are."""
+
+    def __init__(self, stream: BufferedIOBase, file: Path) -> None:
+        self._stream, self._file = stream, file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with sound(self._file):
+            return self._stream.readinto(buffer)
+
+
 @contextmanager
-def unpacked(file: Path) -> Iterator[BufferedReader]:
-    """Open a file or standard input, unpacked if it is gzipped; raise the errors of `sound`."""
-    once = file == STANDARD_INPUT or file.is_fifo()
-    with sound(file), BufferedReader(BytesIO(_drained(file))) if once else file.open("rb") as stream:
-        if stream.peek(2).startswith(_GZIP):
-            with gzip.open(stream) as content:
-                yield cast(BufferedReader, content)
-        else:
-            yield cast(BufferedReader, stream)
+def unpacked(file: Path, *, again: bool = False) -> Iterator[BufferedReader]:
+    """Open a file or standard input, unpacked if it is gzipped; reading raises the errors of `sound`.
 
-
-@cache
-def _drained(file: Path) -> bytes:
-    """Return the whole content of standard input or of a pipe, which can be read only once."""
-    return sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+    Standard input or a pipe can be read only once: ``again`` keeps its content for the next opening.
+    """
+    with ExitStack() as stack:
+        with sound(file):
+            if file == STANDARD_INPUT or file.is_fifo():
+                raw = _looked_at.pop(file, None)
+                if raw is None:
+                    raw = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
+                if again:
+                    _looked_at[file] = raw
+                stream = BufferedReader(BytesIO(raw))
+            else:
+                stream = stack.enter_context(file.open("rb"))
+            content = gzip.open(stream) if stream.peek(2).startswith(_GZIP) else stream
+        yield BufferedReader(_Sound(content, file), 2**16)
 
 
 @contextmanager

@@ -4,7 +4,7 @@
     D010190,Pancreatic Neoplasms,"Cancer, pancreatic|Pancreas Cancer",Tumors of the pancreas.
 
 Rows and columns are the same as in a frame (see `arbo.data.rows` and `arbo.data.mention_rows`), with column names in
-upper or lower case; further columns are kept as metadata. The files of a folder count as one table.
+upper or lower case; further columns are kept as metadata. Several files, or the files of a folder, count as one table.
 
 The first line of CSV (with commas or semicolons) and TSV has the names of the columns. An empty cell is a missing
 value. The items of a list, such as aliases or gold ids, are separated by `|`. White space around a cell is dropped,
@@ -18,7 +18,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Literal
 
@@ -32,8 +32,7 @@ from arbo.data.objects import DOCUMENT_KEYS, ENTITY_KEYS
 from arbo.data.records import OnError
 from arbo.data.rows import Placed, documents_of, entities_of
 from arbo.errors import DataError
-from arbo.files import PathLike
-from arbo.readers.files import data_files, read_text, unpacked
+from arbo.readers.files import Paths, data_files, read_text, unpacked
 
 Kind = Literal["csv", "tsv", "parquet"]
 
@@ -45,19 +44,19 @@ _NUMBERS = {"start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 
 
-def read_documents(path: PathLike, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
-    """Read documents or mentions from a table, or from all tables of this kind in a folder."""
+def read_documents(path: Paths, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
+    """Read documents or mentions from a table, or from several, or all of this kind in a folder."""
     records = documents_of(_rows(path, kind), on_error)
     return Corpus(records, records.notes)
 
 
-def read_entities(path: PathLike, kind: Kind = "tsv", *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read entities from a table, or from all tables of this kind in a folder."""
+def read_entities(path: Paths, kind: Kind = "tsv", *, on_error: OnError = "fail") -> KnowledgeBase:
+    """Read entities from a table, or from several, or all of this kind in a folder."""
     records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else ()), on_error)
     return KnowledgeBase(records, records.notes)
 
 
-def _rows(path: PathLike, kind: Kind, names: tuple[str, ...] = ()) -> list[Placed]:
+def _rows(path: Paths, kind: Kind, names: tuple[str, ...] = ()) -> list[Placed]:
     """Return the rows of a table; ``names`` are the columns if the first line does not contain column names."""
     files = data_files(path, (f".{kind}",))
     return [row for file in files for row in (_parquet(file) if kind == "parquet" else _delimited(file, kind, names))]
@@ -66,7 +65,7 @@ def _rows(path: PathLike, kind: Kind, names: tuple[str, ...] = ()) -> list[Place
 def _parquet(file: Path) -> Iterable[Placed]:
     with unpacked(file) as stream:
         try:
-            rows = pq.ParquetFile(stream).read().to_pylist()
+            rows = pq.ParquetFile(BytesIO(stream.read())).read().to_pylist()
         except (pa.ArrowException, OSError) as error:
             problem = str(error).split("\n")[0]
             raise DataError(f"the Parquet file is damaged ({problem:.100}); write it again", file=str(file)) from None
