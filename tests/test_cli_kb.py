@@ -141,19 +141,23 @@ def test_tsv_is_read_as_it_was_or_its_losses_are_counted(kb: arbo.KnowledgeBase)
         assert (list(arbo.KnowledgeBase.from_tsv(Path(folder, "kb.tsv"))) == list(kb)) == (not lost), lost
 
 
-def test_kb_remove_names(run: Run, tmp_path: Path) -> None:
+def test_kb_remove_names(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heads = [arbo.Entity(f"E{row}", f"{row}th fever", ("x",)) for row in range(20)]
     kb = arbo.KnowledgeBase([arbo.Entity("A", "Fever"), arbo.Entity("B", "Colds", ("sniffles",)), *heads])
     kb.to_jsonl(tmp_path / "kb.jsonl")
     (tmp_path / "names.txt").write_text("cold\n\n4th FEVERS\n")
     command = ["kb", "remove-names", tmp_path / "kb.jsonl", "--kb-format", "jsonl", "--out", tmp_path / "new.jsonl"]
-    removed = run(*command, "--names", tmp_path / "names.txt", "--names", "sneezes", "--generic")
+    removed = run(*command, "--names", f"@{tmp_path / 'names.txt'}", "--names", "sneezes", "--generic")
     assert "3 names removed, 1 entities without any other name left out; written to" in removed.out
     assert "the knowledge base has no name 'sneezes' (1 unknown)" in removed.err
     new = arbo.KnowledgeBase.from_jsonl(tmp_path / "new.jsonl")
     assert "A" not in new
     assert (new["B"], new["E4"]) == (arbo.Entity("B", "sniffles"), arbo.Entity("E4", "x"))
     assert "no names to remove; give --names or --generic" in run(*command).err
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x").write_text("colds\n")
+    assert "20 names removed" in run(*command, "--names", "x").out  # the name, although a file has it too
+    assert "missing.txt: cannot be read: No such file" in run(*command, "--names", "@missing.txt").err
     with pytest.raises(arbo.DataError, match="no entity would keep a name"):
         arbo.KnowledgeBase(kb.entities[:1]).without_names("fever")
 

@@ -93,3 +93,13 @@ def test_tune_replaces_an_earlier_tuning_and_nothing_else(run: Run, folder: Path
     assert (tmp_path / "thesis.txt").read_text("utf-8") == "mine"
     for _ in range(2):
         assert run("tune", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "tuned.json").code == 0
+
+
+def test_the_plot_of_a_confidence_is_checked_before_the_search(run: Run, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "tuned.json"
+    docs = [folder / "train.jsonl", "--format", "jsonl", "--out", file, "--plot-confidence"]
+    without = run("tune", *docs, tmp_path / "sure.png")
+    assert (without.code, "--plot-confidence needs --kb" in without.told) == (2, True)
+    wrong = run("tune", *docs, tmp_path / "sure.pdf", "--kb", folder / "kb.jsonl")
+    assert (wrong.code, f"--plot-confidence {tmp_path / 'sure.pdf'}: the file's ending" in wrong.told) == (2, True)
+    assert not file.exists()

@@ -45,7 +45,12 @@ def find_in(documents: Corpus, kb: KnowledgeBase, finder: Finder) -> Found:
     found = find(finder, documents, kb, announce=bars)
     if LEFT_OUT in found.corpus.notes:
         console.say(f"{found.corpus.notes[LEFT_OUT]:,} {LEFT_OUT}")
-    if not found.proposals:
+    if kinds := sorted({mention.type for mention in found.corpus.mentions if mention.type}):
+        shown = ", ".join(kinds[:10]) + ", ..." * (len(kinds) > 10)
+        console.say(f"the found mentions have the types of their entities (in OBO, the namespace): {shown}")
+    if not any(document.text.strip() for document in documents):
+        console.warn("no mentions found; the texts are empty")
+    elif not found.proposals:
         limit = f" with a score of at least {finder.threshold:.3f}" if isinstance(finder, PairFinder) else ""
         lower = ", or lower --find-threshold" if limit else ""
         console.warn(f"no mentions found{limit}; check that knowledge base and texts have the same language{lower}")

@@ -13,6 +13,7 @@ from arbo.cli.inputs import read_documents, read_kb, tell_format
 from arbo.cli.reporting import check_jsonl_output
 from arbo.errors import UsageError
 from arbo.readers import read_knowledge_base
+from arbo.readers.files import read_lines
 from arbo.text.names import normalize_name
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def remove_names(
     names: Annotated[
         list[str] | None,
         typer.Option(
-            "--names", metavar="FILE|NAME", help="A name, or a file with a name on each line; may be repeated."
+            "--names", metavar="NAME|@FILE", help="A name, or @ and a file with a name on each line; may be repeated."
         ),
     ] = None,
     generic: Annotated[
@@ -132,8 +133,10 @@ def remove_names(
     """
     if not names and not generic:
         raise UsageError("no names to remove; give --names or --generic")
-    base = _read(kb, kb_format, kb_xrefs, out, *map(Path, names or ()))
-    removed = [name for given in names or () for name in _names_in(given)]
+    files = [Path(given[1:]) for given in names or () if given.startswith("@")]
+    base = _read(kb, kb_format, kb_xrefs, out, *files)
+    removed = [given for given in names or () if not given.startswith("@")]
+    removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
     held = set(map(normalize_name, base.names().names))
     if unknown := [name for name in removed if normalize_name(name) not in held]:
         console.warn(f"the knowledge base has no name {', '.join(map(repr, unknown[:3]))} ({len(unknown):,} unknown)")
@@ -154,14 +157,6 @@ def convert(
     """Write a knowledge base in another format, which the ending of the file chooses."""
     base = _read(kb, kb_format, kb_xrefs, out)
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
-
-
-def _names_in(given: str) -> list[str]:
-    """Return the names in a file, or the given name itself if it is no file."""
-    from arbo.readers.files import read_lines
-
-    path = Path(given)
-    return [line.strip() for _, line in read_lines(path) if line.strip()] if path.is_file() else [given]
 
 
 def _read(

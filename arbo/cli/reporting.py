@@ -46,13 +46,15 @@ def of_systems(scores: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"systems": scores} if len(scores) > 1 else next(iter(scores.values()))
 
 
-def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Path | None = None) -> None:
+def check_outputs(
+    inputs: Sequence[Path], save: Sequence[Path] | None, plot: Path | None = None, *, plotted_by: str = "--plot"
+) -> None:
     """Raise UsageError, before the work, if a report or plot cannot be written or would replace an input."""
     from arbo.files import check_writable
     from arbo.metrics import plots, report
 
     outputs = [("--save", file, list(report.FORMATS)) for file in save or ()]
-    outputs += [("--plot", plot, list(plots.FORMATS))] if plot is not None else []
+    outputs += [(plotted_by, plot, list(plots.FORMATS))] if plot is not None else []
     for option, file, suffixes in outputs:
         if file.suffix.lower() not in suffixes:
             raise UsageError(f"{option} {file}: the file's ending must be one of {', '.join(suffixes)}")
@@ -61,7 +63,7 @@ def check_outputs(inputs: Sequence[Path], save: Sequence[Path] | None, plot: Pat
             raise UsageError(f"{option} {file}: the folder {file.parent} does not exist")
         check_writable(file)
     if plot is not None and find_spec("matplotlib") is None:
-        raise UsageError("--plot needs matplotlib: pip install 'arbo[plot]'")
+        raise UsageError(f"{plotted_by} needs matplotlib: pip install 'arbo[plot]'")
 
 
 def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jsonl", ".jsonl.gz")) -> None:
@@ -91,11 +93,11 @@ def save_report(report: Report, files: Sequence[Path] | None) -> None:
 
 
 @contextmanager
-def drawing(path: Path) -> Iterator[None]:
+def drawing(path: Path, option: str = "--plot") -> Iterator[None]:
     """Turn exceptions in drawing and writing a plot into UsageError."""
     try:
         yield
     except (ImportError, ValueError) as error:
-        raise UsageError(f"--plot: {error}") from None
+        raise UsageError(f"{option}: {error}") from None
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error

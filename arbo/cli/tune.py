@@ -59,9 +59,11 @@ def tune(
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
     if nil and kb is None:
         raise UsageError("--nil needs --kb, since NIL means a missing entity")
+    if plot_confidence and kb is None:
+        raise UsageError("--plot-confidence needs --kb, since a confidence is the probability of a link")
     _check_output(out)
-    for file in (plot, plot_confidence):
-        check_outputs(docs, None, file)
+    check_outputs(docs, None, plot)
+    check_outputs(docs, None, plot_confidence, plotted_by="--plot-confidence")
     fields = {
         "map_types": map_types,
         "candidates": candidates,
@@ -81,12 +83,14 @@ def tune(
 
 
 def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> None:
-    if plot_confidence is not None and tuning.reliability is None:
-        raise UsageError("--plot-confidence: too few links of annotated mentions to fit a confidence")
-    for path, what in ((plot, tuning), (plot_confidence, tuning.reliability)):
-        if path is not None and what is not None:
-            with drawing(path):
-                what.plot(path)
+    if plot is not None:
+        with drawing(plot):
+            tuning.plot(plot)
+    if plot_confidence is not None:
+        if tuning.reliability is None:
+            raise UsageError("--plot-confidence: too few links of annotated mentions to fit a confidence")
+        with drawing(plot_confidence, "--plot-confidence"):
+            tuning.reliability.plot(plot_confidence)
 
 
 def _check_output(out: Path) -> None:
