@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
 from os import fspath
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
@@ -44,6 +45,15 @@ class Settings:
     called: ClassVar[str] = "the configuration"
     """Name of the settings in errors."""
 
+    def __new__(cls, *_: object, **values: object) -> Self:
+        """Raise UsageError for an unknown field, and name the most similar known one."""
+        known = [field.name for field in fields(cls)]
+        if unknown := sorted(values.keys() - known):
+            near = get_close_matches(unknown[0], known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+            raise UsageError(f"unknown: {', '.join(map(repr, unknown))}; {hint}")
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self), include_extras=True)
         for field in fields(self):
@@ -62,14 +72,9 @@ class Settings:
             DataError: a name is unknown or a value is invalid; the error names ``file`` as the source of the values.
 
         """
-        known = [field.name for field in fields(cls)]
-        unknown = sorted(set(values) - set(known)) if isinstance(values, dict) else []
-        if not isinstance(values, dict) or unknown:
-            raise DataError(
-                f"expected an object with some of {', '.join(known)}"
-                + (f"; unknown: {', '.join(map(repr, unknown))}" if unknown else ""),
-                file=file,
-            )
+        if not isinstance(values, dict):
+            known = ", ".join(field.name for field in fields(cls))
+            raise DataError(f"expected an object with some of {known}", file=file)
         try:
             return cls(**values)
         except UsageError as error:
@@ -97,7 +102,9 @@ def read_json(path: PathLike, what: str) -> Any:
     """Read a JSON file; ``what`` names it in the error."""
     try:
         return json.loads(Path(path).read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise DataError(f"cannot read {what}: {error.strerror}; check the path", file=fspath(path)) from None
+    except (ValueError, RecursionError) as error:
         raise DataError(f"cannot read {what}: {error}", file=fspath(path)) from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_builders import linking, sample_files
+from cli_builders import arbo_process, linking, sample_files
 from conftest import Run
 from rich.console import Console
 
@@ -69,3 +69,24 @@ def test_a_view_of_mentions_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert "DS:0001 fungal root rot" in shown.getvalue()
     assert "NIL, new-D05-4" in shown.getvalue()
     assert len(lines) <= 4
+
+
+def test_rows_in_a_pipe_are_whole(folder: Path, tmp_path: Path) -> None:
+    docs, kb = folder / "test.jsonl", folder / "kb.jsonl"
+    discovered = arbo_process("discover", docs, "--out", tmp_path / "run").stdout
+    table = discovered.split("for instance")[1].split("\n\n")[0].splitlines()
+    assert len(table) == 6  # the header's end, and a line for each of five clusters
+    for limit in ((), ("--limit", 3)):
+        found = arbo_process("spans", docs, "--kb", kb, *limit).stdout.split("\n\n")[0].splitlines()
+        assert len(found) == (6 if limit else 2 + int(found[0].split()[0]))
+
+
+def test_empty_texts_and_types_of_entities_are_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").write_text("\n")
+    (tmp_path / "docs.txt").write_text("A flu.")
+    (tmp_path / "kb.obo").write_text("[Term]\nid: D:1\nname: flu\nnamespace: diseases\n")
+    empty = run("spans", tmp_path / "empty.txt", "--kb", tmp_path / "kb.obo").told
+    assert "no mentions found; the texts are empty" in empty
+    assert "language" not in empty
+    told = run("spans", tmp_path / "docs.txt", "--kb", tmp_path / "kb.obo").told
+    assert "the found mentions have the types of their entities (in OBO, the namespace): diseases" in told

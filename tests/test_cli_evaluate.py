@@ -118,6 +118,9 @@ def test_mentions_are_explained_by_document_entity_or_text(run: Run, folder: Pat
             break
     else:
         pytest.fail("no cluster of one mention")
+    assert str(result.explain(cluster.id)) == str(result.explain(cluster.mentions[0].id))
+    with pytest.raises(arbo.UsageError, match=f"{len(of_document)} mentions of '{mention.document_id}'; choose one by"):
+        result.explain(mention.document_id)
 
 
 def test_an_unknown_mention_is_2(run: Run, folder: Path, tmp_path: Path) -> None:

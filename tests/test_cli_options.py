@@ -68,3 +68,29 @@ def test_a_help_text_fits_two_screens(verb: str, monkeypatch: pytest.MonkeyPatch
     shown = CliRunner().invoke(app, [verb, "--help"])
     assert shown.exit_code == 0
     assert len(shown.stdout.splitlines()) <= 100
+
+
+def test_a_wrong_choice_is_told_without_the_words_of_a_library(run: Run, folder: Path, tmp_path: Path) -> None:
+    told = run("export", tmp_path, "--to", "xlsx", "--out", tmp_path / "x").told
+    assert "'xlsx' is not one of 'csv', 'tsv', 'jsonl'" in told
+    assert "Value error" not in told
+    assert "Value error" not in run("kb", "stats", folder / "kb.jsonl", "--kb-format", "xml").told
+
+
+@pytest.mark.parametrize("verb", [[], ["link"], ["kb"], ["kb", "stats"]])
+def test_h_is_help(verb: list[str]) -> None:
+    short, long = (CliRunner().invoke(app, [*verb, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.stdout) == (0, long.stdout)
+
+
+def test_a_missing_or_misspelt_configuration_is_told_plainly(run: Run, folder: Path, tmp_path: Path) -> None:
+    missing = run("link", *linking(folder), "--out", tmp_path / "run", "--config", tmp_path / "nope.json")
+    assert (missing.code, "Errno" in missing.err) == (3, False)
+    assert "cannot read the configuration: No such file or directory; check the path" in missing.told
+    (tmp_path / "tuned.json").write_text('{"config": {"treshold": 1}}')
+    misspelt = run("link", *linking(folder), "--out", tmp_path / "run", "--config", tmp_path / "tuned.json")
+    assert "tuned.json: unknown: 'treshold'; did you mean 'entity_threshold'?" in misspelt.told
+    with pytest.raises(arbo.UsageError, match=r"unknown: 'methd'; did you mean 'method'\?"):
+        arbo.LinkerConfig(methd="minimax")  # type: ignore[call-arg]
+    with pytest.raises(arbo.UsageError, match="unknown: 'zzz'; known: method, k, entity_threshold"):
+        arbo.LinkerConfig(zzz=1)  # type: ignore[call-arg]

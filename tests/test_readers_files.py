@@ -86,7 +86,7 @@ def test_a_truncated_or_corrupt_gzip_is_refused(tmp_path: Path) -> None:
 
 def test_an_error_of_the_caller_is_no_damaged_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(gzip.compress(b"flu"))
-    with pytest.raises(ValueError, match="^mine$") as caught, unpacked(tmp_path / "a"):
+    with pytest.raises(ValueError, match="mine") as caught, unpacked(tmp_path / "a"):
         raise ValueError("mine")
     assert not isinstance(caught.value, DataError)
 

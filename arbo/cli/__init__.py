@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from arbo.cli import (
     console,
@@ -31,8 +32,22 @@ from arbo.cli import (
 )
 from arbo.errors import ArboError, DataError, UsageError
 
+
+class _Verbs(TyperGroup):
+    """The verbs; an unknown choice is reported without the words that typer puts before the message."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
     name="arbo",
+    cls=_Verbs,
+    context_settings={"help_option_names": ["--help", "-h"]},
     help="Link the mentions of documents to a knowledge base, and discover entities missing from it.\n\n"
     "Begin with `arbo demo`. Then: `arbo link DOCS --kb KB --out run/`.\n\n"
     "Results go to stdout, progress and notes to stderr; with `--json`, stdout contains only JSON. "

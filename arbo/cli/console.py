@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from arbo.spans.finding import Found
 
 # Names and paths are printed as plain text, without markup such as [b] or emoji codes such as :b:.
-out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+# In a pipe, no row of a table is wrapped.
+_WIDTH = None if sys.stdout.isatty() else 100_000
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_WIDTH)
 err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
 
 # Names and messages may come from untrusted files: control characters are escaped, not sent to the terminal.
@@ -117,6 +119,11 @@ def _table(columns: Sequence[str], right: Collection[str] = (), *, fold: bool = 
     return table
 
 
+def rows_shown(limit: int | None) -> int | None:
+    """Return the number of rows for `--limit`: by default 20 on a terminal, and all (None) elsewhere."""
+    return 20 if limit is None and sys.stdout.isatty() else limit
+
+
 def print_view(view: pa.Table, *, as_table: bool) -> None:
     """Print a view of a run as a table, or as tab-separated lines for other programs."""
     from arbo.results.rows import cell
@@ -183,11 +190,12 @@ def print_changes(changes: Diff, limit: int) -> None:
             out.print(f"and {n - len(rows):,} more; --limit shows more, --json prints all")
 
 
-def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
-    """Print the number of found mentions, and the first ``most`` of them in brackets in their context."""
+def print_found(found: Found, kb: KnowledgeBase, limit: int | None) -> None:
+    """Print the number of found mentions, and the first ``limit`` of them in brackets in their context."""
     documents = {document.id: document for document in found.corpus}
     n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
     out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")
+    most = n_found if limit is None else limit
     if not n_found or not most:
         return
     scored = any(proposal.score != 1 for proposal in found.proposals)
@@ -199,7 +207,7 @@ def print_found(found: Found, kb: KnowledgeBase, most: int) -> None:
         table.add_row(plain(mention.document_id), context, plain(entity.name), plain(entity.id), *score)
     out.print(table)
     if n_found > most:
-        out.print(f"and {n_found - most:,} more")
+        out.print(f"and {n_found - most:,} more; --limit shows more, --json prints all")
 
 
 def _context(text: str, mention: Mention, width: int = 30) -> Text:

@@ -225,4 +225,15 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estima
 OnErrorOption = Annotated[
     OnError, typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it.")
 ]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit",
+        "--examples",
+        metavar="N",
+        min=0,
+        help="Rows to show. [default: 20 on a terminal, else all]",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

@@ -40,16 +40,7 @@ def show(
         bool, typer.Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
     ] = False,
     clusters: Annotated[bool, typer.Option("--clusters", help="Show clusters instead of mentions.")] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            metavar="N",
-            min=0,
-            help="Rows to show. [default: 20 on a terminal, else all]",
-            show_default=False,
-        ),
-    ] = None,
+    limit: options.Limit = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -90,7 +81,7 @@ def _print(result: Result, rows: Rows, clusters: bool, limit: int | None) -> Non
     from arbo.results.views import cluster_view, mention_view
 
     on_terminal = sys.stdout.isatty()
-    shown = (cluster_view if clusters else mention_view)(result, rows[: 20 if limit is None and on_terminal else limit])
+    shown = (cluster_view if clusters else mention_view)(result, rows[: console.rows_shown(limit)])
     if on_terminal:
         console.print_summary(result)
     console.print_view(shown, as_table=on_terminal)

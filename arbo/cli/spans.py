@@ -34,7 +34,7 @@ def spans(
             "--out", help="File to write the documents with the found mentions to, as JSON lines for `arbo link`."
         ),
     ] = None,
-    examples: Annotated[int, typer.Option("--examples", metavar="N", min=0, help="Number of mentions to show.")] = 20,
+    limit: options.Limit = None,
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
@@ -60,7 +60,7 @@ def spans(
     if as_json:
         console.print_json(_as_dict(found, base, out, scores))
         return
-    console.print_found(found, base, examples)
+    console.print_found(found, base, console.rows_shown(limit))
     if scores:
         console.print_title("Scores against the mentions of the documents, each with the entity of its name")
         console.out.print(console.plain(str(scores)))

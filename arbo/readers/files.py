@@ -202,7 +202,7 @@ def unpacked(file: Path, *, again: bool = False) -> Iterator[BufferedReader]:
                 stream = BufferedReader(BytesIO(raw))
             else:
                 stream = stack.enter_context(file.open("rb"))
-            content = gzip.open(stream) if stream.peek(2).startswith(_GZIP) else stream
+            content = gzip.GzipFile(fileobj=stream) if stream.peek(2).startswith(_GZIP) else stream
         yield BufferedReader(_Sound(content, file), 2**16)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from arbo.data.corpus import Corpus
+from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.results.evaluation import Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
@@ -16,6 +17,7 @@ from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
 from arbo.results.run import Link, Run
 from arbo.results.run_folder import TABLES, load_run, save_run
+from arbo.results.views import rows_called
 from arbo.writers import ExportFormat, Ids
 
 
@@ -34,8 +36,21 @@ class Result(Run):
         return tuple(self.manifest.get("warnings", ()))
 
     def explain(self, link: Link | str) -> Explanation:
-        """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions."""
-        return explain(self, self.link_of(link) if isinstance(link, str) else link)
+        """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions.
+
+        Args:
+            link: a link, the id of a mention, or a document, entity, cluster or text with one mention.
+
+        Raises:
+            UsageError: the run has no such mention, or several; the error lists their ids.
+        """
+        if isinstance(link, str):
+            rows = rows_called(self, link)
+            if len(rows) > 1:
+                some = ", ".join(self.mention_table["mention_id"].take(rows[:10]).to_pylist())
+                raise UsageError(f"{len(rows):,} mentions of {link!r}; choose one by its id, for example of {some}")
+            link = self.links[rows[0]]
+        return explain(self, link)
 
     def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
         """Score the result against the gold annotations of its mentions.
