@@ -36,7 +36,7 @@ from arbo.errors import ArboError, DataError, UsageError
 class _Verbs(TyperGroup):
     """The verbs; an unknown choice is reported without the words that typer puts before the message."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:

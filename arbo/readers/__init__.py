@@ -186,7 +186,7 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[s
         raise DataError(f"{problem}; name the format, or the files of one format", file=str(paths[0]))
     if chosen:
         told(f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen)
-        return chosen
+        return str(chosen)
     problem = "the format cannot be guessed from the name and the content"
     if paths[0].is_dir():
         problem = (

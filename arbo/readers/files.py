@@ -199,7 +199,7 @@ def unpacked(file: Path, *, again: bool = False) -> Iterator[BufferedReader]:
                     raw = sys.stdin.buffer.read() if file == STANDARD_INPUT else file.read_bytes()
                 if again:
                     _looked_at[file] = raw
-                stream = BufferedReader(BytesIO(raw))
+                stream: BufferedReader = BufferedReader(BytesIO(raw))
             else:
                 stream = stack.enter_context(file.open("rb"))
             content = gzip.GzipFile(fileobj=stream) if stream.peek(2).startswith(_GZIP) else stream

@@ -17,7 +17,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.records import OnError, Records
 from arbo.errors import DataError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, read_lines
+from arbo.readers.files import read_records
 
 SUFFIXES = (".txt",)
 
@@ -27,13 +27,7 @@ _MESH = re.compile(r"[CD][0-9]+")
 
 def read_medic(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
     """Read a MEDIC file, or all `.txt` files of a folder."""
-    records: Records[Entity] = Records("entities", on_error)
-    for file in data_files(path, SUFFIXES):
-        for number, line in read_lines(file):
-            if not line.strip():
-                continue
-            with records.record(file, number):
-                records.add(_entity(line), file, number)
+    records = read_records(path, SUFFIXES, lambda line, *_: _entity(line), Records("entities", on_error))
     own = {entity.id for entity in records}
     return KnowledgeBase((_with_prefixes(entity, own) for entity in records), records.notes)
 

@@ -38,18 +38,15 @@ class Result(Run):
     def explain(self, link: Link | str) -> Explanation:
         """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions.
 
-        Args:
-            link: a link, the id of a mention, or a document, entity, cluster or text with one mention.
-
-        Raises:
-            UsageError: the run has no such mention, or several; the error lists their ids.
+        Besides a link or the id of a mention, name a document, an entity, a cluster or a text with one mention; raise
+        UsageError if the run has no such mention, or several.
         """
         if isinstance(link, str):
             rows = rows_called(self, link)
             if len(rows) > 1:
                 some = ", ".join(self.mention_table["mention_id"].take(rows[:10]).to_pylist())
                 raise UsageError(f"{len(rows):,} mentions of {link!r}; choose one by its id, for example of {some}")
-            link = self.links[rows[0]]
+            return explain(self, self.links[int(rows[0])])
         return explain(self, link)
 
     def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
