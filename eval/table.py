@@ -110,7 +110,7 @@ class Table:
                 *body,
                 "\\bottomrule",
                 "\\end{tabular}",
-                *(f"\\par{{\\footnotesize {note}}}" for note in self._notes(_LATEX)),
+                *(f"\\par{{\\footnotesize {note}\\par}}" for note in self._notes(_LATEX)),
                 "\\end{table}",
             ]
         )
