@@ -36,6 +36,8 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
     documents = documents_of(run, ids, as_classes=to in ("clusters", "conll"))
     names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
     notes = write(documents, path, dict(names))
+    if to in ("brat", "pubtator"):
+        notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
     return dict(+notes)
 
@@ -53,11 +55,11 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
         raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
     if ids not in get_args(Ids):
         raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
-    if ids == "gold" and rows and all(row["gold"] is None for row in rows):
+    if ids == "gold" and rows and run.labels.null_count == len(rows):
         raise UsageError("no mention of the run is annotated; export the links")
     for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
         if ids == "links":
-            row["gold"] = [cluster]
+            row |= {"gold": [cluster], "cluster": None}
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
     of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
@@ -71,8 +73,9 @@ def flat_table(run: Run) -> pa.Table:
     """Make a table of all mentions, one flat row each, in the order of the documents.
 
     Columns: those of `mention_view`, ``cluster_name, nil, path`` (the names from the entity to the mention; null for
-    NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if any document has one, and the
-    further columns of mentions and documents, called ``own_NAME`` if the table already has a column ``NAME``.
+    NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``gold_cluster`` if any mention has one,
+    ``domain`` if any document has one, and the further columns of mentions and documents, called ``own_NAME`` if the
+    table already has a column ``NAME``.
     """
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))
@@ -80,6 +83,7 @@ def flat_table(run: Run) -> pa.Table:
     columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
     columns |= {"sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
+    columns |= {"gold_cluster": mentions["cluster"]} if "cluster" in mentions.column_names else {}
     columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
     for key, values in _metadata(run):
         columns[f"own_{key}" if key in columns else key] = values

@@ -162,6 +162,17 @@ class Run:
         first = self.cluster_table["entity_id"].length() - self.cluster_table["entity_id"].null_count
         return Rows(self.cluster_table.num_rows - first, lambda place: self._cluster(first + place))
 
+    @property
+    def labels(self) -> pa.Array:
+        """(mentions,) the `Mention.labels` of each mention."""
+        gold = self.mention_table["gold"].combine_chunks()
+        if "cluster" not in self.mention_table.column_names:
+            return gold
+        cluster = self.mention_table["cluster"].combine_chunks()
+        own = pa.ListArray.from_arrays(np.arange(len(gold) + 1, dtype=np.int32), cluster)
+        has_id = pc.greater(pc.fill_null(pc.list_value_length(gold), 0), 0)
+        return pc.if_else(pc.or_(has_id, pc.is_null(cluster)), gold, own)
+
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; raise KeyError for an unknown id."""
         return self._link(self._row_of_mention(mention_id))
@@ -231,6 +242,7 @@ class Run:
             None if values["gold"] is None else tuple(values["gold"]),
             values.get("found_score"),  # runs of an earlier arbo have none
             metadata_of(values),
+            values.get("cluster"),  # missing if no mention has a gold cluster
         )
 
     def _link(self, row: int) -> Link:
