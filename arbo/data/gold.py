@@ -110,7 +110,9 @@ class Gold:
                 + [len(row_of) + outside.setdefault(id_, len(outside)) for id_ in unknown]
             )
         bare = [
-            -1 if own or cluster is None else row_of.get(cluster, len(row_of) + outside.setdefault(cluster, len(outside)))
+            -1
+            if own or cluster is None
+            else row_of.get(cluster, len(row_of) + outside.setdefault(cluster, len(outside)))
             for own, cluster in zip(ids, clusters, strict=True)
         ]
         return cls(ids, np.array(bare, np.int64), *_joined(every), len(row_of), known.get)

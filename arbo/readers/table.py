@@ -18,6 +18,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 from typing import Literal
@@ -41,7 +42,7 @@ _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
 _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
-_NUMBERS = {"start", "end"}
+_OFFSETS = {"start", "end"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 
 
@@ -135,4 +136,9 @@ def _value(name: str, cell: str) -> object:
         return None
     if name in _LISTS:
         return [item.strip() for item in cell.split("|")]
-    return int(cell) if name in _NUMBERS and re.fullmatch("-?[0-9]{1,18}", cell) else cell
+    if name == "score":
+        with suppress(ValueError):
+            return float(cell)
+    if name in _OFFSETS and re.fullmatch(r"-?[0-9]{1,18}(\.0)?", cell):
+        return int(cell.removesuffix(".0"))  # as tables write it if a cell of the column is empty
+    return cell
