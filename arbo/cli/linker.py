@@ -63,9 +63,9 @@ class LinkerOptions:
 
 def _check_reranking(tuned: Path, settings: LinkerConfig, changes: Mapping[str, object]) -> None:
     """Raise UsageError if options of the reranker differ from those of the tuned file."""
-    from arbo.linking.config import tuned_reranker
+    from arbo.linking.config import tuned_model
 
-    if not tuned_reranker(tuned):
+    if not tuned_model(tuned, "reranker"):
         return
     for name in ("candidates", "skip_margin", "rerank_mentions"):
         was = getattr(settings, name)

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.engine import Method, Partition, Progress, merge_tree, partition, silent
 from arbo.errors import DataError, UsageError
@@ -184,8 +185,7 @@ def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[C
     """Fit the confidence of the links that the best configuration makes."""
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
-    number: dict[str, int] = {}
-    document = np.array([number.setdefault(item.document.id, len(number)) for item in retrieval.inputs], np.int64)
+    document = codes_of(item.document.id for item in retrieval.inputs)
     return calibrate(evidence(retrieval, linked)[rows], scoring.rightly(linked)[rows], document[rows])
 
 
@@ -273,9 +273,9 @@ def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]],
 
 
 def _gold_classes(gold: Gold) -> npt.NDArray[np.integer[Any]]:
-    """Return the class of each mention; raise DataError if no mention has gold ids."""
+    """Return the class of each mention; raise DataError if no mention has gold ids or clusters."""
     if not gold.has_id.any():
-        raise DataError("tuning needs mentions with gold ids, but these documents have none")
+        raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
     return gold.classes
 
 

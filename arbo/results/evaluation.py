@@ -51,7 +51,7 @@ class Evaluation:
     nil_curve: NilCurve | None = None
     """NIL decisions made only by a threshold on the similarity of the nearest entity, at every threshold."""
     clustering: ClusteringScores | None = None
-    """Agreement of the clusters with the gold classes, over the mentions with gold ids."""
+    """Agreement of the clusters with the gold classes, over the mentions with a gold id or cluster."""
     clustering_unseen: ClusteringScores | None = None
     """`clustering` over the mentions whose gold ids do not occur in training (ALL/UNSEEN in ArboEL, section 3.5)."""
     coreference: CoreferenceScores | None = None

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from arbo.data.codes import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.edges.facts import Facts, codes_of
+from arbo.edges.facts import Facts
 from arbo.edges.features import Matrix, mention_features
 from arbo.edges.model import EdgeModel, candidate_features
 from arbo.edges.pairs import mention_pairs
