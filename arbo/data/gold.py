@@ -41,8 +41,8 @@ class Gold:
 
     ids: Sequence[Sequence[str] | None]
     """(mentions,) annotated ids: None without an annotation, empty if annotated as NIL without an id."""
-    cluster: Ints
-    """(mentions,) the gold cluster of a mention without ids, coded as in `number`; -1 for other mentions."""
+    labels: Sequence[Sequence[str] | None]
+    """(mentions,) annotated ids or, without any, the gold cluster: `Mention.labels`."""
     indptr: Ints
     """(mentions + 1,) ``number[indptr[m] : indptr[m + 1]]`` belongs to mention ``m``."""
     number: Ints
@@ -56,8 +56,7 @@ class Gold:
     def of(cls, documents: Corpus, kb: KnowledgeBase | None = None) -> Self:
         """Look up the gold ids of documents in a knowledge base.
 
-        Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id; with a
-        knowledge base, only `classes` know gold clusters.
+        Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id.
         """
         base = KnowledgeBase() if kb is None else kb
         outside: dict[str, int] = {}
@@ -73,30 +72,27 @@ class Gold:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
-        ids = [mention.labels if kb is None else mention.gold for mention in documents.mentions]
+        labels = [mention.labels for mention in documents.mentions]
+        ids = labels if kb is None else [mention.gold for mention in documents.mentions]
         domains = [document.domain for document in documents for _ in document.mentions]
         every = [numbers(own or (), domain) for own, domain in zip(ids, domains, strict=True)]
-        bare = [
-            -1 if own or mention.cluster is None else numbers((mention.cluster,), domain)[0]
-            for own, mention, domain in zip(ids, documents.mentions, domains, strict=True)
-        ]
-        return cls(ids, np.array(bare, np.int64), *_joined(every), len(base), entity_of)
+        return cls(ids, labels, *_joined(every), len(base), entity_of)
 
     @classmethod
     def of_ids(
         cls,
         ids: Sequence[Sequence[str] | None],
+        labels: Sequence[Sequence[str] | None],
         entities: Sequence[Sequence[str]],
         row_of: dict[str, int],
-        clusters: Sequence[str | None],
     ) -> Self:
         """Make gold annotations from the columns of a run.
 
         Args:
             ids: (mentions,) annotated ids.
+            labels: (mentions,) annotated ids or, without any, the gold cluster.
             entities: (mentions,) the knowledge base's own ids of the correct entities.
             row_of: maps the id of each entity in the run to a row.
-            clusters: (mentions,) gold clusters.
         """
         outside: dict[str, int] = {}
         known = dict(row_of)
@@ -109,13 +105,7 @@ class Gold:
                 [row_of[id_] for id_ in inside]
                 + [len(row_of) + outside.setdefault(id_, len(outside)) for id_ in unknown]
             )
-        bare = [
-            -1
-            if own or cluster is None
-            else row_of.get(cluster, len(row_of) + outside.setdefault(cluster, len(outside)))
-            for own, cluster in zip(ids, clusters, strict=True)
-        ]
-        return cls(ids, np.array(bare, np.int64), *_joined(every), len(row_of), known.get)
+        return cls(ids, labels, *_joined(every), len(row_of), known.get)
 
     def taken(self, mentions: Ints) -> Self:
         """Return the annotations of some of the mentions."""
@@ -124,7 +114,7 @@ class Gold:
         return replace(
             self,
             ids=[self.ids[m] for m in mentions.tolist()],
-            cluster=self.cluster[mentions],
+            labels=[self.labels[m] for m in mentions.tolist()],
             indptr=np.concatenate([[0], np.cumsum(count)]),
             number=self.number[place],
         )
@@ -194,20 +184,14 @@ class Gold:
     @property
     def classes(self) -> Ints:
         """(mentions,) a code for the correct entities, or else the gold ids, or else the gold cluster; else -1."""
-        number: dict[frozenset[int], int] = {}
-        classes = np.full(len(self.ids), -1, np.int64)
-        for row, (begin, end) in enumerate(zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True)):
-            own = self.number[begin:end] if end > begin else self.cluster[row : row + 1]
-            if own[0] >= 0:
-                right = own[own < self.n_entities]
-                key = frozenset((right if len(right) else own).tolist())
-                classes[row] = number.setdefault(key, len(number))
-        return classes
+        number: dict[frozenset[int | str], int] = {}
+        keys = (frozenset[int | str](rows or own or ()) for rows, own in zip(self.lists, self.labels, strict=True))
+        return np.array([number.setdefault(key, len(number)) if key else -1 for key in keys], np.int64)
 
     def doubt(self) -> str | None:
         """Describe an id without an entity that looks like NIL, or that most mentions share; None if there is none.
 
-        >>> Gold.of_ids([["<NIL>"], ["<NIL>"], ["D1"]], [[], [], []], {}, [None] * 3).doubt()[:50]
+        >>> Gold.of_ids(ids := [["<NIL>"], ["<NIL>"], ["D1"]], ids, [[], [], []], {}).doubt()[:50]
         "2 of 3 mentions with gold ids have the id '<NIL>',"
         """
         n = int(self.has_id.sum())

@@ -34,12 +34,8 @@ def describe(
         "threshold": {"entity": entity_limit, "mention": mention_limit},
         "encoder": retrieval.settings,
         "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},
-        "documents": {
-            "documents": len(corpus),
-            "mentions": len(corpus.mentions),
-            "fingerprint": corpus.fingerprint,
-            "index": corpus.index,
-        },
+        "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
+        "index": corpus.index,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "giants": describe_giants(names, clusters, mention_ids, cluster_ids),
         "notes": {

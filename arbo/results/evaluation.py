@@ -262,9 +262,8 @@ def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
-    has_clusters = "cluster" in run.mention_table.column_names
-    clusters = run.mention_table["cluster"].to_pylist() if has_clusters else [None] * len(in_kb)
-    return Gold.of_ids(run.mention_table["gold"].to_pylist(), in_kb.to_pylist(), row_of, clusters), row_of
+    ids = run.mention_table["gold"].to_pylist()
+    return Gold.of_ids(ids, run.labels.to_pylist(), in_kb.to_pylist(), row_of), row_of
 
 
 def numbers_of(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:
