@@ -75,16 +75,6 @@ def test_what_a_run_holds_says_the_same(ids: list[list[str] | None], clusters: l
 
 
 @settings(max_examples=100, deadline=None)
-@given(golds, st.lists(st.integers(0, 7), unique=True))
-def test_some_of_the_mentions(ids: list[list[str] | None], chosen: list[int]) -> None:
-    chosen = [place for place in chosen if place < len(ids)]
-    part = Gold.of(corpus(ids), KB).taken(np.array(chosen, np.int64))
-    alone = Gold.of(corpus([ids[place] for place in chosen]), KB)
-    assert part.lists == alone.lists
-    assert (part.ids, part.first.tolist()) == (alone.ids, alone.first.tolist())
-
-
-@settings(max_examples=100, deadline=None)
 @given(golds, clustered)
 def test_a_cluster_is_the_class_of_a_mention_without_ids(
     ids: list[list[str] | None], clusters: list[str | None]
@@ -92,15 +82,13 @@ def test_a_cluster_is_the_class_of_a_mention_without_ids(
     """Mentions with equal labels are of one class; nothing but `classes` knows clusters if there is a KB."""
     documents = with_clusters(corpus(ids), clusters)
     with_kb, plain, without = Gold.of(documents, KB), Gold.of(corpus(ids), KB), Gold.of(documents)
-    for name in ("annotated", "has_id", "is_nil", "in_kb", "first", "number"):
+    for name in ("annotated", "has_id", "is_nil", "in_kb", "first", "rows"):
         assert getattr(with_kb, name).tolist() == getattr(plain, name).tolist(), name
     assert ((with_kb.classes >= 0) == [bool(m.labels) for m in documents.mentions]).all()
     assert ((without.classes >= 0) == (with_kb.classes >= 0)).all()
     for label in {m.labels for m in documents.mentions if m.labels}:
         rows = [row for row, m in enumerate(documents.mentions) if m.labels == label]
         assert len(set(with_kb.classes[rows].tolist())) == 1, label
-    chosen = np.flatnonzero(np.arange(len(ids)) % 2)
-    assert with_kb.taken(chosen).labels == [with_kb.labels[row] for row in chosen]
 
 
 def test_seen_is_under_any_id_of_the_entity() -> None:

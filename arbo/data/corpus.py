@@ -22,7 +22,7 @@ _IDENTITY = attrgetter("id", "document_id", "spans", "text", "type", "gold")
 class Corpus(Sequence[Document]):
     """Documents in order, with unique ids; `notes` counts irregularities of the source.
 
-    `index` maps the metadata keys that hold the index of the caller's frame to the names of its levels.
+    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels.
 
     >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     >>> corpus
@@ -34,20 +34,20 @@ class Corpus(Sequence[Document]):
     documents: tuple[Document, ...]
     mentions: tuple[Mention, ...] = field(compare=False)
     notes: dict[str, int] = field(compare=False)
-    index: dict[str, str | None] = field(compare=False)
+    index_names: dict[str, str | None] = field(compare=False)
 
     def __init__(
         self,
         documents: Iterable[Document] = (),
         notes: Mapping[str, int] | None = None,
-        index: Mapping[str, str | None] | None = None,
+        index_names: Mapping[str, str | None] | None = None,
     ) -> None:
         documents = tuple(documents)
         _check_unique(documents)
         object.__setattr__(self, "documents", documents)
         object.__setattr__(self, "mentions", tuple(m for document in documents for m in document.mentions))
         object.__setattr__(self, "notes", dict(notes or {}))
-        object.__setattr__(self, "index", dict(index or {}))
+        object.__setattr__(self, "index_names", dict(index_names or {}))
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
@@ -129,7 +129,7 @@ class Corpus(Sequence[Document]):
 
     def of_documents(self, documents: Iterable[Document]) -> Self:
         """Return other documents, from the same source."""
-        return type(self)(documents, self.notes, self.index)
+        return type(self)(documents, self.notes, self.index_names)
 
     @property
     def fingerprint(self) -> str:

@@ -72,13 +72,12 @@ def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
     Raises:
         DataError: a name is missing, blank, or not a string.
     """
-    metadata: list[dict[str, Any]] = [{} for _ in names]
-    labels = list(map(str, range(len(names))))
-    if keys := index_of(table):
-        levels = table.index.to_frame().set_axis(list(keys), axis=1).to_dict("records")
-        metadata = json.loads(json.dumps(levels, default=str))
-        own = ["/".join(map(str, level.values())) for level in metadata]
-        labels = own if len(set(own)) == len(names) else labels
+    keys = index_of(table)
+    levels = table.index.to_frame().set_axis(list(keys), axis=1).to_dict("records") if keys else [{}] * len(names)
+    metadata = json.loads(json.dumps(levels, default=str))
+    labels = ["/".join(map(str, level.values())) for level in metadata]
+    if "" in labels or len(set(labels)) < len(names):
+        labels = list(map(str, range(len(names))))
     for row, (name, label, kept) in enumerate(zip(names, labels, metadata, strict=True)):
         if not isinstance(name, str) or not name.strip():
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"

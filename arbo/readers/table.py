@@ -16,7 +16,6 @@ do not match, all are kept as part of the cells, since many programs never quote
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from io import StringIO
@@ -42,7 +41,7 @@ _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
 _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
-_OFFSETS = {"start", "end"}
+_NUMBERS = {"start", "end", "score"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 
 
@@ -136,9 +135,7 @@ def _value(name: str, cell: str) -> object:
         return None
     if name in _LISTS:
         return [item.strip() for item in cell.split("|")]
-    if name == "score":
+    if name in _NUMBERS:
         with suppress(ValueError):
             return float(cell)
-    if name in _OFFSETS and re.fullmatch(r"-?[0-9]{1,18}(\.0)?", cell):
-        return int(cell.removesuffix(".0"))  # as tables write it if a cell of the column is empty
     return cell

@@ -263,7 +263,7 @@ def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
     ids = run.mention_table["gold"].to_pylist()
-    return Gold.of_ids(ids, run.labels.to_pylist(), in_kb.to_pylist(), row_of), row_of
+    return Gold.of_ids(ids, run.labels, in_kb.to_pylist(), row_of), row_of
 
 
 def numbers_of(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:

@@ -55,7 +55,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
         raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
     if ids not in get_args(Ids):
         raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
-    if ids == "gold" and rows and run.labels.null_count == len(rows):
+    if ids == "gold" and rows and all(own is None for own in run.labels):
         raise UsageError("no mention of the run is annotated; export the links")
     for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
         if ids == "links":

@@ -163,15 +163,12 @@ class Run:
         return Rows(self.cluster_table.num_rows - first, lambda place: self._cluster(first + place))
 
     @property
-    def labels(self) -> pa.Array:
+    def labels(self) -> list[list[str] | None]:
         """(mentions,) the `Mention.labels` of each mention."""
-        gold = self.mention_table["gold"].combine_chunks()
-        if "cluster" not in self.mention_table.column_names:
-            return gold
-        cluster = self.mention_table["cluster"].combine_chunks()
-        own = pa.ListArray.from_arrays(np.arange(len(gold) + 1, dtype=np.int32), cluster)
-        has_id = pc.greater(pc.fill_null(pc.list_value_length(gold), 0), 0)
-        return pc.if_else(pc.or_(has_id, pc.is_null(cluster)), gold, own)
+        gold = self.mention_table["gold"].to_pylist()
+        has_clusters = "cluster" in self.mention_table.column_names
+        clusters = self.mention_table["cluster"].to_pylist() if has_clusters else [None] * len(gold)
+        return [ids if ids or name is None else [name] for ids, name in zip(gold, clusters, strict=True)]
 
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; raise KeyError for an unknown id."""
