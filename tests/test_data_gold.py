@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,19 @@ KB = KnowledgeBase(
     ]
 )
 IDS = ["D1", "D2", "X1", "X9", "Y1", "unknown", "other"]
+clustered = st.lists(st.sampled_from([None, "c", "other"]), min_size=8, max_size=8)
 golds = st.lists(st.one_of(st.none(), st.lists(st.sampled_from(IDS), max_size=3, unique=True)), max_size=8)
 
 
 def corpus(ids: list[list[str] | None], domain: str | None = None, name: str = "d") -> Corpus:
     names = [("x", None if own is None else tuple(own)) for own in ids]
     return Corpus([document(name, *names, domain=domain)])
+
+
+def with_clusters(documents: Corpus, clusters: list[str | None]) -> Corpus:
+    (own,) = documents
+    mentions = tuple(replace(m, cluster=c) for m, c in zip(own.mentions, clusters, strict=False))
+    return Corpus([replace(own, mentions=mentions)])
 
 
 @settings(max_examples=200, deadline=None)
@@ -56,24 +64,31 @@ def test_all_that_follows_is_what_a_loop_would_say(ids: list[list[str] | None], 
 
 
 @settings(max_examples=100, deadline=None)
-@given(golds)
-def test_what_a_run_holds_says_the_same(ids: list[list[str] | None]) -> None:
-    direct = Gold.of(corpus(ids), KB)
+@given(golds, clustered)
+def test_what_a_run_holds_says_the_same(ids: list[list[str] | None], clusters: list[str | None]) -> None:
+    direct = Gold.of(with_clusters(corpus(ids), clusters), KB)
     own_ids = [[KB.entities[row].id for row in rows] for rows in direct.lists]
-    again = Gold.of_ids(ids, own_ids, {entity.id: row for row, entity in enumerate(KB)})
+    again = Gold.of_ids(ids, direct.labels, own_ids, {entity.id: row for row, entity in enumerate(KB)})
     for name in ("annotated", "is_nil", "in_kb", "first", "classes"):
         assert getattr(again, name).tolist() == getattr(direct, name).tolist(), name
     assert again.lists == direct.lists
 
 
 @settings(max_examples=100, deadline=None)
-@given(golds, st.lists(st.integers(0, 7), unique=True))
-def test_some_of_the_mentions(ids: list[list[str] | None], chosen: list[int]) -> None:
-    chosen = [place for place in chosen if place < len(ids)]
-    part = Gold.of(corpus(ids), KB).taken(np.array(chosen, np.int64))
-    alone = Gold.of(corpus([ids[place] for place in chosen]), KB)
-    assert part.lists == alone.lists
-    assert (part.ids, part.first.tolist()) == (alone.ids, alone.first.tolist())
+@given(golds, clustered)
+def test_a_cluster_is_the_class_of_a_mention_without_ids(
+    ids: list[list[str] | None], clusters: list[str | None]
+) -> None:
+    """Mentions with equal labels are of one class; nothing but `classes` knows clusters if there is a KB."""
+    documents = with_clusters(corpus(ids), clusters)
+    with_kb, plain, without = Gold.of(documents, KB), Gold.of(corpus(ids), KB), Gold.of(documents)
+    for name in ("annotated", "has_id", "is_nil", "in_kb", "first", "rows"):
+        assert getattr(with_kb, name).tolist() == getattr(plain, name).tolist(), name
+    assert ((with_kb.classes >= 0) == [bool(m.labels) for m in documents.mentions]).all()
+    assert ((without.classes >= 0) == (with_kb.classes >= 0)).all()
+    for label in {m.labels for m in documents.mentions if m.labels}:
+        rows = [row for row, m in enumerate(documents.mentions) if m.labels == label]
+        assert len(set(with_kb.classes[rows].tolist())) == 1, label
 
 
 def test_seen_is_under_any_id_of_the_entity() -> None:

@@ -164,8 +164,8 @@ def test_further_columns_are_kept(make: Any) -> None:
     assert str(document.metadata["day"]).startswith("2024-05-01")
     (entity,) = KnowledgeBase.of(make([{"id": "D1", "name": "flu", "parents": ["D0"], "note": None}]))
     assert entity.metadata == {"parents": ["D0"]}
-    (mention,) = Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "score": 1.5}])).mentions
-    assert mention.metadata["score"] == 1.5
+    (mention,) = Corpus.of(make([{"document_id": "d1", "text": TEXT, "start": 0, "end": 4, "rank": 1.5}])).mentions
+    assert mention.metadata["rank"] == 1.5
 
 
 def test_rows_of_a_frame_keep_their_index() -> None:
@@ -254,6 +254,8 @@ def test_the_index_of_a_series_names_its_mentions() -> None:
     assert repeated.to_pandas().index.tolist() == [4, 4, 5]
     with pytest.raises(DataError, match="pass the column of names"):
         arbo.Linker().discover(names.to_frame("name"))
+    named = pd.Series(NAMES, index=pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]))
+    assert [mention.id for mention in Corpus.of(named).mentions] == ["b/2", "b/1", "a/2"]
     dated = Corpus.of(pd.Series(["flu"], index=pd.to_datetime(["2026-11-22"])))
     assert dated.mentions[0].metadata == {"index": "2026-11-22 00:00:00"}
 
@@ -389,14 +391,15 @@ def mended(frame: pd.DataFrame, read: Any, column: str) -> Any:
     return read(frame.assign(**{column: eval(code, {"frame": frame})}))
 
 
-@pytest.mark.parametrize("column", ["document_id", "mention_id", "entity"])
+@pytest.mark.parametrize("column", ["document_id", "mention_id", "entity", "cluster"])
 @pytest.mark.parametrize("dtype", [int, "Int64", float])
 def test_numbers_as_ids_of_mentions_are_mended_as_the_error_says(column: str, dtype: Any) -> None:
-    rows = flat({"start": 0, "end": 4, "mention_id": "m1", "entity": "D1"})
+    rows = flat({"start": 0, "end": 4, "mention_id": "m1", "entity": "D1", "cluster": "c1"})
     corpus = mended(rows.assign(**{column: pd.Series([4811], dtype=dtype)}), Corpus.of, column)
     (mention,) = corpus.mentions
     found = {"document_id": mention.document_id, "mention_id": mention.id, "entity": mention.gold[0]}
-    assert found == {"document_id": "d1", "mention_id": "m1", "entity": "D1", column: "4811"}
+    found["cluster"] = mention.cluster
+    assert found == {"document_id": "d1", "mention_id": "m1", "entity": "D1", "cluster": "c1", column: "4811"}
 
 
 @pytest.mark.parametrize("dtype", [int, float])

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.errors import DataError
 from arbo.files import write_json
-from arbo.linking.config import tuned_encoder
+from arbo.linking.config import tuned_model
 from arbo.linking.tuning import Curve, Trial, _Steps
 from arbo.retrieval.retrieval import Retrieval
 from clustering import Graph, Method, merge_tree, partition
@@ -397,7 +397,13 @@ def test_an_encoder_that_is_none(tmp_path: Path, encoder: str) -> None:
     file = tmp_path / "tuned.json"
     file.write_text(f'{{"config": {{}}, "encoder": {encoder}}}')
     with pytest.raises(arbo.DataError, match="`encoder` is not an object"):
-        tuned_encoder(file)
+        tuned_model(file, "encoder")
+
+
+def test_no_file_and_no_model_are_no_settings(tmp_path: Path) -> None:
+    (tmp_path / "tuned.json").write_text('{"config": {}, "encoder": {"model": "m"}, "reranker": null}')
+    assert tuned_model(None, "encoder") == tuned_model(tmp_path / "tuned.json", "reranker") == {}
+    assert tuned_model(tmp_path / "tuned.json", "encoder") == {"model": "m"}
 
 
 def test_a_configuration_that_is_missing(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from builders import document
 
@@ -273,3 +275,46 @@ def test_means_over_types_and_over_domains() -> None:
         result.mention_table.drop_columns("domain"), result.link_table, result.cluster_table, result.manifest
     )
     assert older.evaluate().linking is not None
+
+
+def with_clusters(*clusters: str | None) -> arbo.Document:
+    """Two mentions of E1, the second without an id, and three of something else."""
+    made = document("d", ("marsh fever", ("E1",)), "marsh fever", ("zzz", ()), "zzz", "qqq www")
+    pairs = zip(made.mentions, clusters, strict=True)
+    return replace(made, mentions=tuple(replace(mention, cluster=cluster) for mention, cluster in pairs))
+
+
+@pytest.mark.parametrize("linked_first", [True, False])
+def test_gold_clusters_count_in_a_linked_run_as_in_a_discovered_one(linked_first: bool, tmp_path: Path) -> None:
+    documents = [with_clusters("c1", "c1", "c2", "c2", None)]
+    linked, found = arbo.Linker(KB).link(documents), arbo.Linker().discover(documents)
+    runs = {"linked": linked, "found": found}
+    for name, run in runs.items():
+        run.save(tmp_path / name)
+        again = arbo.Result.load(tmp_path / name)
+        assert [link.mention for link in again.links] == list(documents[0].mentions)
+        assert again.evaluate().as_dict() == run.evaluate().as_dict()
+        assert run.evaluate().clustered == 4  # E1, c1, c2, c2
+    order = sorted(runs, key=lambda name: (name == "linked") != linked_first)
+    report = compare({name: runs[name] for name in order}, how=None)
+    assert {name: entries["B-cubed"].score.value for name, entries in report.systems.items()} == {
+        name: run.evaluate().coreference["b3"]["f1"]  # type: ignore[index]
+        for name, run in runs.items()
+    }
+    linking, plain = linked.evaluate(), arbo.Linker(KB).link([with_clusters(*[None] * 5)]).evaluate()
+    assert (linking.linking, linking.nil, plain.clustered) == (plain.linking, plain.nil, 1)
+    with pytest.raises(arbo.UsageError, match="a and b differ in gold"):
+        compare({"a": found, "b": arbo.Linker(KB).link([with_clusters("c1", "c2", "c2", "c2", None)])})
+
+
+def test_a_run_whose_gold_ids_hold_the_clusters_is_read_and_compared() -> None:
+    """As an earlier arbo saved a discovered run."""
+    documents = [with_clusters("c1", "c1", "c2", "c2", None)]
+    found = arbo.Linker().discover(documents)
+    labels = [None if mention.labels is None else list(mention.labels) for mention in documents[0].mentions]
+    place = found.mention_table.column_names.index("gold")
+    table = found.mention_table.drop_columns("cluster").set_column(place, "gold", pa.array(labels))
+    old = replace(found, mention_table=table)
+    assert [link.mention.gold for link in old.links] == [mention.labels for mention in documents[0].mentions]
+    assert old.evaluate().as_dict() == found.evaluate().as_dict()
+    compare({"linked": arbo.Linker(KB).link(documents), "old": old}, how=None)

@@ -199,7 +199,7 @@ def test_a_gold_entity_of_another_domain_makes_a_mention_nil() -> None:
     pytest.importorskip("torch")
     from arbo.training.data import TrainingSet
 
-    assert TrainingSet.of(corpus, kb).gold.number.tolist() == [0, len(kb), 2]
+    assert TrainingSet.of(corpus, kb).rivals.id.tolist() == [0, len(kb), 2]
 
 
 @pytest.mark.parametrize(

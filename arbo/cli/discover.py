@@ -28,10 +28,10 @@ def discover(
     as_json: options.Json = False,
 ) -> None:
     """Cluster mentions across documents without a knowledge base, so that each cluster is an entity."""
-    from arbo.linking.config import tuned_reranker
+    from arbo.linking.config import tuned_model
     from arbo.results.run_folder import check_replaceable
 
-    if config and tuned_reranker(config):
+    if tuned_model(config, "reranker"):
         raise UsageError(
             f"{config} was tuned with a reranker, but discover uses none, so its thresholds would not fit; tune again "
             "without --reranker"

@@ -54,18 +54,17 @@ class LinkerOptions:
 
         settings = LinkerConfig() if self.config is None else LinkerConfig.from_json(self.config)
         changes = {name: value for name, value in self.fields.items() if value is not None}
-        if self.config is not None:
-            _check_reranking(self.config, settings, changes)
+        _check_reranking(self.config, settings, changes)
         if self.threshold is not None:
             changes["entity_threshold"], changes["mention_threshold"] = _limits(self.threshold)
         return replace(settings, **changes)
 
 
-def _check_reranking(tuned: Path, settings: LinkerConfig, changes: Mapping[str, object]) -> None:
+def _check_reranking(tuned: Path | None, settings: LinkerConfig, changes: Mapping[str, object]) -> None:
     """Raise UsageError if options of the reranker differ from those of the tuned file."""
-    from arbo.linking.config import tuned_reranker
+    from arbo.linking.config import tuned_model
 
-    if not tuned_reranker(tuned):
+    if not tuned_model(tuned, "reranker"):
         return
     for name in ("candidates", "skip_margin", "rerank_mentions"):
         was = getattr(settings, name)

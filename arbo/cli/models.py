@@ -23,9 +23,9 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
         UsageError: the configuration was tuned with another encoder, so that its thresholds would not fit.
     """
     from arbo.encoders.model_folder import same_model
-    from arbo.linking.config import tuned_encoder
+    from arbo.linking.config import tuned_model
 
-    settings = (tuned_encoder(tuned) if tuned else None) or {}
+    settings = tuned_model(tuned, "encoder")
     encoder = encoder_like(settings, tuned, model, encoder_config, cache)
     if settings and not same_model(settings, encoder.settings):
         raise UsageError(
@@ -79,9 +79,9 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
     """
     from arbo.encoders.cross import CrossEncoder
     from arbo.encoders.model_folder import same_model
-    from arbo.linking.config import tuned_reranker
+    from arbo.linking.config import tuned_model
 
-    settings = (tuned_reranker(tuned) if tuned else None) or {}
+    settings = tuned_model(tuned, "reranker")
     name = model or settings.get("model")
     if name is None:
         return None
@@ -96,14 +96,14 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
 
 def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
     """Return the chosen edge model; raise UsageError if the configuration was tuned with another one, or with none."""
-    from arbo.linking.config import tuned_edges
+    from arbo.linking.config import tuned_model
 
     model = None
     if file is not None:
         from arbo.edges.model import EdgeModel
 
         model = EdgeModel.load(file)
-    was = (tuned_edges(tuned) if tuned else None) or {}
+    was = tuned_model(tuned, "edges")
     if was and model is None:
         raise UsageError(f"{tuned} was tuned with an edge model, without which its thresholds do not fit; add --edges")
     if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):

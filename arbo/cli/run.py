@@ -95,7 +95,6 @@ def _show(result: Result, folder: Path, scores: FoundScores | None) -> None:
     if scores:
         console.print_title("Scores against the mentions of the documents")
         console.out.print(console.plain(str(scores)))
-    gold = result.mention_table["gold"]
     look = "--clusters" if result.manifest["knowledge_base"] is None else "--lowest-margin"
     verbs = [["show", look], *(["explain", link.mention.id] for link in result.links[:1])]
-    console.print_next(folder, *verbs, *([["evaluate"]] if gold.null_count < len(gold) else []))
+    console.print_next(folder, *verbs, *([["evaluate"]] if any(own is not None for own in result.labels) else []))

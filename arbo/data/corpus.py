@@ -11,7 +11,7 @@ from typing import Any, Self, overload
 
 from arbo.data.documents import Document, Mention
 from arbo.data.objects import document_line
-from arbo.data.rows import are_names, documents_of, documents_of_names, items_of, numbered
+from arbo.data.rows import are_names, documents_of, documents_of_names, index_of, items_of, numbered
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
@@ -21,6 +21,8 @@ _IDENTITY = attrgetter("id", "document_id", "spans", "text", "type", "gold")
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Corpus(Sequence[Document]):
     """Documents in order, with unique ids; `notes` counts irregularities of the source.
+
+    `index_names` maps the metadata keys that hold the index of the caller's frame to the names of its levels.
 
     >>> corpus = Corpus([Document("d", "a cat", (Mention("m", "d", ((2, 5),), "cat", "Animal"),))])
     >>> corpus
@@ -32,13 +34,20 @@ class Corpus(Sequence[Document]):
     documents: tuple[Document, ...]
     mentions: tuple[Mention, ...] = field(compare=False)
     notes: dict[str, int] = field(compare=False)
+    index_names: dict[str, str | None] = field(compare=False)
 
-    def __init__(self, documents: Iterable[Document] = (), notes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        documents: Iterable[Document] = (),
+        notes: Mapping[str, int] | None = None,
+        index_names: Mapping[str, str | None] | None = None,
+    ) -> None:
         documents = tuple(documents)
         _check_unique(documents)
         object.__setattr__(self, "documents", documents)
         object.__setattr__(self, "mentions", tuple(m for document in documents for m in document.mentions))
         object.__setattr__(self, "notes", dict(notes or {}))
+        object.__setattr__(self, "index_names", dict(index_names or {}))
 
     @classmethod
     def of(cls, documents: Iterable[Any]) -> Corpus:
@@ -56,11 +65,11 @@ class Corpus(Sequence[Document]):
                 "several splits, or read files with arbo.read_documents(path, format)"
             )
         if are_names(documents, items):
-            return cls(documents_of_names(documents, items))
+            return cls(documents_of_names(documents, items), None, index_of(documents))
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
         records = documents_of(numbered(items))
-        return cls(records, records.notes)
+        return cls(records, records.notes, index_of(documents))
 
     def to_jsonl(self, path: PathLike) -> None:
         """Write the corpus as JSON lines, gzipped if the path ends in `.gz`; `arbo.read_jsonl` reads them.
@@ -74,24 +83,28 @@ class Corpus(Sequence[Document]):
         """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
 
         `Corpus.of` reads the frame, but refuses a discontinuous mention, since the frame has only its first and last
-        offset. Write such a corpus with `to_jsonl`.
+        offset. Write such a corpus with `to_jsonl`. In CSV, `|` joins the ids of a list.
         """
         from pandas import DataFrame
 
+        names = {"mention_id": "id", "start": "start", "end": "end", "mention_text": "text", "type": "type"}
+        names |= {"entities": "gold"}
+        names |= {
+            name: name for name in ("cluster", "score") if any(getattr(m, name) is not None for m in self.mentions)
+        }
         rows: list[dict[str, Any]] = []
         for d in self.documents:
             own = {"document_id": d.id, "text": d.text, "domain": d.domain}
-            names = ("mention_id", "start", "end", "mention_text", "type", "entities")
-            values = ((m.id, m.start, m.end, m.text, m.type, m.gold) for m in d.mentions)
-            found = [own | dict(zip(names, row, strict=True)) for row in values]
-            rows += [{**m.metadata, **row} for m, row in zip(d.mentions, found, strict=True)] or [{**d.metadata, **own}]
+            rows += [
+                {**m.metadata, **own} | {column: getattr(m, name) for column, name in names.items()} for m in d.mentions
+            ] or [{**d.metadata, **own}]
         return DataFrame(rows)
 
     def of_types(self, types: str | Iterable[str]) -> Corpus:
         """Return the same documents, with only the mentions of these types."""
         wanted = {types} if isinstance(types, str) else set(types)
-        return Corpus(
-            (replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents), self.notes
+        return self.of_documents(
+            replace(d, mentions=tuple(m for m in d.mentions if m.type in wanted)) for d in self.documents
         )
 
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:
@@ -105,18 +118,18 @@ class Corpus(Sequence[Document]):
         if len(chosen) < len(wanted):
             missing = sorted(wanted - {document.id for document in chosen})
             raise UsageError(f"{len(missing):,} of {len(wanted):,} document ids are unknown, such as {missing[0]!r}")
-        return Corpus(chosen, self.notes)
+        return self.of_documents(chosen)
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
         """Return the same documents, without the mentions that share a gold id with a mention in ``train``."""
         seen = {id_ for document in train for mention in document.mentions for id_ in mention.gold or ()}
-        return Corpus(
-            (
-                replace(d, mentions=tuple(m for m in d.mentions if seen.isdisjoint(m.gold or ())))
-                for d in self.documents
-            ),
-            self.notes,
+        return self.of_documents(
+            replace(d, mentions=tuple(m for m in d.mentions if seen.isdisjoint(m.gold or ()))) for d in self.documents
         )
+
+    def of_documents(self, documents: Iterable[Document]) -> Self:
+        """Return other documents, from the same source."""
+        return type(self)(documents, self.notes, self.index_names)
 
     @property
     def fingerprint(self) -> str:
@@ -135,7 +148,7 @@ class Corpus(Sequence[Document]):
     def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Document | Self:
         if isinstance(index, slice):
-            return type(self)(self.documents[index], self.notes)
+            return self.of_documents(self.documents[index])
         return self.documents[index]
 
     def __len__(self) -> int:

@@ -7,8 +7,8 @@ tuning and training use this module.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -41,12 +41,12 @@ class Gold:
 
     ids: Sequence[Sequence[str] | None]
     """(mentions,) annotated ids: None without an annotation, empty if annotated as NIL without an id."""
+    labels: Sequence[Sequence[str] | None]
+    """(mentions,) annotated ids or, without any, the gold cluster: `Mention.labels`."""
     indptr: Ints
-    """(mentions + 1,) ``number[indptr[m] : indptr[m + 1]]`` belongs to mention ``m``."""
-    number: Ints
-    """(gold ids,) a row of the knowledge base, or a code of at least ``n_entities`` for an id without an entity in the
-    mention's domain. The values of a mention are distinct and in the order of its ids."""
-    n_entities: int
+    """(mentions + 1,) ``rows[indptr[m] : indptr[m + 1]]`` belongs to mention ``m``."""
+    rows: Ints
+    """(correct entities,) rows of the knowledge base; those of a mention are distinct and in the order of its ids."""
     entity_of: Callable[[str], int | None]
     """Maps an id or alternative id to the row of its entity; None if no entity or several entities have it."""
 
@@ -57,58 +57,38 @@ class Gold:
         Without a knowledge base, no id has an entity, and a mention without ids has its gold cluster as its id.
         """
         base = KnowledgeBase() if kb is None else kb
-        outside: dict[str, int] = {}
-
-        def numbers(ids: Iterable[str], domain: str | None) -> list[int]:
-            found: dict[int, None] = {}
-            for id_ in ids:
-                inside = base.rows_within((id_,), domain)
-                found.update(dict.fromkeys(inside or (len(base) + outside.setdefault(id_, len(outside)),)))
-            return list(found)
 
         def entity_of(id_: str) -> int | None:
             rows = base.rows(id_)
             return rows[0] if len(rows) == 1 else None
 
-        ids = [mention.labels if kb is None else mention.gold for mention in documents.mentions]
+        labels = [mention.labels for mention in documents.mentions]
+        ids = labels if kb is None else [mention.gold for mention in documents.mentions]
         domains = [document.domain for document in documents for _ in document.mentions]
-        every = [numbers(own or (), domain) for own, domain in zip(ids, domains, strict=True)]
-        return cls(ids, *_joined(every), len(base), entity_of)
+        rows = [base.rows_within(own or (), domain) for own, domain in zip(ids, domains, strict=True)]
+        return cls(ids, labels, *_joined(rows), entity_of)
 
     @classmethod
     def of_ids(
-        cls, ids: Sequence[Sequence[str] | None], entities: Sequence[Sequence[str]], row_of: dict[str, int]
+        cls,
+        ids: Sequence[Sequence[str] | None],
+        labels: Sequence[Sequence[str] | None],
+        entities: Sequence[Sequence[str]],
+        row_of: dict[str, int],
     ) -> Self:
         """Make gold annotations from the columns of a run.
 
         Args:
             ids: (mentions,) annotated ids.
+            labels: (mentions,) annotated ids or, without any, the gold cluster.
             entities: (mentions,) the knowledge base's own ids of the correct entities.
             row_of: maps the id of each entity in the run to a row.
         """
-        outside: dict[str, int] = {}
         known = dict(row_of)
-        every = []
         for given, inside in zip(ids, entities, strict=True):
             if given and len(inside) == 1:
                 known[given[0]] = row_of[inside[0]]
-            unknown = [] if inside else dict.fromkeys(given or ())
-            every.append(
-                [row_of[id_] for id_ in inside]
-                + [len(row_of) + outside.setdefault(id_, len(outside)) for id_ in unknown]
-            )
-        return cls(ids, *_joined(every), len(row_of), known.get)
-
-    def taken(self, mentions: Ints) -> Self:
-        """Return the annotations of some of the mentions."""
-        count = np.diff(self.indptr)[mentions]
-        place = np.arange(count.sum()) + np.repeat(self.indptr[:-1][mentions] - np.cumsum(count) + count, count)
-        return replace(
-            self,
-            ids=[self.ids[m] for m in mentions.tolist()],
-            indptr=np.concatenate([[0], np.cumsum(count)]),
-            number=self.number[place],
-        )
+        return cls(ids, labels, *_joined([[row_of[id_] for id_ in inside] for inside in entities]), known.get)
 
     @property
     def annotated(self) -> Bools:
@@ -118,17 +98,17 @@ class Gold:
     @property
     def has_id(self) -> Bools:
         """(mentions,) whether the annotation has an id."""
-        return np.diff(self.indptr) > 0
+        return np.array([bool(ids) for ids in self.ids], np.bool_)
 
     @property
     def mention(self) -> Ints:
-        """(gold ids,) the mention of each gold id."""
+        """(correct entities,) the mention of each."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.indptr))
 
     @property
     def in_kb(self) -> Bools:
         """(mentions,) whether the knowledge base has a correct entity."""
-        return np.bincount(self.mention[self.number < self.n_entities], minlength=len(self.ids)) > 0
+        return np.diff(self.indptr) > 0
 
     @property
     def is_nil(self) -> Bools:
@@ -141,29 +121,20 @@ class Gold:
 
         A mention with gold ids but without a correct entity has the single row -1.
         """
-        mention, inside, in_kb = self.mention, self.number < self.n_entities, self.in_kb
-        first_outside = np.zeros(len(self.number), np.bool_)
-        first_outside[self.indptr[:-1][self.has_id & ~in_kb]] = True
-        kept = inside | first_outside
-        count = np.bincount(mention[kept], minlength=len(self.ids))
-        return np.concatenate([[0], np.cumsum(count)]), np.where(inside, self.number, -1)[kept]
+        outside = self.has_id & ~self.in_kb
+        indptr = self.indptr + np.concatenate([[0], np.cumsum(outside)])
+        return indptr, np.insert(self.rows, self.indptr[:-1][outside], -1)
 
     @property
     def lists(self) -> list[list[int]]:
         """(mentions,) rows of the correct entities of each mention, in the order of its ids."""
-        inside = self.number < self.n_entities
-        ends = np.cumsum(np.bincount(self.mention[inside], minlength=len(self.ids)))
-        return [rows.tolist() for rows in np.split(self.number[inside], ends[:-1])] if len(ends) else []
+        return [rows.tolist() for rows in np.split(self.rows, self.indptr[1:-1])] if len(self.ids) else []
 
     @property
     def entities(self) -> Ints:
         """(mentions, most) rows of the correct entities, in the order of the ids, padded with -1."""
-        inside = self.number < self.n_entities
-        mention = self.mention[inside]
-        count = np.bincount(mention, minlength=len(self.ids))
-        table = np.full((len(self.ids), int(count.max(initial=0))), -1, np.int32)
-        place = np.arange(len(mention)) - np.repeat(np.cumsum(count) - count, count)
-        table[mention, place] = self.number[inside]
+        table = np.full((len(self.ids), int(np.diff(self.indptr).max(initial=0))), -1, np.int32)
+        table[self.mention, np.arange(len(self.rows)) - self.indptr[self.mention]] = self.rows
         return table
 
     @property
@@ -174,22 +145,15 @@ class Gold:
 
     @property
     def classes(self) -> Ints:
-        """(mentions,) a code for the mention's correct entities, or else for its gold ids; -1 without gold ids."""
-        number: dict[frozenset[int], int] = {}
-        classes = np.full(len(self.ids), -1, np.int64)
-        inside = self.number < self.n_entities
-        for row, (begin, end) in enumerate(zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist(), strict=True)):
-            if end > begin:
-                own = self.number[begin:end]
-                right = own[inside[begin:end]]
-                key = frozenset((right if len(right) else own).tolist())
-                classes[row] = number.setdefault(key, len(number))
-        return classes
+        """(mentions,) a code for the correct entities, or else the gold ids, or else the gold cluster; else -1."""
+        number: dict[frozenset[int | str], int] = {}
+        keys = (frozenset[int | str](rows or own or ()) for rows, own in zip(self.lists, self.labels, strict=True))
+        return np.array([number.setdefault(key, len(number)) if key else -1 for key in keys], np.int64)
 
     def doubt(self) -> str | None:
         """Describe an id without an entity that looks like NIL, or that most mentions share; None if there is none.
 
-        >>> Gold.of_ids([["<NIL>"], ["<NIL>"], ["D1"]], [[], [], []], {}).doubt()[:50]
+        >>> Gold.of_ids(ids := [["<NIL>"], ["<NIL>"], ["D1"]], ids, [[], [], []], {}).doubt()[:50]
         "2 of 3 mentions with gold ids have the id '<NIL>',"
         """
         n = int(self.has_id.sum())
@@ -207,7 +171,7 @@ class Gold:
         """(mentions,) whether a training mention has the same gold id, or an alternative id of the same entity."""
         trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
         rows = [row for id_ in trained if (row := self.entity_of(id_)) is not None]
-        by_entity = np.bincount(self.mention[np.isin(self.number, rows)], minlength=len(self.ids)) > 0
+        by_entity = np.bincount(self.mention[np.isin(self.rows, rows)], minlength=len(self.ids)) > 0
         by_id = np.array([not trained.isdisjoint(ids or ()) for ids in self.ids], np.bool_)
         return by_id | by_entity
 

@@ -4,10 +4,12 @@
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
 The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; an empty list means
-NIL, and a mention without either is not annotated. `mention_text` is compared with the text at the offsets. `domain` is
+NIL, and a mention without either is not annotated. `cluster` holds the gold cluster, `score` the score of the finder
+that found the mention. `mention_text` is compared with the text at the offsets. `domain` is
 the domain of the document. The rows of a document need not be adjacent, and only the first row needs its text and
 domain. A row without start and end stands for the document itself, for example a document without mentions. Further
-columns become the metadata of the mention or, in a row without start and end, of the document.
+columns become the metadata of the mention or, in a row without start and end, of the document; so do `cluster` and
+`score` in such a row.
 """
 
 from __future__ import annotations
@@ -16,16 +18,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from arbo.data.documents import Document, mention_ids
-from arbo.data.fields import Convert, fields, offset_or_null, string, string_or_null, strings_or_null
+from arbo.data.fields import Convert, fields, number, offset_or_null, string, string_or_null, strings_or_null
 from arbo.data.objects import to_mention
 from arbo.data.records import Records
 from arbo.errors import DataError
 from arbo.text.checks import Span, check_spans
 
 REQUIRED = ("document_id", "text", "start", "end")
-MENTION_IDS = ("document_id", "mention_id", "entity")
+MENTION_IDS = ("document_id", "mention_id", "entity", "cluster")
 
-COLUMNS: Mapping[str, Convert] = {
+_IN_ANY_ROW: Mapping[str, Convert] = {
     "document_id": string,
     "text": string,
     "domain": string_or_null,
@@ -37,6 +39,7 @@ COLUMNS: Mapping[str, Convert] = {
     "entity": string_or_null,
     "entities": strings_or_null,
 }
+COLUMNS: Mapping[str, Convert] = {**_IN_ANY_ROW, "cluster": string_or_null, "score": number}
 
 _OF_DOCUMENT = {"document_id", "text", "domain"}
 
@@ -82,8 +85,9 @@ def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -
 def _checked(row: Row) -> Row:
     name = row.get("mention_id", row.get("document_id"))
     of = name if isinstance(name, str) else None
-    values = fields(row, "a row of mentions", COLUMNS, required=("document_id",), of=of)
-    if len(row.keys() & {"start", "end"}) < 2 and row.keys() & COLUMNS.keys() - _OF_DOCUMENT:
+    columns = COLUMNS if row.keys() & {"start", "end"} else _IN_ANY_ROW
+    values = fields(row, "a row of mentions", columns, required=("document_id",), of=of)
+    if len(row.keys() & {"start", "end"}) < 2 and row.keys() & columns.keys() - _OF_DOCUMENT:
         raise DataError(f"a mention needs 'start' and 'end'; required columns: {', '.join(REQUIRED)}", id=of)
     if "entity" in values and "entities" in values:
         raise DataError("gold ids are in both 'entity' and 'entities'; leave one of them out", id=of)

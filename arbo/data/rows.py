@@ -38,11 +38,19 @@ def items_of(table: Any) -> list[Any] | None:
         for column, times in Counter(table.columns).items():
             if times > 1:
                 raise DataError(f"the frame has {times} columns {column!r:.60}; rename or drop all but one")
-        says_more = "document_id" in table.columns or type(table.index).__name__ != "RangeIndex"
-        if says_more and not set(table.index.names) & set(table.columns):
-            table = table.reset_index()
-        return list(table.to_dict("records"))
+        return list((table.reset_index() if index_of(table) else table).to_dict("records"))
     return list(table) if isinstance(table, Iterable) and not isinstance(table, (str, bytes, Mapping)) else None
+
+
+def index_of(table: Any) -> dict[str, str | None]:
+    """Map the metadata keys that hold the index of a pandas frame or Series to the names of its levels."""
+    if not hasattr(table, "iloc"):
+        return {}
+    frame = table if hasattr(table, "columns") else table.to_frame("")
+    says_more = {"document_id", ""} & set(frame.columns) or type(frame.index).__name__ != "RangeIndex"
+    if not says_more or set(frame.index.names) & set(frame.columns):
+        return {}
+    return dict(zip(map(str, frame.iloc[:0].reset_index().columns), frame.index.names, strict=False))
 
 
 def numbered(items: Iterable[Any]) -> list[Placed]:
@@ -64,17 +72,18 @@ def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
     Raises:
         DataError: a name is missing, blank, or not a string.
     """
-    index = json.loads(json.dumps(table.index.tolist(), default=str)) if hasattr(table, "iloc") else range(len(names))
-    labels = list(map(str, index))
-    if len(set(labels)) < len(names):
+    keys = index_of(table)
+    levels = table.index.to_frame().set_axis(list(keys), axis=1).to_dict("records") if keys else [{}] * len(names)
+    metadata = json.loads(json.dumps(levels, default=str))
+    labels = ["/".join(map(str, level.values())) for level in metadata]
+    if "" in labels or len(set(labels)) < len(names):
         labels = list(map(str, range(len(names))))
-    for row, (name, label, own) in enumerate(zip(names, labels, index, strict=True)):
+    for row, (name, label, kept) in enumerate(zip(names, labels, metadata, strict=True)):
         if not isinstance(name, str) or not name.strip():
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
             raise DataError(problem, file=f"row {row}", id=label)
         text = str(name)  # not numpy's
-        metadata = {"index": own} if hasattr(table, "iloc") else {}
-        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=metadata),))
+        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=kept),))
 
 
 def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Document]:

@@ -7,7 +7,7 @@ documents are added or removed.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import normalize
 
+from arbo.data.codes import codes_of
 from arbo.data.inputs import MentionInput
 from arbo.engine import Ids
 from arbo.text.names import normalize_name
@@ -262,12 +263,6 @@ def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
         _, which, count = np.unique(key, return_inverse=True, return_counts=True)
         columns[name] = count[which] if len(rows) else which
     return columns
-
-
-def codes_of(values: Iterable[Hashable]) -> Ids:
-    """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
-    number: dict[Hashable, int] = {}
-    return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
 
 
 def _hashed(texts: Any, **options: Any) -> csr_matrix:

@@ -16,8 +16,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from arbo.data.codes import codes_of
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.edges.facts import Facts, codes_of
+from arbo.edges.facts import Facts
 from arbo.edges.features import (
     ENTITY_FEATURES,
     MENTION_FEATURES,

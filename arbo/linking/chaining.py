@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from arbo.data.codes import codes_of
 from arbo.engine import Edges, Graph, MergeTree, Partition, bridges, merge_tree
 
 _SHARE = 0.05
@@ -35,8 +36,7 @@ def describe_giants(
         mention_ids: the id of each mention.
         cluster_ids: the cluster id of each mention.
     """
-    number: dict[str, int] = {}
-    name = np.array([number.setdefault(name.casefold(), len(number)) for name in names], np.int64)
+    name = codes_of(name.casefold() for name in names)
     is_new = np.flatnonzero(clusters.entity < 0)
     label = clusters.labels[clusters.n_entities :]
     giants = [is_new[rows] for rows in _giants(label[is_new], name[is_new], len(names))]

@@ -90,24 +90,11 @@ class LinkerConfig(Settings):
         return cls.from_dict(_tuned(path)["config"], file=fspath(path))
 
 
-def tuned_encoder(path: PathLike) -> dict[str, Any] | None:
-    """Read the settings of the encoder that a configuration was tuned with; None if the file names no encoder."""
-    return _tuned_model(path, "encoder")
-
-
-def tuned_reranker(path: PathLike) -> dict[str, Any] | None:
-    """Read the settings of the reranker that a configuration was tuned with; None if there was no reranker."""
-    return _tuned_model(path, "reranker")
-
-
-def tuned_edges(path: PathLike) -> dict[str, Any] | None:
-    """Read the settings of the edge model that a configuration was tuned with; None if there was no edge model."""
-    return _tuned_model(path, "edges")
-
-
-def _tuned_model(path: PathLike, part: str) -> dict[str, Any] | None:
-    settings = _tuned(path).get(part)
-    if settings is not None and not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):
+def tuned_model(path: PathLike | None, part: Literal["encoder", "reranker", "edges"]) -> dict[str, Any]:
+    """Read the settings of a model that a configuration was tuned with; empty without the model, or without a file."""
+    if path is None or (settings := _tuned(path).get(part)) is None:
+        return {}
+    if not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):
         raise DataError(f"`{part}` is not an object; give a file that `arbo tune` wrote", file=fspath(path))
     return settings
 

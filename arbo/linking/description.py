@@ -35,6 +35,7 @@ def describe(
         "encoder": retrieval.settings,
         "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
+        "index": corpus.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},
         "giants": describe_giants(names, clusters, mention_ids, cluster_ids),
         "notes": {

@@ -2,7 +2,8 @@
 
 ``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
 annotated; null without an annotation), ``found_score`` (confidence of the finder; null for other
-mentions), ``gold_entities`` (the knowledge base's own ids of the gold entities in the mention's domain).
+mentions), ``gold_entities`` (the knowledge base's own ids of the gold entities in the mention's domain), and
+``cluster``, the gold cluster, if any mention has one.
 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
 mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
@@ -49,6 +50,8 @@ _STRINGS = pa.list_(pa.string())
 def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb: KnowledgeBase | None) -> pa.Table:
     """Make the table of mentions: place, text and annotation, one row for each mention."""
     mentions = corpus.mentions
+    clusters = [m.cluster for m in mentions]
+    entities = _ids(kb).take(pa.array(gold.rows))
     return pa.table(
         {
             "mention_id": pa.array([m.id for m in mentions], pa.string()),
@@ -58,9 +61,10 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
             "expansion": pa.array([i.name if i.name != i.mention.text else None for i in inputs], pa.string()),
             "type": pa.array([m.type for m in mentions], pa.string()),
             "domain": pa.array([i.document.domain for i in inputs], pa.string()),
-            "gold": pa.array([None if ids is None else list(ids) for ids in gold.ids], _STRINGS),
+            "gold": pa.array([None if m.gold is None else list(m.gold) for m in mentions], _STRINGS),
             "found_score": pa.array([m.score for m in mentions], pa.float64()),
-            "gold_entities": _gold_entities(gold, kb),
+            "gold_entities": pa.ListArray.from_arrays(pa.array(gold.indptr, pa.int32()), entities),
+            **({"cluster": pa.array(clusters, pa.string())} if any(clusters) else {}),
             **_metadata(mentions),
         }
     )
@@ -70,14 +74,6 @@ def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
     """Return the column of metadata, if any item has metadata."""
     stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
     return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
-
-
-def _gold_entities(gold: Gold, kb: KnowledgeBase | None) -> pa.Array:
-    """Return the ids of the correct entities of each mention."""
-    inside = gold.number < gold.n_entities
-    count = np.bincount(gold.mention[inside], minlength=len(gold.ids))
-    ids = _ids(kb).take(pa.array(gold.number[inside]))
-    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(count)]), pa.int32()), ids)
 
 
 def _ids(kb: KnowledgeBase | None) -> pa.Array:

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
 from arbo.engine import Method, Partition, Progress, merge_tree, partition, silent
 from arbo.errors import DataError, UsageError
@@ -165,7 +166,7 @@ def choose(
     own = config.limits(retrieval.threshold)
     scoring = None if objective == "ari" else _Scoring.of(gold, objective)
     if scoring is None:
-        plan = _discovery_plan(retrieval, _gold_classes(gold), ks_of(config), own[1])
+        plan = _discovery_plan(retrieval, gold, ks_of(config), own[1])
     else:
         plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own)
     trials: list[Trial] = []
@@ -184,8 +185,7 @@ def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[C
     """Fit the confidence of the links that the best configuration makes."""
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
-    number: dict[str, int] = {}
-    document = np.array([number.setdefault(item.document.id, len(number)) for item in retrieval.inputs], np.int64)
+    document = codes_of(item.document.id for item in retrieval.inputs)
     return calibrate(evidence(retrieval, linked)[rows], scoring.rightly(linked)[rows], document[rows])
 
 
@@ -259,8 +259,11 @@ def _linking_plan(
     return _Plan(run(), 1 + len(ks) * n_each)
 
 
-def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]], ks: list[int], own: float) -> _Plan:
+def _discovery_plan(retrieval: Retrieval, gold: Gold, ks: list[int], own: float) -> _Plan:
     """Plan a merge tree for each k; of equally good trials, prefer ``own``, then small k, then small thresholds."""
+    classes = gold.classes
+    if (classes < 0).all():
+        raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
 
     def run() -> Iterator[Curve]:
         for k in ks:
@@ -270,13 +273,6 @@ def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]],
             yield steps.curve_of_mention_thresholds(Trial("arborescence", k, None, None, 0), own)
 
     return _Plan(run(), len(ks))
-
-
-def _gold_classes(gold: Gold) -> npt.NDArray[np.integer[Any]]:
-    """Return the class of each mention; raise DataError if no mention has gold ids."""
-    if not gold.has_id.any():
-        raise DataError("tuning needs mentions with gold ids, but these documents have none")
-    return gold.classes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -306,8 +302,7 @@ class _Scoring:
                 "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each mention; "
                 "withhold some entities with arbo.nil_split"
             )
-        inside = gold.number < gold.n_entities
-        return cls(objective, gold.annotated, gold.is_nil, gold.mention[inside], gold.number[inside])
+        return cls(objective, gold.annotated, gold.is_nil, gold.mention, gold.rows)
 
     def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:
         """Score the entities in ``linked``; -1 means NIL."""

@@ -16,9 +16,13 @@ do not match, all are kept as part of the cells, since many programs never quote
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterable, Iterator
+<<<<<<< HEAD
 from io import BytesIO, StringIO
+=======
+from contextlib import suppress
+from io import StringIO
+>>>>>>> gold
 from pathlib import Path
 from typing import Literal
 
@@ -40,7 +44,7 @@ _DELIMITERS = {"csv": ",;", "tsv": "\t"}
 _KNOWN = {*DOCUMENT_KEYS, *ENTITY_KEYS, *COLUMNS}
 _LISTS = {"aliases", "alternative_ids", "entities", "types", "xrefs"}
 _TEXTS = {"text", "mention_text"}
-_NUMBERS = {"start", "end"}
+_NUMBERS = {"start", "end", "score"}
 _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 
 
@@ -134,4 +138,7 @@ def _value(name: str, cell: str) -> object:
         return None
     if name in _LISTS:
         return [item.strip() for item in cell.split("|")]
-    return int(cell) if name in _NUMBERS and re.fullmatch("-?[0-9]{1,18}", cell) else cell
+    if name in _NUMBERS:
+        with suppress(ValueError):
+            return float(cell)
+    return cell

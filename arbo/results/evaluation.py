@@ -51,7 +51,7 @@ class Evaluation:
     nil_curve: NilCurve | None = None
     """NIL decisions made only by a threshold on the similarity of the nearest entity, at every threshold."""
     clustering: ClusteringScores | None = None
-    """Agreement of the clusters with the gold classes, over the mentions with gold ids."""
+    """Agreement of the clusters with the gold classes, over the mentions with a gold id or cluster."""
     clustering_unseen: ClusteringScores | None = None
     """`clustering` over the mentions whose gold ids do not occur in training (ALL/UNSEEN in ArboEL, section 3.5)."""
     coreference: CoreferenceScores | None = None
@@ -136,7 +136,8 @@ def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
         for column in ("mention_id", "document_id", "gold"):
-            if run.mention_table[column] != first.mention_table[column]:
+            own, its = (of.labels if column == "gold" else of.mention_table[column] for of in (first, run))
+            if own != its:
                 raise UsageError(f"{name} and {other} differ in {column}; compare only results of the same documents")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
@@ -261,7 +262,8 @@ def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
-    return Gold.of_ids(run.mention_table["gold"].to_pylist(), in_kb.to_pylist(), row_of), row_of
+    ids = run.mention_table["gold"].to_pylist()
+    return Gold.of_ids(ids, run.labels, in_kb.to_pylist(), row_of), row_of
 
 
 def numbers_of(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:

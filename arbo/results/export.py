@@ -37,6 +37,8 @@ def export(run: Run, path: PathLike, to: str, ids: Ids) -> dict[str, int]:
     documents = documents_of(run, ids, as_classes=to in ("clusters", "conll"))
     names = zip(*(run.cluster_table[name].to_pylist() for name in ("cluster_id", "name")), strict=True)
     notes = write(documents, path, dict(names))
+    if to in ("brat", "pubtator"):
+        notes["gold clusters left out"] = sum(mention.cluster is not None for mention in documents.mentions)
     notes["documents whose domain is left out"] = to != "jsonl" and sum(d.domain is not None for d in documents)
     return dict(+notes)
 
@@ -54,11 +56,11 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
         raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
     if ids not in get_args(Ids):
         raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
-    if ids == "gold" and rows and all(row["gold"] is None for row in rows):
+    if ids == "gold" and rows and all(own is None for own in run.labels):
         raise UsageError("no mention of the run is annotated; export the links")
     for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
         if ids == "links":
-            row["gold"] = [cluster]
+            row |= {"gold": [cluster], "cluster": None}
         elif as_classes:
             row["gold"] = row["gold_entities"] or row["gold"]
     of = {name: tuple(own) for name, own in groupby(map(run.mention_of, rows), attrgetter("document_id"))}
@@ -71,11 +73,18 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
 def flat_table(run: Run) -> pa.Table:
     """Make a table of all mentions, one flat row each, in the order of the documents.
 
+<<<<<<< HEAD
     Columns: those of `mention_view`, ``runner_up_id, runner_up_name, runner_up_score`` (the best candidate other than
     the link; for NIL the best of all) unless no mention has one, ``cluster_name, nil, path`` (the names from the entity
     to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if any
     document has one, and the further columns of mentions and documents, with ``own_`` before a name that the table
     already has.
+=======
+    Columns: those of `mention_view`, ``cluster_name, nil, path`` (the names from the entity to the mention; null for
+    NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``gold_cluster`` if any mention has one,
+    ``domain`` if any document has one, and the further columns of mentions and documents, called ``own_NAME`` if the
+    table already has a column ``NAME``.
+>>>>>>> gold
     """
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))
@@ -84,6 +93,7 @@ def flat_table(run: Run) -> pa.Table:
     columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
     columns |= {"sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
+    columns |= {"gold_cluster": mentions["cluster"]} if "cluster" in mentions.column_names else {}
     columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
     for key, values in _metadata(run):
         while key in columns:

@@ -80,7 +80,7 @@ def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suf
     """Return the agreement of clusters with gold classes, over the chosen mentions."""
     if not chosen.any():
         return []
-    over = f"{int(chosen.sum()):,} mentions with gold ids"
+    over = f"{int(chosen.sum()):,} mentions with a gold id or cluster"
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval
         over += f"; no interval above {MOST_WITH_INTERVALS:,}"

@@ -105,8 +105,9 @@ class Result(Run):
 
         If the documents were a frame or a Series, the rows have its index, so that `frame.join` joins them.
         """
-        frame = flat_table(self).to_pandas()
-        return frame.set_index("index").rename_axis(None) if "index" in frame else frame
+        frame, index = flat_table(self).to_pandas(), self.manifest.get("index", {})
+        keys = [own if (own := f"own_{key}") in frame else key for key in index]
+        return frame.set_index(keys).rename_axis(list(index.values())) if keys and {*keys} <= {*frame} else frame
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:

@@ -162,6 +162,14 @@ class Run:
         first = self.cluster_table["entity_id"].length() - self.cluster_table["entity_id"].null_count
         return Rows(self.cluster_table.num_rows - first, lambda place: self._cluster(first + place))
 
+    @property
+    def labels(self) -> list[list[str] | None]:
+        """(mentions,) the `Mention.labels` of each mention."""
+        gold = self.mention_table["gold"].to_pylist()
+        has_clusters = "cluster" in self.mention_table.column_names
+        clusters = self.mention_table["cluster"].to_pylist() if has_clusters else [None] * len(gold)
+        return [ids if ids or name is None else [name] for ids, name in zip(gold, clusters, strict=True)]
+
     def link_of(self, mention_id: str) -> Link:
         """Return the link of the mention with this id; raise KeyError for an unknown id."""
         return self._link(self._row_of_mention(mention_id))
@@ -231,6 +239,7 @@ class Run:
             None if values["gold"] is None else tuple(values["gold"]),
             values.get("found_score"),  # runs of an earlier arbo have none
             metadata_of(values),
+            values.get("cluster"),  # missing if no mention has a gold cluster
         )
 
     def _link(self, row: int) -> Link:

@@ -94,7 +94,7 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
     kept = [_kept(own) for own in proposed]
     marked = (_marked(document, own, kb) for document, own in zip(corpus, kept, strict=True))
     notes = {**corpus.notes, LEFT_OUT: len(corpus.mentions)} if corpus.mentions else corpus.notes
-    return Found(Corpus(marked, notes), tuple(proposal for own in kept for proposal in own))
+    return Found(Corpus(marked, notes, corpus.index_names), tuple(proposal for own in kept for proposal in own))
 
 
 def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:

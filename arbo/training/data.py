@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from arbo.training.config import LoopConfig
 
 
 class Rivals(NamedTuple):
-    """The gold ids of each mention, as codes (see `arbo.data.gold.Gold`), and the domains of mentions and entities."""
+    """The gold ids of each mention, as rows of entities or higher codes, and the domains of mentions and entities."""
 
     indptr: Ids  # (mentions + 1,)
     id: Ids  # (gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``
@@ -78,11 +78,10 @@ class TrainingSet:
 
         Raise DataError if no mention has a gold id that the knowledge base holds in its domain.
         """
-        every = Gold.of(corpus, kb)
-        gold = every.taken(np.flatnonzero(every.has_id))
-        inputs = [
-            item for item in mention_inputs(corpus, expand_abbreviations=expand_abbreviations) if item.mention.gold
-        ]
+        annotated = corpus.of_documents(
+            replace(d, mentions=tuple(mention for mention in d.mentions if mention.gold)) for d in corpus
+        )
+        gold, inputs = Gold.of(annotated, kb), mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
         if not inputs:
             raise DataError(
                 f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with the id of an entity"
@@ -92,8 +91,19 @@ class TrainingSet:
                 f"nothing to {purpose}: none of {len(inputs):,} mentions has a gold id that the knowledge base holds "
                 "in the domain of the document; check that the ids and the domains match"
             )
-        rows = np.split(gold.number, gold.indptr[1:-1])
         domains = [item.document.domain for item in inputs]
+        outside: dict[str, int] = {}
+        rows = [
+            [
+                *own,
+                *(
+                    len(kb) + outside.setdefault(id_, len(outside))
+                    for id_ in ids or ()
+                    if not kb.rows_within((id_,), domain)
+                ),
+            ]
+            for own, ids, domain in zip(gold.lists, gold.ids, domains, strict=True)
+        ]
         return cls(inputs, kb, gold, Rivals.of(rows, domains, [entity.domain for entity in kb]))
 
     @property

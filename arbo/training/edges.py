@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from arbo.data.codes import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.edges.facts import Facts, codes_of
+from arbo.edges.facts import Facts
 from arbo.edges.features import Matrix, mention_features
 from arbo.edges.model import EdgeModel, candidate_features
 from arbo.edges.pairs import mention_pairs
@@ -58,8 +59,7 @@ def examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
     if linker.kb is not None:
         gold = Gold.of(corpus, linker.kb)
         mention, _, entity, features = candidate_features(facts, found, linker.kb)
-        inside = gold.number < gold.n_entities
-        right = gold.mention[inside] * len(linker.kb) + gold.number[inside]
+        right = gold.mention * len(linker.kb) + gold.rows
         known = gold.annotated[mention]
         parts.append((features[known], np.isin(mention * len(linker.kb) + entity, right)[known]))
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):

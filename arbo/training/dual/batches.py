@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from arbo.data.codes import codes_of
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
@@ -78,8 +79,7 @@ class Reader:
         entity_read, entity_place = np.unique(self.entities.row[nodes[is_entity]], return_inverse=True)
         spelt = [Text(self.mentions.tower, row) for row in self.mentions.spell(read)]
         spelt += [Text(self.entities.tower, row) for row in self.entities.spell(entity_read)]
-        numbers: dict[Hashable, int] = {}
-        number = np.array([numbers.setdefault(self._key(text), len(numbers)) for text in spelt])
+        number = codes_of(map(self._key, spelt))
         texts = [spelt[i] for i in np.unique(number, return_index=True)[1]]
         order = np.argsort([len(text.row.ids) for text in texts], kind="stable")
         rank = np.argsort(order)[number]

@@ -8,6 +8,7 @@ from typing import Self
 
 import numpy as np
 
+from arbo.data.codes import codes_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Floats, Ids, ranges
 
@@ -25,11 +26,9 @@ class Synonyms:
     def of(cls, kb: KnowledgeBase) -> Self:
         """Take the names of all entities."""
         names, rows = kb.names()
-        folded = [" ".join(name.casefold().split()) for name in names]
-        numbers: dict[str, int] = {}
-        spelling = np.array([numbers.setdefault(form, len(numbers)) for form in folded], np.int64)
+        spelling = codes_of(" ".join(name.casefold().split()) for name in names)
         owner = np.array(rows, np.int64)
-        place = np.sort(np.unique(owner * (len(numbers) + 1) + spelling, return_index=True)[1])
+        place = np.sort(np.unique(owner * (len(names) + 1) + spelling, return_index=True)[1])
         start = np.searchsorted(owner[place], np.arange(len(kb) + 1))
         return cls(place, spelling[place], owner[place], start)
 

@@ -1,0 +1,14 @@
+"""Codes for values."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+
+def codes_of(values: Iterable[Hashable]) -> npt.NDArray[np.int64]:
+    """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
+    number: dict[Hashable, int] = {}
+    return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
