@@ -4,11 +4,11 @@
 ten on average: centres are normal in 32 dimensions, members scatter around them with half that deviation, all
 are turned into 384 dimensions and get noise of deviation 0.5 in each (most of the variation lies in the 32).
 
-`index.seconds` is what happens before the first query: copying, and building the index (that of `ivf` by one
-thread, so that it repeats; that of `hnsw` too before faiss 1.15.1). `search.seconds` is the rest, on all
-cores. `recall_at_8` is measured on 1,000 queries, as a run records it. `times_faster` compares whole runs,
-`search.times_faster` the searches alone: the more queries, the nearer the first comes to the second. The
-script stops where an approximate list is short, or claims a neighbour nearer than the exact one of its place.
+`index.seconds` is what happens before the first query: copying, and building the index (by one thread before
+faiss 1.15.1). `search.seconds` is the rest, on all cores. `recall_at_8` is measured on 1,000 queries, as a run
+records it. `times_faster` compares whole runs, `search.times_faster` the searches alone: the more queries, the
+nearer the first comes to the second. The script stops where an approximate list is short, or claims a neighbour
+nearer than the exact one of its place.
 
 `--quick` measures 20,000 vectors of 64 dimensions, prints the figures and leaves the results alone.
 """

@@ -71,8 +71,7 @@ def nearest(
     Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
     exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
     the version of faiss. Below 10,000 distinct vectors, or if k is not small in comparison, an index would not be
-    faster, and the search is exact. An index takes another copy of the corpus and, for ``"hnsw"``, some 270 bytes for
-    each vector.
+    faster, and the search is exact. An index takes another copy of the corpus and some 270 bytes for each vector.
 
     Args:
         queries: things with one vector each.
@@ -80,8 +79,8 @@ def nearest(
         k: number of neighbours; may exceed the size of the corpus.
         metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 for a zero vector) or ``"dot"`` (minus the inner
             product).
-        search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick to
-            search; or ``"ivf"``, lists around centroids, quick to build and slow to search.
+        search: ``"exact"``, or ``"hnsw"``: a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick
+            to search.
         scanner: computes the matrix products of an exact search of dense vectors; it does not affect the result.
         self_ids: (queries,) the id of each query in the corpus, which is left out of the query's list, or -1 for a
             query that is not in the corpus; None if no query is in the corpus.
@@ -194,7 +193,7 @@ def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, sca
     rows, offset = Rows.of(corpus, metric), offset_of(metric)
     if sp.issparse(corpus.matrix):
         return sparse_search(rows, offset)
-    return dense_search(rows, offset, k, scanner) if search == "exact" else approximate_search(rows, offset, k, search)
+    return dense_search(rows, offset, k, scanner) if search == "exact" else approximate_search(rows, offset, k)
 
 
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:

@@ -292,7 +292,7 @@ def test_a_search_is_exact_or_says_that_it_is_not(monkeypatch: pytest.MonkeyPatc
     tokens, vectors = TokenMatrices.of(np.eye(n), np.arange(n + 1)), Vectors.of(np.eye(n))
     assert comparison.is_exact(vectors, "exact")
     assert comparison.is_exact(tokens, "exact") == (n == 2)
-    assert not any(comparison.is_exact(things, "ivf") for things in (tokens, vectors))
+    assert not any(comparison.is_exact(things, "hnsw") for things in (tokens, vectors))
 
 
 def test_kinds_that_do_not_go_together() -> None:
