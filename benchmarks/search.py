@@ -65,10 +65,10 @@ def measure(quick: bool) -> Figures:
     """Run every search on one corpus."""
     n, n_queries, dim = (20_000, 5000, 64) if quick else (100_000, 20_000, 384)
     corpus = Vectors.of(clustered(n, dim))
-    queries = corpus.slice(0, n_queries)
+    queries = corpus.taken(np.arange(n_queries))
     small = Vectors.of(clustered(20_000, 8))
     for method in SEARCH_METHODS:  # compiles the kernels
-        timed(small.slice(0, 100), small, method)
+        timed(small.taken(np.arange(100)), small, method)
     figures: Figures = {"vectors": n, "queries": n_queries, "dim": dim}
     exact: tuple[float, float, Neighbors] | None = None
     for method in SEARCH_METHODS:

@@ -53,7 +53,7 @@ def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
 
 
 def _checked(vectors: Floats, metric: Metric) -> Floats:
-    """Return the vectors in float64, in which products of float32 are exact, and their sums nearly exact."""
+    """Return the vectors, of length 1 for cosines; the products of float32 are exact in float64, their sums nearly."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")

@@ -215,6 +215,14 @@ def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, ea
         raise ValueError(f"each of the {n_queries} queries must have exactly one {each}")
 
 
+def check_products(matrix: Matrix, corpus: Matrix, metric: Metric, most: int = 1) -> None:
+    """Raise ValueError if inner products of rows, or sums of ``most`` of them, may be too large for float32."""
+    if metric == "dot":
+        largest = most * lengths(matrix).max(initial=0) * lengths(corpus).max(initial=0)
+        if largest > np.finfo(np.float32).max / 2:
+            raise ValueError(f"scores may reach {largest:.2g}, too large for float32; scale the vectors down")
+
+
 def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
@@ -222,7 +230,4 @@ def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMeth
     if search != "exact" and sp.issparse(corpus.matrix):
         raise ValueError(f"search={search!r} needs dense vectors; use search='exact' for sparse vectors")
     check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "vector")
-    if metric == "dot":
-        largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
-        if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(f"inner products may reach {largest:.2g}, too large for float32; scale the vectors down")
+    check_products(queries.matrix, corpus.matrix, metric)

@@ -24,10 +24,10 @@ import numpy.typing as npt
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
 from .kernels import kernel
-from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
+from .knn import Neighbors, check_products, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices
-from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
+from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, offset_of, unit
 
 _PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
 _SHARE = 256  # number of pairs that a thread scores at a time
@@ -306,10 +306,4 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
 def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
     check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "text")
-    if metric == "dot":
-        most = int(np.diff(queries.indptr).max(initial=0))
-        largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
-        if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(
-                f"scores of queries and corpus may reach {largest:.2g}, too large for float32; scale the tokens down"
-            )
+    check_products(queries.matrix, corpus.matrix, metric, most=int(np.diff(queries.indptr).max(initial=0)))

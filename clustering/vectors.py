@@ -45,12 +45,6 @@ class Vectors:
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)
         return cls(rows, place[order].astype(np.int32), owners, n_things)
 
-    def slice(self, begin: int, end: int) -> Self:
-        """Return only the things ``begin .. end - 1``, renumbered from 0; the matrix is shared."""
-        begin, end, _ = slice(begin, end).indices(self.n)
-        low, high = np.searchsorted(self.owner, [begin, max(begin, end)])
-        return type(self)(self.matrix, self.row[low:high], self.owner[low:high] - begin, max(0, end - begin))
-
     def taken(self, things: Ids) -> Self:
         """Return only these things with their vectors, renumbered in this order."""
         if np.array_equal(things, np.arange(self.n)):
@@ -92,8 +86,8 @@ def unit(matrix: Matrix) -> Matrix:
 def lengths(matrix: Matrix) -> Weights:
     """Return the length of each row; (rows,) float64."""
     if isinstance(matrix, np.ndarray):
-        return _lengths(matrix)
-    return _sparse_lengths(matrix.indptr, matrix.data)
+        return _lengths(np.arange(len(matrix) + 1) * matrix.shape[1], matrix.ravel())
+    return _lengths(matrix.indptr, matrix.data)
 
 
 @kernel
@@ -109,15 +103,7 @@ def dot(a: Floats, b: Floats) -> float:
 
 
 @kernel
-def _lengths(matrix: Floats) -> Weights:
-    length = np.empty(len(matrix), np.float64)
-    for i in range(len(matrix)):
-        length[i] = np.sqrt(dot(matrix[i], matrix[i]))
-    return length
-
-
-@kernel
-def _sparse_lengths(indptr: Ids, data: Floats) -> Weights:
+def _lengths(indptr: Ids, data: Floats) -> Weights:
     length = np.empty(len(indptr) - 1, np.float64)
     for i in range(len(length)):
         values = data[indptr[i] : indptr[i + 1]]

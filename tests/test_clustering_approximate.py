@@ -189,7 +189,7 @@ def test_small_corpora_and_long_lists_are_searched_exactly(
 
     monkeypatch.setattr(approximate_search, "_hnsw", refuse)
     points = Vectors.of(gaussian(n, 3))
-    some = points.slice(0, 40)
+    some = points.taken(np.arange(min(n, 40)))
     own = np.arange(len(some))
     exact = nearest(some, points, k, metric=metric, self_ids=own)
     same(nearest(some, points, k, metric=metric, search="hnsw", self_ids=own), exact)
@@ -198,7 +198,7 @@ def test_small_corpora_and_long_lists_are_searched_exactly(
 def test_no_neighbours_are_asked_for() -> None:
     points = Vectors.of(gaussian(20, 3))
     assert nearest(points, points, 0, search="hnsw").ids.shape == (20, 0)
-    assert nearest(points.slice(0, 0), points, 2, search="hnsw").ids.shape == (0, 2)
+    assert nearest(points.taken(np.arange(0)), points, 2, search="hnsw").ids.shape == (0, 2)
 
 
 # --- it repeats
@@ -224,7 +224,9 @@ def test_batches_do_not_matter(metric: Metric, monkeypatch: pytest.MonkeyPatch) 
     points, own = Vectors.of(gaussian(1000, 32)), np.arange(1000)
     whole = nearest(points, points, 5, metric=metric, search="hnsw", self_ids=own)
     for begin, end in itertools.pairwise([0, 1, 3, 20, 41, 300, 577, 1000]):
-        part = nearest(points.slice(begin, end), points, 5, metric=metric, search="hnsw", self_ids=own[begin:end])
+        part = nearest(
+            points.taken(np.arange(begin, end)), points, 5, metric=metric, search="hnsw", self_ids=own[begin:end]
+        )
         same(part, Neighbors(whole.ids[begin:end], whole.dissimilarity[begin:end]))
     monkeypatch.setattr(approximate_search, "_CHUNK", 37)
     same(nearest(points, points, 5, metric=metric, search="hnsw", self_ids=own), whole)
@@ -242,7 +244,7 @@ def test_the_number_of_threads_is_left_as_it_was() -> None:
 
 def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
     points = Vectors.of(gaussian(10_001, 4))
-    nearest(points.slice(0, 10), points, 2, search="hnsw")
+    nearest(points.taken(np.arange(10)), points, 2, search="hnsw")
     assert capfd.readouterr() == ("", "")
 
 
@@ -312,7 +314,7 @@ def test_recall_of_sparse_vectors_and_of_several_vectors_an_owner() -> None:
 def test_lists_of_other_queries_are_refused() -> None:
     points = Vectors.of(gaussian(5, 3))
     with pytest.raises(ValueError, match="lists of 5 queries, but there are 3 queries"):
-        measured_recall(nearest(points, points, 2), points.slice(0, 3), points)
+        measured_recall(nearest(points, points, 2), points.taken(np.arange(3)), points)
 
 
 # --- refused
