@@ -47,14 +47,19 @@ class Check:
     definition_length: float
     """Median length of the definitions in characters; 0 if there are none."""
 
+    @property
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """Part and whole of each ratio."""
+        return {
+            "entities_seen_share": (self.entities_seen, self.entities),
+            "mentions_seen_share": (self.mentions_seen, self.mentions),
+            "names_seen_share": (self.names_seen, self.mentions),
+            "defined_share": (self.defined, self.entities),
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Return counts and ratios by name, ready for JSON."""
-        return asdict(self) | {
-            "entities_seen_share": ratio(self.entities_seen, self.entities),
-            "mentions_seen_share": ratio(self.mentions_seen, self.mentions),
-            "names_seen_share": ratio(self.names_seen, self.mentions),
-            "defined_share": ratio(self.defined, self.entities),
-        }
+        return asdict(self) | {name: ratio(*counts) for name, counts in self.shares.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +242,6 @@ def _definition(entity: Entity) -> str:
 def _figures(check: Check) -> Iterator[str]:
     yield f"{check.mentions:,}"
     yield f"{check.entities:,}"
-    for part, whole in (
-        (check.entities_seen, check.entities),
-        (check.mentions_seen, check.mentions),
-        (check.names_seen, check.mentions),
-        (check.defined, check.entities),
-    ):
+    for part, whole in check.shares.values():
         yield f"{part / whole:.1%}" if whole else ""
     yield f"{check.definition_length:g}"
