@@ -11,6 +11,7 @@ before the next edge in the order. O(edges log edges) time, nearly all of it for
 """
 
 from heapq import heappop, heappush
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
     for next_rank in range(len(ordered)):
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):
             continue
-        waiting = [next_rank]
+        waiting: list[Any] = [next_rank]
         while waiting:
             rank = heappop(waiting)
             v = head[rank]
