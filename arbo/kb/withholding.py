@@ -218,7 +218,7 @@ def _checks(kb: KnowledgeBase, gone: set[int], parts: Mapping[str, Corpus]) -> d
 
     def check(mentions: list[tuple[Mention, set[int]]]) -> Check:
         own = {row for _, rows in mentions for row in rows}
-        lengths = [len(definition) for row in own if (definition := _definition(kb.entities[row]))]
+        lengths = [len(text) for row in own if (text := (kb.entities[row].definition or "").strip())]
         return Check(
             mentions=len(mentions),
             entities=len(own),
@@ -233,10 +233,6 @@ def _checks(kb: KnowledgeBase, gone: set[int], parts: Mapping[str, Corpus]) -> d
         name: PartChecks(check([(mention, rows) for mention, rows in mentions if rows <= gone]), check(mentions))
         for name, mentions in of_part.items()
     }
-
-
-def _definition(entity: Entity) -> str:
-    return (entity.definition or "").strip()
 
 
 def _figures(check: Check) -> Iterator[str]:
