@@ -25,10 +25,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
     mentions and the root is their entity, the tree is the forest of ``partition(graph, "minimax")`` on their complete
     graph. With distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same
     weight. Nodes are numbered from 0, and the root is -1. Ties go to the edge from the root, then to the smaller
-    parent, then to the smaller node.
-
-    Raises:
-        ValueError: shapes differ, or a number is NaN or infinite.
+    parent, then to the smaller node. Raise ValueError if shapes differ, or a number is NaN or infinite.
     """
     rows = _checked(vectors, metric)
     weight = np.asarray(root, np.float32)

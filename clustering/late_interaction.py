@@ -110,11 +110,9 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
     text; a thing without texts has minus infinity.
 
     Sums are in float64, in the order of dimensions, then of the query's tokens. Besides the result, the tokens of one
-    query per thread are in memory. Scoring is fastest if the pairs of a query are adjacent.
-
-    Raises:
-        ValueError: dimensions differ, a query does not have exactly one text, pairs are out of range, or scores are too
-            large for float32.
+    query per thread are in memory. Scoring is fastest if the pairs of a query are adjacent. Raise ValueError if
+    dimensions differ, a query does not have exactly one text, pairs are out of range, or scores are too large for
+    float32.
     """
     _check(queries, corpus, "dot")
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
@@ -157,10 +155,8 @@ def late_nearest(
     The first stage proposes the ``n_candidates`` things nearest by `TokenMatrices.pooled` (one more with ``self_ids``);
     ``search`` and ``scanner`` apply to it. If ``n_candidates`` is None, or at least the size of the corpus, all things
     are scored, which is exact. The second stage compares the things token by token, see `late_dissimilarity`;
-    ``progress`` counts its chunks of queries.
-
-    Raises:
-        ValueError: the errors of `sum_of_max` and of the first stage, or ``n_candidates`` is less than ``k``.
+    ``progress`` counts its chunks of queries. The errors are those of `sum_of_max` and of the first stage, and
+    ValueError if ``n_candidates`` is less than ``k``.
 
     >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()

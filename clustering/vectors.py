@@ -34,12 +34,9 @@ class Vectors:
     def of(cls, matrix: Any, owner: npt.ArrayLike | None = None, *, n: int | None = None) -> Self:
         """Copy a (rows, dim) array or sparse matrix; row ``i`` belongs to ``owner[i]`` (default: ``i``).
 
-        Equal rows of a dense array are stored and searched once. ``n`` is the number of things (default: up to the
-        last owner); some may have no vector.
-
-        Raises:
-            ValueError: the array is not two-dimensional or not numeric, owners are out of range, or a row contains NaN,
-                infinity or a number too large for float32; the message names such rows.
+        Equal rows of a dense array are stored and searched once. ``n`` is the number of things (default: up to the last
+        owner); some may have no vector. Raise ValueError if the array is not two-dimensional or not numeric, owners are
+        out of range, or a row contains NaN, infinity or a number too large for float32; the message names such rows.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)
