@@ -17,9 +17,6 @@ be made in several goes, and what is there is recorded: `--record` does that alo
 benchmarks/adaptive_mixup.py --corpus "BC5CDR disease" --corpus "NCBI disease" --corpus "CRAFT UBERON" --steps 2000`.
 The tables in `results/` hold the cells of `--seeds 1`, without `SOM mixed`, alpha 0.2 and 0.8, and K 18, and those of
 `--seeds 1 --steps 200 --training "mean random" --training "mean hard" --training "mean BCE" --training "mean AMH"`.
-
-Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
-beside this script).
 """
 
 from dataclasses import replace

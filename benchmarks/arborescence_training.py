@@ -26,9 +26,6 @@ the tables can be made in several goes, and what is there is recorded: `--record
 tables in `results/` are those of the command without options. The whole table, for a GPU: `python
 benchmarks/arborescence_training.py --corpus "NCBI disease" --corpus "BC5CDR disease" --corpus "CRAFT UBERON" --steps
 2000`.
-
-Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
-beside this script).
 """
 
 from collections import Counter

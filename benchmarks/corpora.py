@@ -16,9 +16,6 @@ k = 8, without thresholds, and with the encoder's default ones. A NIL mention is
 alone, `context` takes the mean over the mention's own tokens with 25 words of context on either side within the
 sentence, `context beyond sentences` the same across them. HDBSCAN (scikit-learn) works on the same unit vectors, its
 `min_cluster_size` chosen on dev, noise as singletons. `same string` joins mentions of equal lower-cased text.
-
-Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names. Embeddings are kept in the folder
-that ARBO_CACHE names (default: `.cache` beside this script), so that a second run embeds nothing.
 """
 
 from collections.abc import Iterator

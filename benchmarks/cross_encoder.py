@@ -25,9 +25,6 @@ tables can be made in several goes, and what is there is recorded: `--record` do
 GPU: `python benchmarks/cross_encoder.py --steps 5000 --epochs 5`. The tables in `results/` hold the cells of `--part
 claims --training untrained --training trained`, of `--part claims --steps 100 --training trained --training "trained +
 FGSM"`, and of `--part medic`.
-
-Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
-beside this script).
 """
 
 import shutil

@@ -4,8 +4,6 @@ Each job runs as a process of its own, from files to saved run: BC5CDR diseases 
 part) against Uberon, with n-grams, and with MiniLM embeddings in the cache or still to be made (`minilm_cold`).
 `peak_error` is the difference between estimate and truth, relative to the truth; `seconds_ratio` is estimated seconds
 over true ones, which the load of the machine moves as well.
-
-Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
 import tempfile

@@ -130,7 +130,7 @@ def timed(spent: Figures, what: str, call: Callable[[], T]) -> T:
 def check(found: Neighbors, mentions: Vectors, entities: Vectors) -> None:
     """Compare the lists of a few mentions with the products of their vectors and all others."""
     few = min(8, mentions.n)
-    queries, corpus = mentions.slice(0, few).normalized(), entities.normalized()
+    queries, corpus = mentions.taken(np.arange(few)).normalized(), entities.normalized()
     products = queries.matrix[queries.row] @ corpus.matrix.T
     largest = -np.sort(-products, axis=1)[:, :N_ENTITIES]
     claimed = offset_of("cosine") - found.dissimilarity[:few, : largest.shape[1]]

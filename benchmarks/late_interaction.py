@@ -11,8 +11,6 @@ of all tokens, of words alone (without [CLS] and [SEP]), and by the cosine of po
 the knowledge base lacks are left out.
 
 `--quick` takes 60 mentions and 500 names, prints the figures and leaves the results alone.
-
-Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
 import json

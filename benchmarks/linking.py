@@ -13,8 +13,6 @@ its MeSH ids, a knowledge base with a real gap.
 
 **job**: `arbo link` on the BC5CDR test part as a process of its own, from files to saved run, kernels cached:
 wall-clock seconds, peak memory, and the partition's share.
-
-Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
 import json

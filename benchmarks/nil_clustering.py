@@ -28,8 +28,7 @@ Gold NIL mentions have no id there: its ARI is over mentions of entities that th
 
 Table `NIL by threshold` has the figures of Wiatrak et al. 2022, table 4, for `threshold`.
 
-Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names. `--encoder all-MiniLM-L6-v2` adds
-the untrained transformer to the n-grams.
+`--encoder all-MiniLM-L6-v2` adds the untrained transformer to the n-grams.
 """
 
 from collections import Counter, defaultdict

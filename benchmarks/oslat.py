@@ -39,9 +39,6 @@ of names of different entities before and after alignment (figure C.1 of the pap
 `--part`, `--corpus` and `--system` choose cells; each is kept in the cache folder, so that the tables can be made in
 several goes, and what is there is recorded: `--record` does that alone. The tables in `results/` hold all cells but
 `OSLAT, gentle` and `NP` on QUAERO, and the preselection by all-MiniLM-L6-v2.
-
-Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
-beside this script).
 """
 
 import shutil

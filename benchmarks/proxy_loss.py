@@ -23,9 +23,6 @@ tables can be made in several goes, and what is there is recorded: `--record` do
 GPU: `python benchmarks/proxy_loss.py --part losses --corpus "BC5CDR disease" --corpus "NCBI disease" --corpus "CRAFT
 UBERON" --steps 2000`, then the same with `--part nil` and no corpus. The tables in `results/` hold the cells of
 `--seeds 1`, without those at 1e-5, `CE mixed + FGSM` and `proxy mixed + FGSM`.
-
-Data: `../shared/data`, or the folder that ARBO_DATA names; cache: the folder that ARBO_CACHE names (default: `.cache`
-beside this script).
 """
 
 from dataclasses import dataclass, replace

@@ -4,11 +4,11 @@
 ten on average: centres are normal in 32 dimensions, members scatter around them with half that deviation, all
 are turned into 384 dimensions and get noise of deviation 0.5 in each (most of the variation lies in the 32).
 
-`index.seconds` is what happens before the first query: copying, and building the index (that of `ivf` by one
-thread, so that it repeats; that of `hnsw` too before faiss 1.15.1). `search.seconds` is the rest, on all
-cores. `recall_at_8` is measured on 1,000 queries, as a run records it. `times_faster` compares whole runs,
-`search.times_faster` the searches alone: the more queries, the nearer the first comes to the second. The
-script stops where an approximate list is short, or claims a neighbour nearer than the exact one of its place.
+`index.seconds` is what happens before the first query: copying, and building the index (by one thread before
+faiss 1.15.1). `search.seconds` is the rest, on all cores. `recall_at_8` is measured on 1,000 queries, as a run
+records it. `times_faster` compares whole runs, `search.times_faster` the searches alone: the more queries, the
+nearer the first comes to the second. The script stops where an approximate list is short, or claims a neighbour
+nearer than the exact one of its place.
 
 `--quick` measures 20,000 vectors of 64 dimensions, prints the figures and leaves the results alone.
 """
@@ -65,10 +65,10 @@ def measure(quick: bool) -> Figures:
     """Run every search on one corpus."""
     n, n_queries, dim = (20_000, 5000, 64) if quick else (100_000, 20_000, 384)
     corpus = Vectors.of(clustered(n, dim))
-    queries = corpus.slice(0, n_queries)
+    queries = corpus.taken(np.arange(n_queries))
     small = Vectors.of(clustered(20_000, 8))
     for method in SEARCH_METHODS:  # compiles the kernels
-        timed(small.slice(0, 100), small, method)
+        timed(small.taken(np.arange(100)), small, method)
     figures: Figures = {"vectors": n, "queries": n_queries, "dim": dim}
     exact: tuple[float, float, Neighbors] | None = None
     for method in SEARCH_METHODS:

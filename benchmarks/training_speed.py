@@ -14,8 +14,6 @@ cores), and 50,000 of 384 (on one, as above 4,096 mentions), in a process of its
 cores and leave out what other programs took. `extra_gb` is the peak of the resident memory above what was there before
 the call, the vectors among it; all products at once would be 10 GB in float32.
 
-Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
-
 `--quick` takes 24 texts of each and a cluster of 5,000, prints the figures and leaves the results alone.
 """
 

@@ -1,16 +1,14 @@
-"""Approximate nearest neighbours of dense vectors: an index proposes rows, and exact scores rank them.
+"""Approximate nearest neighbours of dense vectors: a graph proposes rows (HNSW), and exact scores rank them.
 
 So neighbours have the same dissimilarities as in the exact search. If a list is too short, more rows are searched, and
-finally all rows. Results do not depend on the number of threads: the parts of building an index that would depend on it
-use one thread, and faiss searches each query independently.
+finally all rows. Results do not depend on the number of threads, see `_hnsw`; faiss searches each query independently.
 
 The parameters are fixed. They give a recall@8 of 0.97 or more on clustered vectors (`benchmarks/search.py`) and on
 names; measure the recall on other data.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +16,7 @@ from .arrays import Floats, Ids
 from .dense_search import dense_search
 from .kernels import kernel
 from .search import Lists, Rows, Search, empty_lists, offer, score_found
-from .vectors import Vectors, dissimilarity, dot, unit
+from .vectors import dissimilarity, dot
 
 Find: TypeAlias = Callable[[Floats, int], Ids]
 """``find(vectors, n)`` returns up to ``n`` different rows for each vector, padded with -1."""
@@ -27,23 +25,16 @@ _LEAST = 10_000  # number of distinct vectors below which exact search is as fas
 _SHARE = 64  # an index is used for lists up to this share of the corpus
 _SPARE = 8
 _CHUNK = 4096
-_SEED = 0
 
-_LINKS = 32  # HNSW: neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters.
-_BUILD_WIDTH = 100  # HNSW: number of candidates while building. With fewer, links between small clusters are missing.
-_SEARCH_WIDTH = 64  # HNSW: minimum number of candidates while searching
-
-_LISTS = 4
-"""IVF: number of lists, divided by the square root of the number of vectors. With half as many, queries cost twice."""
-_PROBES = 64  # IVF: number of lists to search per query: a twentieth of 100,000 vectors, a sixtieth of a million
-_TRAINING = 40  # IVF: number of vectors per list to train the centroids on, about the minimum that faiss recommends
+_LINKS = 32  # neighbours of a vector in the graph. With 16, recall falls for vectors in many small clusters.
+_BUILD_WIDTH = 100  # number of candidates while building. With fewer, links between small clusters are missing.
+_SEARCH_WIDTH = 64  # minimum number of candidates while searching
 
 
-def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hnsw", "ivf"]) -> Search:
+def approximate_search(corpus: Rows, offset: float, k: int) -> Search:
     """Build the index for the ``k`` nearest things (k > 0), or the exact search if that is faster.
 
-    The number of inner products, for each vector when building and for each query when searching, is about O(log n) for
-    ``"hnsw"`` and O(sqrt(n)) for ``"ivf"``, which builds with matrix products.
+    The number of inner products is about O(log n), for each vector when building and for each query when searching.
     """
     matrix: Floats = corpus.matrix
     exact = dense_search(corpus, offset, k)
@@ -51,7 +42,7 @@ def approximate_search(corpus: Rows, offset: float, k: int, method: Literal["hns
     n_first = (2 if owners.several else 1) * k + _SPARE
     if len(matrix) < max(_LEAST, _SHARE * n_first):
         return exact
-    find = _hnsw(matrix) if method == "hnsw" else _ivf(matrix)
+    find = _hnsw(matrix)
     n_wanted = min(k, len(np.unique(owners.owner)))
     owned = np.searchsorted(owners.owner, np.arange(owners.owner[-1] + 2))
 
@@ -91,19 +82,6 @@ def _score_things(vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset:
                 taken = offer(ids, values, taken, thing, value, True)
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Limit faiss to one thread inside the block."""
-    import faiss
-
-    threads = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(threads)
-
-
 def _hnsw(matrix: Floats) -> Find:
     """Build the graph of Malkov and Yashunin (2018); faiss draws the levels with a fixed seed.
 
@@ -114,45 +92,17 @@ def _hnsw(matrix: Floats) -> Find:
 
     index: Any = faiss.IndexHNSWFlat(matrix.shape[1], _LINKS, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = _BUILD_WIDTH
-    with nullcontext() if hasattr(faiss, "hnsw_add_vertices_deterministic") else _one_thread():
+    threads = faiss.omp_get_max_threads()
+    try:
+        if not hasattr(faiss, "hnsw_add_vertices_deterministic"):
+            faiss.omp_set_num_threads(1)
         index.add(matrix)
+    finally:
+        faiss.omp_set_num_threads(threads)
 
     def find(vectors: Floats, n: int) -> Ids:
         index.hnsw.efSearch = max(_SEARCH_WIDTH, n)
         found: Ids = index.search(vectors, n)[1]
-        return found
-
-    return find
-
-
-def _ivf(matrix: Floats) -> Find:
-    """List the rows by the nearest of the centroids that spherical k-means finds in a sample.
-
-    One thread adds up the centroids, since sums depend on how the work is divided. The lists of a query are found by
-    exact search, so that they do not depend on its batch.
-    """
-    import faiss
-
-    n_rows, dim = matrix.shape
-    n_lists = round(_LISTS * n_rows**0.5)
-    centroids = faiss.IndexFlatIP(dim)
-    index: Any = faiss.IndexIVFFlat(centroids, dim, n_lists, faiss.METRIC_INNER_PRODUCT)
-    index.cp.seed = _SEED
-    index.cp.spherical = True
-    index.cp.min_points_per_centroid = 1  # no warning on stderr if there are fewer than advised
-    sample = np.random.default_rng(_SEED).choice(n_rows, min(n_rows, _TRAINING * n_lists), replace=False)
-    with _one_thread():
-        index.train(unit(matrix[sample]))
-        index.add(matrix)
-    index.nprobe = _PROBES
-    every = np.arange(n_lists)
-    lists = Rows.of(Vectors(centroids.reconstruct_n(0, n_lists), every, every, n_lists), "dot")
-    nearest_lists = dense_search(lists, 0.0, _PROBES)
-
-    def find(vectors: Floats, n: int) -> Ids:
-        probes = empty_lists(len(vectors), _PROBES)
-        nearest_lists.fill(vectors, probes)
-        found: Ids = index.search_preassigned(vectors, n, probes.ids.astype(np.int64), -probes.dissimilarity)[1]
         return found
 
     return find

@@ -36,11 +36,7 @@ class Edges(NamedTuple):
 
 def concatenated(parts: Sequence[Edges]) -> Edges:
     """Join lists of edges into one."""
-    return Edges(
-        np.concatenate([part.source for part in parts]),
-        np.concatenate([part.target for part in parts]),
-        np.concatenate([part.weight for part in parts]),
-    )
+    return Edges(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def ranges(begin: Ids, count: Ids) -> Ids:

@@ -24,10 +24,8 @@ def bridges(edges: Edges, *, n_nodes: int) -> Bridges:
     The parts of an edge remain if the edge and all heavier edges are removed from the tree, as at a lower threshold;
     its sides remain if only the edge is removed. A single wrong edge joins two complete clusters, so both its parts are
     large. Ranking by the smaller *side* would not find it: every edge between the wrong edge and the middle of a part
-    also has large sides, even the lightest. O(edges log edges) time, without recursion.
-
-    Raises:
-        ValueError: the edges have a cycle.
+    also has large sides, even the lightest. O(edges log edges) time, without recursion. Raise ValueError if the edges
+    have a cycle.
 
     >>> edges = Edges(np.array([0, 1, 2, 3]), np.array([1, 2, 3, 4]), np.array([0.1, 0.2, 0.9, 0.1]))
     >>> ranked = bridges(edges, n_nodes=5)

@@ -25,10 +25,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
     mentions and the root is their entity, the tree is the forest of ``partition(graph, "minimax")`` on their complete
     graph. With distinct weights it is also that of ``"arborescence"``, since both directions of an edge have the same
     weight. Nodes are numbered from 0, and the root is -1. Ties go to the edge from the root, then to the smaller
-    parent, then to the smaller node.
-
-    Raises:
-        ValueError: shapes differ, or a number is NaN or infinite.
+    parent, then to the smaller node. Raise ValueError if shapes differ, or a number is NaN or infinite.
     """
     rows = _checked(vectors, metric)
     weight = np.asarray(root, np.float32)
@@ -53,7 +50,7 @@ def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
 
 
 def _checked(vectors: Floats, metric: Metric) -> Floats:
-    """Return the vectors in float64, in which products of float32 are exact, and their sums nearly exact."""
+    """Return the vectors, of length 1 for cosines; the products of float32 are exact in float64, their sums nearly."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
         raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")

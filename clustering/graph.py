@@ -47,11 +47,9 @@ class Graph:
         """Make a graph from edges in any order.
 
         Arrays with the right dtype (int32 ids, float32 or float64 weights) are not copied. Duplicates (the lightest
-        counts), self-loops (ignored) and edges into entities (ignored by the directed methods) are allowed; a weight
-        of zero has no special meaning.
-
-        Raises:
-            ValueError: the arrays differ in length, ids are outside ``0 .. n_nodes-1``, or weights are not finite.
+        counts), self-loops (ignored) and edges into entities (ignored by the directed methods) are allowed; a weight of
+        zero has no special meaning. Raise ValueError if the arrays differ in length, an id is that of no
+        node, or a weight is not finite.
         """
         try:
             n_entities, n_nodes = index(n_entities), index(n_nodes)

@@ -71,8 +71,7 @@ def nearest(
     Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
     exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
     the version of faiss. Below 10,000 distinct vectors, or if k is not small in comparison, an index would not be
-    faster, and the search is exact. An index takes another copy of the corpus and, for ``"hnsw"``, some 270 bytes for
-    each vector.
+    faster, and the search is exact. An index takes another copy of the corpus and some 270 bytes for each vector.
 
     Args:
         queries: things with one vector each.
@@ -80,8 +79,8 @@ def nearest(
         k: number of neighbours; may exceed the size of the corpus.
         metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 for a zero vector) or ``"dot"`` (minus the inner
             product).
-        search: ``"exact"``; ``"hnsw"``, a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick to
-            search; or ``"ivf"``, lists around centroids, quick to build and slow to search.
+        search: ``"exact"``, or ``"hnsw"``: a graph of near vectors (Malkov and Yashunin 2018), slow to build and quick
+            to search.
         scanner: computes the matrix products of an exact search of dense vectors; it does not affect the result.
         self_ids: (queries,) the id of each query in the corpus, which is left out of the query's list, or -1 for a
             query that is not in the corpus; None if no query is in the corpus.
@@ -194,7 +193,7 @@ def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, sca
     rows, offset = Rows.of(corpus, metric), offset_of(metric)
     if sp.issparse(corpus.matrix):
         return sparse_search(rows, offset)
-    return dense_search(rows, offset, k, scanner) if search == "exact" else approximate_search(rows, offset, k, search)
+    return dense_search(rows, offset, k, scanner) if search == "exact" else approximate_search(rows, offset, k)
 
 
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
@@ -216,6 +215,14 @@ def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, ea
         raise ValueError(f"each of the {n_queries} queries must have exactly one {each}")
 
 
+def check_products(matrix: Matrix, corpus: Matrix, metric: Metric, most: int = 1) -> None:
+    """Raise ValueError if inner products of rows, or sums of ``most`` of them, may be too large for float32."""
+    if metric == "dot":
+        largest = most * lengths(matrix).max(initial=0) * lengths(corpus).max(initial=0)
+        if largest > np.finfo(np.float32).max / 2:
+            raise ValueError(f"scores may reach {largest:.2g}, too large for float32; scale the vectors down")
+
+
 def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
     if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
@@ -223,7 +230,4 @@ def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMeth
     if search != "exact" and sp.issparse(corpus.matrix):
         raise ValueError(f"search={search!r} needs dense vectors; use search='exact' for sparse vectors")
     check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "vector")
-    if metric == "dot":
-        largest = lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
-        if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(f"inner products may reach {largest:.2g}, too large for float32; scale the vectors down")
+    check_products(queries.matrix, corpus.matrix, metric)

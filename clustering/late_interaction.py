@@ -24,10 +24,10 @@ import numpy.typing as npt
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
 from .kernels import kernel
-from .knn import Neighbors, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
+from .knn import Neighbors, check_products, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices
-from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
+from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, offset_of, unit
 
 _PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
 _SHARE = 256  # number of pairs that a thread scores at a time
@@ -110,11 +110,9 @@ def sum_of_max(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing:
     text; a thing without texts has minus infinity.
 
     Sums are in float64, in the order of dimensions, then of the query's tokens. Besides the result, the tokens of one
-    query per thread are in memory. Scoring is fastest if the pairs of a query are adjacent.
-
-    Raises:
-        ValueError: dimensions differ, a query does not have exactly one text, pairs are out of range, or scores are too
-            large for float32.
+    query per thread are in memory. Scoring is fastest if the pairs of a query are adjacent. Raise ValueError if
+    dimensions differ, a query does not have exactly one text, pairs are out of range, or scores are too large for
+    float32.
     """
     _check(queries, corpus, "dot")
     return _scores(queries, corpus, *checked_pairs(query, thing, queries.n, corpus.n))
@@ -157,10 +155,8 @@ def late_nearest(
     The first stage proposes the ``n_candidates`` things nearest by `TokenMatrices.pooled` (one more with ``self_ids``);
     ``search`` and ``scanner`` apply to it. If ``n_candidates`` is None, or at least the size of the corpus, all things
     are scored, which is exact. The second stage compares the things token by token, see `late_dissimilarity`;
-    ``progress`` counts its chunks of queries.
-
-    Raises:
-        ValueError: the errors of `sum_of_max` and of the first stage, or ``n_candidates`` is less than ``k``.
+    ``progress`` counts its chunks of queries. The errors are those of `sum_of_max` and of the first stage, and
+    ValueError if ``n_candidates`` is less than ``k``.
 
     >>> texts = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [0.8, 0.6]], [0, 2, 3, 4])
     >>> late_nearest(texts, texts, 1, n_candidates=None, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -306,10 +302,4 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
 def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
     check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "text")
-    if metric == "dot":
-        most = int(np.diff(queries.indptr).max(initial=0))
-        largest = most * lengths(queries.matrix).max(initial=0) * lengths(corpus.matrix).max(initial=0)
-        if largest > np.finfo(np.float32).max / 2:
-            raise ValueError(
-                f"scores of queries and corpus may reach {largest:.2g}, too large for float32; scale the tokens down"
-            )
+    check_products(queries.matrix, corpus.matrix, metric, most=int(np.diff(queries.indptr).max(initial=0)))

@@ -7,8 +7,8 @@ Method = Literal["arborescence", "minimax", "undirected", "independent"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
-SearchMethod = Literal["exact", "hnsw", "ivf"]
-"""Methods of search: exact, or approximate with an index of faiss (a graph, or lists around centroids)."""
+SearchMethod = Literal["exact", "hnsw"]
+"""Methods of search: exact, or approximate with a graph of near vectors (an index of faiss)."""
 
 SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)
 

@@ -10,6 +10,9 @@ attaches its target at once. Only edges whose source is not yet reached have to 
 before the next edge in the order. O(edges log edges) time, nearly all of it for the sort.
 """
 
+from heapq import heappop, heappush
+from typing import Any
+
 import numpy as np
 
 from .arrays import Edges, Ids
@@ -35,14 +38,12 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
     reached_by = np.full(n_mentions, -1, ordered.dtype)
     reached = np.zeros(n_mentions, np.bool_)  # takes a quarter of the cache
-    waiting = np.empty(len(outward) + 1, ordered.dtype)
     for next_rank in range(len(ordered)):
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):
             continue
-        waiting[0] = next_rank
-        n_waiting = 1
-        while n_waiting > 0:
-            rank, n_waiting = _pop(waiting, n_waiting)
+        waiting: list[Any] = [next_rank]
+        while waiting:
+            rank = heappop(waiting)
             v = head[rank]
             if reached[v]:
                 continue
@@ -52,35 +53,8 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
                 if outward[i] > next_rank:
                     break
                 if not reached[head[outward[i]]]:
-                    n_waiting = _push(waiting, n_waiting, outward[i])
+                    heappush(waiting, np.int64(outward[i]))
     return reached_by
-
-
-@kernel
-def _push(heap: Ids, size: int, rank: int) -> int:
-    """Push ``rank`` to a binary heap of ranks, the smallest first; return the new size."""
-    place = size
-    while place > 0 and heap[(place - 1) // 2] > rank:
-        heap[place] = heap[(place - 1) // 2]
-        place = (place - 1) // 2
-    heap[place] = rank
-    return size + 1
-
-
-@kernel
-def _pop(heap: Ids, size: int) -> tuple[int, int]:
-    """Pop the smallest rank; return it and the new size."""
-    smallest, last = heap[0], heap[size - 1]
-    place, child = 0, 1
-    while child < size - 1:
-        if child + 1 < size - 1 and heap[child + 1] < heap[child]:
-            child += 1
-        if last <= heap[child]:
-            break
-        heap[place] = heap[child]
-        place, child = child, 2 * child + 1
-    heap[place] = last
-    return smallest, size - 1
 
 
 @kernel

@@ -1,5 +1,7 @@
 """The order of edges in all methods: by weight, then source, then target."""
 
+from heapq import heapify, heappop
+
 import numpy as np
 
 from .arrays import Edges, Ids, id_dtype
@@ -56,9 +58,12 @@ def _places(edges: Edges, keys: Ids, places: Ids) -> list[tuple[int, int]]:
 
 @kernel
 def sort_places(edges: Edges, places: Ids) -> None:
-    """Sort indices of edges by (weight, source, target), without recursion or extra memory."""
+    """Sort indices of edges by (weight, source, target), without recursion."""
     if len(places) > _SHORT:
-        _heap_sort(edges, places)
+        heap = [(edges.weight[i], edges.source[i], edges.target[i], i) for i in places]
+        heapify(heap)
+        for i in range(len(places)):
+            places[i] = heappop(heap)[3]
         return
     for i in range(1, len(places)):
         place, hole = places[i], i
@@ -66,29 +71,6 @@ def sort_places(edges: Edges, places: Ids) -> None:
             places[hole] = places[hole - 1]
             hole -= 1
         places[hole] = place
-
-
-@kernel
-def _heap_sort(edges: Edges, places: Ids) -> None:
-    for root in range(len(places) // 2 - 1, -1, -1):
-        _sift_down(edges, places, root, len(places))
-    for end in range(len(places) - 1, 0, -1):
-        places[0], places[end] = places[end], places[0]
-        _sift_down(edges, places, 0, end)
-
-
-@kernel
-def _sift_down(edges: Edges, places: Ids, root: int, end: int) -> None:
-    while True:
-        child = 2 * root + 1
-        if child >= end:
-            return
-        if child + 1 < end and before(edges, places[child], places[child + 1]):
-            child += 1
-        if not before(edges, places[root], places[child]):
-            return
-        places[root], places[child] = places[child], places[root]
-        root = child
 
 
 @kernel

@@ -34,7 +34,11 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
         n_kept = _select(*arrays, graph.n_entities, entity_edges.weight, limit, directed, buffer)
         kept.append(buffer.take(np.arange(n_kept)))
     edges = concatenated(kept)
-    return _in_blocks(graph.n_mentions, edges) if graph.n_mentions > _LARGE else edges
+    if graph.n_mentions <= _LARGE:
+        return edges
+    blocked = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
+    _scatter(graph.n_mentions, edges, blocked)
+    return blocked
 
 
 @kernel
@@ -59,15 +63,9 @@ def _select(
     return n_kept
 
 
-def _in_blocks(n_mentions: int, edges: Edges) -> Edges:
-    """Group edges with near targets, so that later passes use the cache."""
-    blocked = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
-    _scatter(n_mentions, edges, blocked)
-    return blocked
-
-
 @kernel
 def _scatter(n_mentions: int, edges: Edges, blocked: Edges) -> None:
+    """Group edges with near targets, so that later passes use the cache."""
     place = np.zeros((n_mentions >> _BLOCK_BITS) + 2, np.int64)
     for v in edges.target:
         place[(v >> _BLOCK_BITS) + 1] += 1

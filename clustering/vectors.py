@@ -34,22 +34,13 @@ class Vectors:
     def of(cls, matrix: Any, owner: npt.ArrayLike | None = None, *, n: int | None = None) -> Self:
         """Copy a (rows, dim) array or sparse matrix; row ``i`` belongs to ``owner[i]`` (default: ``i``).
 
-        Equal rows of a dense array are stored and searched once. ``n`` is the number of things (default: up to the
-        last owner); some may have no vector.
-
-        Raises:
-            ValueError: the array is not two-dimensional or not numeric, owners are out of range, or a row contains NaN,
-                infinity or a number too large for float32; the message names such rows.
+        Equal rows of a dense array are stored and searched once. ``n`` is the number of things (default: up to the last
+        owner); some may have no vector. Raise ValueError if the array is not two-dimensional or not numeric, owners are
+        out of range, or a row contains NaN, infinity or a number too large for float32; the message names such rows.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)
         return cls(rows, place[order].astype(np.int32), owners, n_things)
-
-    def slice(self, begin: int, end: int) -> Self:
-        """Return only the things ``begin .. end - 1``, renumbered from 0; the matrix is shared."""
-        begin, end, _ = slice(begin, end).indices(self.n)
-        low, high = np.searchsorted(self.owner, [begin, max(begin, end)])
-        return type(self)(self.matrix, self.row[low:high], self.owner[low:high] - begin, max(0, end - begin))
 
     def taken(self, things: Ids) -> Self:
         """Return only these things with their vectors, renumbered in this order."""
@@ -92,8 +83,8 @@ def unit(matrix: Matrix) -> Matrix:
 def lengths(matrix: Matrix) -> Weights:
     """Return the length of each row; (rows,) float64."""
     if isinstance(matrix, np.ndarray):
-        return _lengths(matrix)
-    return _sparse_lengths(matrix.indptr, matrix.data)
+        return _lengths(np.arange(len(matrix) + 1) * matrix.shape[1], matrix.ravel())
+    return _lengths(matrix.indptr, matrix.data)
 
 
 @kernel
@@ -109,15 +100,7 @@ def dot(a: Floats, b: Floats) -> float:
 
 
 @kernel
-def _lengths(matrix: Floats) -> Weights:
-    length = np.empty(len(matrix), np.float64)
-    for i in range(len(matrix)):
-        length[i] = np.sqrt(dot(matrix[i], matrix[i]))
-    return length
-
-
-@kernel
-def _sparse_lengths(indptr: Ids, data: Floats) -> Weights:
+def _lengths(indptr: Ids, data: Floats) -> Weights:
     length = np.empty(len(indptr) - 1, np.float64)
     for i in range(len(length)):
         values = data[indptr[i] : indptr[i + 1]]

@@ -68,8 +68,7 @@ class Figure(ABC):
     def against(self, other: Self, how: Resampling) -> Comparison | None:
         """Compare with another system on the same documents in the same order; None with fewer than 2 documents.
 
-        Raises:
-            ValueError: the systems differ in documents, columns of counts, mentions or true clusters.
+        Raise ValueError if the systems differ in documents, columns of counts, mentions or true clusters.
 
         >>> right, wrong = Summed(np.array([[1, 1]] * 6), proportion), Summed(np.array([[0, 1]] * 6), proportion)
         >>> right.against(wrong, Resampling())
@@ -102,11 +101,8 @@ class Summed(Brief, Figure):
     The interval is a percentile bootstrap over documents, and the comparison is approximate randomisation; see
     `eval.uncertainty`. Both assume that documents are independent draws. With few documents, the interval is too
     narrow. ``counts`` has the shape (documents, columns). ``ratio`` maps counts of shape (..., columns) to scores of
-    shape (...), where NaN means that a score is not defined.
-
-    Raises:
-        ValueError: ``counts`` does not have two axes, a count is not finite, or a numerator of `proportion`
-            exceeds its denominator.
+    shape (...), where NaN means that a score is not defined. Raise ValueError if ``counts`` does not have two axes, a
+    count is not finite, or a numerator of `proportion` exceeds its denominator.
 
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())

@@ -30,10 +30,8 @@ class Line:
     def of_counts(cls, name: str, counts: npt.ArrayLike, *, over: str = "") -> Self:
         """Make a line with recall, precision and F1 from the counts of each document.
 
-        ``counts`` has the shape (documents, 4): numerator and denominator of recall, then of precision.
-
-        Raises:
-            ValueError: the counts have another shape, a count is not finite, or a numerator exceeds its denominator.
+        ``counts`` has the shape (documents, 4): numerator and denominator of recall, then of precision. Raise
+        ValueError if the counts have another shape, a count is not finite, or a numerator exceeds its denominator.
 
         >>> line = Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3]])
         >>> line.recall.value, line.precision.value, line.score.value

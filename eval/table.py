@@ -164,11 +164,11 @@ _LATEX_CHARACTERS: dict[str, str | int | None] = {
 }
 
 
-def _latex(text: str) -> str:
-    return plain(text).translate(str.maketrans(_LATEX_CHARACTERS))
-
-
 _TEXT = _Format(plain, ">{}", "> the best of its line")
 _MARKDOWN = _Format(_markdown, "**{}**", "bold: the best of its line")
 _HTML = _Format(lambda text: html.escape(plain(text)), "<b>{}</b>", "bold: the best of its line")
-_LATEX = _Format(_latex, "\\textbf{{{}}}", "Bold: the best of its line.")
+_LATEX = _Format(
+    lambda text: plain(text).translate(str.maketrans(_LATEX_CHARACTERS)),
+    "\\textbf{{{}}}",
+    "Bold: the best of its line.",
+)

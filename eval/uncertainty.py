@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from .arrays import BoolArray, FloatArray
 
@@ -112,7 +111,10 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
     n_exchanges = 2**n if is_exact else how.n_permutations
     as_extreme = first = 0
     for size in _blocks(n_exchanges, n):
-        numbers = np.arange(first, first + size, dtype=np.uint64)[:, None] if is_exact else _coins(rng, size, n)
+        if is_exact:
+            numbers = np.arange(first, first + size, dtype=np.uint64)[:, None]
+        else:  # each exchange starts a new word, so that results do not depend on blocks
+            numbers = rng.integers(2**64 - 1, size=(size, -(-n // 64)), dtype=np.uint64, endpoint=True)
         exchanged = np.unpackbits(numbers.view(np.uint8), axis=1, count=n, bitorder="little").astype(np.float64)
         moved = exchanged @ gain
         difference = ratio(ours + moved) - ratio(theirs - moved)
@@ -124,11 +126,6 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
 def has_all_exchanges(n_documents: int, how: Resampling) -> bool:
     """Return whether approximate randomisation uses all ``2^n_documents`` exchanges, and is exact."""
     return n_documents < how.n_permutations.bit_length()
-
-
-def _coins(rng: np.random.Generator, n_throws: int, n: int) -> npt.NDArray[np.uint64]:
-    """Throw ``n`` coins many times; each throw starts a new word, so results do not depend on blocks."""
-    return rng.integers(2**64 - 1, size=(n_throws, -(-n // 64)), dtype=np.uint64, endpoint=True)
 
 
 def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:

@@ -107,13 +107,13 @@ def test_an_encoder_that_cannot_be(run: Run, folder: Path, bert_folder: Path, tm
 
 
 def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_folder: Path, tmp_path: Path) -> None:
-    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache", "--search", "ivf")
+    model = ("--encoder", bert_folder, "--cache", tmp_path / "cache", "--search", "hnsw")
     linked = run("link", *linking(folder), *model, "--out", tmp_path / "run")
     assert linked.code == 0
-    assert "ivf found 100.0% of the nearest entities" in " ".join(linked.err.split())
+    assert "hnsw found 100.0% of the nearest entities" in " ".join(linked.err.split())
     manifest = arbo.Result.load(tmp_path / "run").manifest
-    assert manifest["search"] == {"method": "ivf", "recall": {"entities": 1.0, "mentions": 1.0}}
-    assert manifest["config"]["search"] == "ivf"
+    assert manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
+    assert manifest["config"]["search"] == "hnsw"
 
 
 def test_a_first_stage_says_what_it_found(

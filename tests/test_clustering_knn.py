@@ -245,7 +245,7 @@ def test_one_long_vector_among_short_ones() -> None:
 def test_all_nearly_equal_is_bounded_in_memory() -> None:
     matrix = nearly_equal(5000, 24)
     points = Vectors.of(matrix)
-    nearest(points.slice(0, 5), points, 8, metric="dot")
+    nearest(points.taken(np.arange(5)), points, 8, metric="dot")
     tracemalloc.start()
     found = nearest(points, points, 8, metric="dot", self_ids=np.arange(5000))
     peak = tracemalloc.get_traced_memory()[1]
@@ -267,7 +267,7 @@ def test_slices_give_the_same_rows(form: str, metric: Metric) -> None:
     whole = nearest(points, points, 6, metric=metric, self_ids=np.arange(650))
     bounds = [0, 1, 3, 20, 41, 300, 577, 650]
     for begin, end in itertools.pairwise(bounds):
-        part = nearest(points.slice(begin, end), points, 6, metric=metric, self_ids=np.arange(begin, end))
+        part = nearest(points.taken(np.arange(begin, end)), points, 6, metric=metric, self_ids=np.arange(begin, end))
         same(part, Neighbors(whole.ids[begin:end], whole.dissimilarity[begin:end]))
 
 
@@ -331,7 +331,7 @@ def test_memory_is_bounded_where_a_name_is_shared_by_thousands() -> None:
     matrix = sp.csr_array(np.eye(30, dtype=np.float32) + np.float32(0.1))
     row = np.minimum(np.arange(50_000) % 1000, 29).astype(np.int32)
     points = Vectors(matrix, row, np.arange(50_000, dtype=np.int32), 50_000)
-    nearest(points.slice(0, 9), points, 4)
+    nearest(points.taken(np.arange(9)), points, 4)
     tracemalloc.start()
     found = nearest(points, points, 4, self_ids=np.arange(50_000))
     peak = tracemalloc.get_traced_memory()[1]

@@ -170,17 +170,6 @@ def test_owners(owner: Any, n: int | None, message: str) -> None:
         Vectors.of([[1.0], [2.0]], owner, n=n)
 
 
-def test_slice() -> None:
-    points = Vectors.of(gaussian(7, 2), owner=[5, 0, 0, 2, 2, 2, 4], n=8)
-    part = points.slice(2, 5)
-    assert (len(part), part.owner.tolist(), part.row.tolist()) == (3, [0, 0, 0, 2], [3, 4, 5, 6])
-    assert part.matrix is points.matrix
-    assert len(points.slice(6, 99)) == 2
-    assert len(points.slice(3, 3)) == len(points.slice(5, 2)) == 0
-    query = Vectors.of(gaussian(1, 2, 1))
-    same(nearest(query, part, 2), brute(query.matrix, gaussian(7, 2)[3:], 2, owner=np.array([0, 0, 0, 2])))
-
-
 def test_normalized() -> None:
     points = Vectors.of([[3.0, 4.0], [0.0, 0.0], [1e-45, 0.0], [3e38, 3e38]])
     half = np.float32(np.sqrt(0.5))

@@ -152,7 +152,7 @@ def test_a_killed_run_goes_on_to_the_same_vectors(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(files(tmp_path / "killed")) == 2
-    assert len(list(tmp_path.glob("killed/*/.partial-*"))) == 1
+    assert len(list(tmp_path.glob("killed/*/.arbo-partial-*"))) == 1
 
     with batches(bert) as seen:
         resumed = embed(bert, tmp_path / "killed")
@@ -195,7 +195,7 @@ def test_two_processes_write_one_store(tmp_path: Path) -> None:
         assert process.returncode == 0, errors
         assert errors == ""
     assert len(files(tmp_path)) == 200
-    assert not list(tmp_path.glob("*/.partial-*"))
+    assert not list(tmp_path.glob("*/.arbo-partial-*"))
 
 
 # Broken files
@@ -278,7 +278,7 @@ def test_a_full_or_read_only_disk(
         UsageError, match=f"cannot keep embeddings in .*{os.strerror(code)}; free some space, or choose"
     ):
         embed(bert, tmp_path)
-    assert not list(tmp_path.glob("*/.partial-*"))
+    assert not list(tmp_path.glob("*/.arbo-partial-*"))
     monkeypatch.undo()
     monkeypatch.setattr(dual, "SLICE", 8)
     with batches(bert) as seen:

@@ -94,7 +94,7 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="Search method. `hnsw` and `ivf` are approximate, and need a transformer; with the pooling `tokens`, any "
+        help="Search method. `hnsw` is approximate, and needs a transformer; with the pooling `tokens`, any "
         "search among more than 256 items is approximate. The share of missed neighbours is measured. [default: exact]",
     ),
 ]

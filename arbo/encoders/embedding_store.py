@@ -3,7 +3,7 @@
 Each model with its configuration has a folder; each file holds some embeddings and their keys. A file is written
 completely, and its name is the hash of its content. So an interruption leaves only complete files, two processes can
 write at the same time, and a damaged file is recognised. A process that is killed while writing leaves a hidden
-`.partial-*` file, which is never read and can be deleted.
+`.arbo-partial-*` file, which is never read and can be deleted.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ import hashlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo.engine import Floats
 from arbo.errors import UsageError
+from arbo.files import write_whole
 
 Keys = npt.NDArray[np.bytes_]
 
@@ -79,21 +78,12 @@ class EmbeddingStore:
             }
         )
         target = self.folder / f"{hashlib.sha256(content).hexdigest()}.safetensors"
-        partial = self.folder / f".partial-{uuid4().hex}"
         try:
-            with open(partial, "xb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(partial, target)
-        except OSError as error:
+            write_whole(target, lambda partial: partial.write_bytes(content))
+        except UsageError as error:
             raise UsageError(
-                f"cannot keep embeddings in {self.folder}: {error.strerror or error}; "
-                "free some space, or choose another folder"
+                f"cannot keep embeddings in {self.folder}: {error}; free some space, or choose another folder"
             ) from error
-        finally:
-            with suppress(OSError):
-                partial.unlink()
 
     def _files(self) -> Iterator[tuple[Keys, Floats]]:
         """Read all files whose content matches their name; the embeddings of other files are computed again."""

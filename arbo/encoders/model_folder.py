@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -60,14 +59,6 @@ _KEYS = {"versions": dict, "config": dict, "shared": bool, "files": dict}
 _MEND = "save the model again, or fetch it again"
 
 
-class SavedModel(NamedTuple):
-    """The content of a model folder."""
-
-    mention_tower: Tower
-    entity_tower: Tower  # the same object as the other tower, if they are shared
-    config: EncoderConfig | None  # settings of the model; None for a model that arbo did not save
-
-
 class _Manifest(NamedTuple, Generic[Config]):
     config: Config
     shared: bool
@@ -77,10 +68,8 @@ class _Manifest(NamedTuple, Generic[Config]):
 def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
     """Write towers and configuration, completely or not at all.
 
-    A model that arbo saved earlier is replaced; any other content is an error.
-
-    Raises:
-        UsageError: the folder cannot be written, or has other content than a model that arbo saved.
+    A model that arbo saved earlier is replaced. Raise UsageError if the folder has any other content, or cannot be
+    written.
     """
     target = Path(folder).resolve()
     check_model_replaceable(target)
@@ -133,36 +122,38 @@ class OneTower:
         return {**own, "config": asdict(self.config)}
 
 
-def load_model(name: PathLike, *, revision: str | None, device: str | None, precision: Precision) -> SavedModel:
-    """Load a model that arbo saved, or one tower of any other model; see `Tower.load` for arguments and errors.
+def load_model(
+    name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
+) -> tuple[tuple[Tower, ...], Config | None]:
+    """Load the towers and settings of a model that arbo saved, or one tower without settings of any other model.
 
-    Raise DataError also for a missing or changed file of a model that arbo saved, or a model that a newer arbo saved.
+    See `Tower.load` for arguments and errors. Raise DataError also for a missing or changed file of a model that arbo
+    saved, a model of another ``kind``, or one that a newer arbo saved.
     """
     folder = find_folder(name, revision)
-    manifest = _manifest_of(folder, EncoderConfig)
-    if manifest is None:
-        tower = Tower.load(folder, device=device, precision=precision)
-        return SavedModel(tower, tower, None)
-    _check_files(folder, manifest.files)
-    towers = [Tower.load(place, device=device, precision=precision) for place in _places(folder, manifest.shared)]
-    return SavedModel(towers[0], towers[-1], manifest.config)
+    manifest = _manifest_of(folder, kind)
+    if manifest is None and kind.format != EncoderConfig.format:
+        raise DataError(
+            f"this is a transformer, not {FORMATS[kind.format]} that arbo saved; choose such a model", file=str(folder)
+        )
+    if manifest is not None:
+        check_hashes(folder, manifest.files, _MEND)
+        for file in files_in(folder):
+            if file.endswith(".safetensors") and file not in manifest.files:
+                mend = f"the file was not saved with the model; remove it, or {_MEND}"
+                raise DataError(mend, file=str(folder / file))
+    places = _places(folder, manifest is None or manifest.shared)
+    towers = tuple(Tower.load(place, device=device, precision=precision) for place in places)
+    return towers, None if manifest is None else manifest.config
 
 
 def load_single(
     name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[Tower, Config]:
-    """Load a model of one tower, such as a cross-encoder, that arbo saved; see `load_model`.
-
-    Raise DataError also for a model that is not of this ``kind``, or that arbo did not save.
-    """
-    folder = find_folder(name, revision)
-    manifest = _manifest_of(folder, kind)
-    if manifest is None:
-        raise DataError(
-            f"this is a transformer, not {FORMATS[kind.format]} that arbo saved; choose such a model", file=str(folder)
-        )
-    _check_files(folder, manifest.files)
-    return Tower.load(folder, device=device, precision=precision), manifest.config
+    """Load a model of one tower, such as a cross-encoder, that arbo saved; see `load_model`."""
+    (tower, *_), config = load_model(name, kind, revision=revision, device=device, precision=precision)
+    assert config is not None  # only a dual-encoder need not be saved by arbo
+    return tower, config
 
 
 def check_model_replaceable(target: Path) -> None:
@@ -205,18 +196,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _check_files(folder: Path, digests: Mapping[str, str]) -> None:
-    """Raise DataError if a file is missing or changed, or weights were added; other files may be added."""
-    check_hashes(folder, digests, _MEND)
-    for name in files_in(folder):
-        if name.endswith(".safetensors") and name not in digests:
-            raise DataError(f"the file was not saved with the model; remove it, or {_MEND}", file=str(folder / name))
-
-
 def same_model(one: dict[str, Any], other: dict[str, Any]) -> bool:
     """Return whether the settings of two models are equal, wherever they were loaded from."""
-    return _without_place(one) == _without_place(other)
-
-
-def _without_place(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: json_ready(value) for name, value in settings.items() if name != "model"}
+    first, second = ({**json_ready(settings), "model": None} for settings in (one, other))
+    return bool(first == second)

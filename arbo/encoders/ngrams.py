@@ -69,7 +69,7 @@ class NgramEncoder:
         """Return the encoder with the frequencies of words and n-grams in the distinct names."""
         words: dict[str, int] = {}
         grams: dict[str, int] = {}
-        in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words, grow=True)
+        in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words)
         in_word = self._gram_weights(words, grams, grow=True)
         counts = in_name @ sp.csr_array((np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape)
         frequencies = Frequencies(
@@ -114,7 +114,7 @@ class NgramEncoder:
         if known is None:
             raise RuntimeError("the encoder is not fitted; call fit(names) first")
         words: dict[str, int] = {}
-        in_name = _incidence([self._words(name) for name in names], words, grow=True)
+        in_name = _incidence([self._words(name) for name in names], words)
         in_word = self._gram_weights(words, known.grams, grow=False)
         in_word = in_word @ sp.diags_array(known.inverse(np.pad(known.gram_count, (0, _UNSEEN))))
         place = np.array([known.words.get(word, -1) for word in words], np.int64)
@@ -151,7 +151,7 @@ class NgramEncoder:
         return matrix
 
 
-def _incidence(rows: Iterable[Iterable[str]], column: dict[str, int], *, grow: bool) -> sp.csr_array:
+def _incidence(rows: Iterable[Iterable[str]], column: dict[str, int]) -> sp.csr_array:
     """Return a (rows, columns) matrix of ones; new columns are added in order of appearance."""
     indices: list[int] = []
     indptr = [0]

@@ -167,7 +167,9 @@ class Speller:
         while waiting:
             texts = [dict(zip(names, inputs[i], strict=True)) for i in waiting]
             near = [_near(fields, focus, reach) for fields in texts]
-            spelt = iter(self._spell([text for fields in near for text in fields.values()]))
+            flat = [text for fields in near for text in fields.values()]
+            encodings = self.tokenizer.encode_batch_fast(flat, add_special_tokens=False)
+            spelt = (self._unmarked(encoding.ids) for encoding in encodings)
             too_near: list[int] = []
             for i, whole, part in zip(waiting, texts, near, strict=True):
                 tokens = {name: next(spelt) for name in names}
@@ -209,12 +211,10 @@ class Speller:
             found.append((ids, np.array(offsets, np.int64).reshape(-1, 2)))
         return found
 
-    def _spell(self, texts: Sequence[str]) -> list[list[int]]:
-        spelt = [encoding.ids for encoding in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
-        return [ids if self.markers.keys().isdisjoint(ids) else self._unmarked(ids) for ids in spelt]
-
     def _unmarked(self, ids: list[int]) -> list[int]:
         """Tokenise markers letter by letter, since some tokenizers recognise them in ordinary text."""
+        if self.markers.keys().isdisjoint(ids):
+            return ids
         spelt: list[int] = []
         for id_ in ids:
             letters = self.markers.get(id_)

@@ -69,8 +69,7 @@ class VectorEncoder:
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Look up the vectors of every entity.
 
-        Raises:
-            DataError: an entity has no vector, or a vector differs in length from others, or has NaN or infinity.
+        Raise DataError if an entity has no vector, or a vector differs in length from others, or has NaN or infinity.
         """
         return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
 

@@ -39,10 +39,7 @@ def without_names(kb: KnowledgeBase, names: Iterable[str]) -> KnowledgeBase:
     """Return the entities without these names; case, plural and punctuation are ignored.
 
     If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other name
-    is left out, so that its mentions count as NIL.
-
-    Raises:
-        DataError: no entity would keep a name.
+    is left out, so that its mentions count as NIL. Raise DataError if no entity would keep a name.
 
     >>> from arbo import Entity
     >>> kb = KnowledgeBase([Entity("D1", "Disease"), Entity("D2", "diseases", aliases=("flu",))])

@@ -101,17 +101,11 @@ def stats(kb: KnowledgeBase, *, examples: int = 5) -> KnowledgeBaseStats:
         definitions=sum(bool(entity.definition and entity.definition.strip()) for entity in kb),
         types=_counted(type_ for entity in kb for type_ in entity.types),
         domains=_counted(entity.domain for entity in kb if entity.domain is not None),
-        xref_prefixes=_counted(prefix_of(xref) for entity in kb for xref in entity.xrefs),
+        xref_prefixes=_counted(xref.partition(":")[0] if ":" in xref else "" for entity in kb for xref in entity.xrefs),
         alternative_ids=len(alternative),
         shared_alternative_ids=sum(len(kb.rows(id_)) > 1 for id_ in alternative),
         notes=dict(kb.notes),
     )
-
-
-def prefix_of(xref: str) -> str:
-    """Return the part before the colon, or an empty string if there is no colon."""
-    prefix, colon, _ = xref.partition(":")
-    return prefix if colon else ""
 
 
 def _counted(values: Iterable[str]) -> dict[str, int]:

@@ -47,14 +47,19 @@ class Check:
     definition_length: float
     """Median length of the definitions in characters; 0 if there are none."""
 
+    @property
+    def shares(self) -> dict[str, tuple[int, int]]:
+        """Part and whole of each ratio."""
+        return {
+            "entities_seen_share": (self.entities_seen, self.entities),
+            "mentions_seen_share": (self.mentions_seen, self.mentions),
+            "names_seen_share": (self.names_seen, self.mentions),
+            "defined_share": (self.defined, self.entities),
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Return counts and ratios by name, ready for JSON."""
-        return asdict(self) | {
-            "entities_seen_share": ratio(self.entities_seen, self.entities),
-            "mentions_seen_share": ratio(self.mentions_seen, self.mentions),
-            "names_seen_share": ratio(self.names_seen, self.mentions),
-            "defined_share": ratio(self.defined, self.entities),
-        }
+        return asdict(self) | {name: ratio(*counts) for name, counts in self.shares.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +218,7 @@ def _checks(kb: KnowledgeBase, gone: set[int], parts: Mapping[str, Corpus]) -> d
 
     def check(mentions: list[tuple[Mention, set[int]]]) -> Check:
         own = {row for _, rows in mentions for row in rows}
-        lengths = [len(definition) for row in own if (definition := _definition(kb.entities[row]))]
+        lengths = [len(text) for row in own if (text := (kb.entities[row].definition or "").strip())]
         return Check(
             mentions=len(mentions),
             entities=len(own),
@@ -230,18 +235,9 @@ def _checks(kb: KnowledgeBase, gone: set[int], parts: Mapping[str, Corpus]) -> d
     }
 
 
-def _definition(entity: Entity) -> str:
-    return (entity.definition or "").strip()
-
-
 def _figures(check: Check) -> Iterator[str]:
     yield f"{check.mentions:,}"
     yield f"{check.entities:,}"
-    for part, whole in (
-        (check.entities_seen, check.entities),
-        (check.mentions_seen, check.mentions),
-        (check.names_seen, check.mentions),
-        (check.defined, check.entities),
-    ):
+    for part, whole in check.shares.values():
         yield f"{part / whole:.1%}" if whole else ""
     yield f"{check.definition_length:g}"

@@ -39,9 +39,9 @@ class LinkerConfig(Settings):
     rerank_mentions: bool = False
     """Whether a reranker also scores the edges between mentions, see `arbo.retrieval.reranking`."""
     search: SearchMethod = "exact"
-    """Neighbour search: ``exact``, or approximate over dense vectors by a graph (``hnsw``) or by lists around centroids
-    (``ivf``). With the pooling ``tokens``, this search is the first stage and proposes 256 neighbours to compare token
-    by token. The manifest records the measured recall of an approximate search."""
+    """Neighbour search: ``exact``, or approximate by a graph of dense vectors (``hnsw``). With the pooling ``tokens``,
+    this search is the first stage and proposes 256 neighbours to compare token by token. The manifest records the
+    measured recall of an approximate search."""
     expand_abbreviations: bool = True
     """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None

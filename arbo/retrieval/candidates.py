@@ -34,9 +34,8 @@ from arbo.retrieval.candidate_file import MEND, load_candidates, padded, save_ca
 class Candidates:
     """The candidates of each mention of some documents, best first, and their origin.
 
-    Raises:
-        ValueError: the arrays differ in shape, a score is NaN or infinite, a mention has a candidate twice, scores do
-            not descend, or an empty place precedes a candidate.
+    Raise ValueError if the arrays differ in shape, a score is NaN or infinite, a mention has a candidate twice, scores
+    do not descend, or an empty place precedes a candidate.
     """
 
     entities: Ids
@@ -78,8 +77,7 @@ class Candidates:
     def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
         """Return the candidates in a run, for each mention as many as `LinkerConfig.candidates` sets.
 
-        Raises:
-            UsageError: the run was made without a knowledge base, or with another one than ``kb``.
+        Raise UsageError if the run was made without a knowledge base, or with another one than ``kb``.
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
         if told is None:
@@ -131,11 +129,7 @@ class Candidates:
         return f"Candidates({len(self):,} mentions, {int((self.entities >= 0).sum()):,} candidates, k={self.k})"
 
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
-        """Raise DataError unless the candidates belong to these documents and this knowledge base.
-
-        Raises:
-            DataError: a fingerprint differs, or the arrays do not fit.
-        """
+        """Raise DataError unless the candidates belong to these documents and this knowledge base."""
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
             raise DataError(f"the candidates were made with {other}")
         if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
@@ -147,11 +141,7 @@ class Candidates:
     def evaluate(
         self, documents: Iterable[Any], kb: KnowledgeBase, *, train: Iterable[Any] | None = None
     ) -> LinkingScores:
-        """Score the candidates, see `arbo.results.evaluation.evaluate_candidates`.
-
-        Raises:
-            DataError: see `check`.
-        """
+        """Score the candidates, see `arbo.results.evaluation.evaluate_candidates`, and `check` for the errors."""
         corpus = Corpus.of(documents)
         self.check(corpus, kb)
         return evaluate_candidates(self.entities, corpus, kb, train=None if train is None else Corpus.of(train))
@@ -159,8 +149,7 @@ class Candidates:
     def save(self, path: PathLike) -> None:
         """Write one Parquet file, completely or not at all; see `arbo.retrieval.candidate_file`.
 
-        Raises:
-            UsageError: the file cannot be written, or exists and is not a file of candidates.
+        Raise UsageError if the file cannot be written, or exists and is not a file of candidates.
         """
         own = {"documents": self.documents, "knowledge_base": self.knowledge_base, "made_by": self.made_by}
         save_candidates(self.entities, self.scores, own, path)
@@ -169,8 +158,7 @@ class Candidates:
     def load(cls, path: PathLike) -> Self:
         """Read a file that `save` wrote.
 
-        Raises:
-            DataError: the file is missing, truncated, changed, of another kind or of a newer version.
+        Raise DataError if the file is missing, truncated, changed, of another kind or of a newer version.
         """
         entities, scores, own = load_candidates(path)
         try:
@@ -209,9 +197,7 @@ def union(*candidates: Candidates) -> Candidates:
 
     Candidates alternate: the first of each set, then the second of each. Scores of different encoders are not
     comparable, so the new score is minus the best rank, counted from 0. The number of places is the sum over all sets.
-
-    Raises:
-        ValueError: there is no set, or the sets differ in documents or knowledge base.
+    Raise ValueError if there is no set, or the sets differ in documents or knowledge base.
 
     >>> one = Candidates([[3, 1]], [[0.9, 0.5]], "d", "kb", {"encoder": "a"})
     >>> other = Candidates([[1, 4]], [[7.0, 6.0]], "d", "kb", {"encoder": "b"})

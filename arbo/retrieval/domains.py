@@ -40,8 +40,7 @@ def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
 def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> list[Part]:
     """Return a part for each domain of the mentions, in which they are compared with its entities, if it has any.
 
-    Raises:
-        UsageError: no mention has an entity in its domain, for example if only the documents have domains.
+    Raise UsageError if no mention has an entity in its domain, for example if only the documents have domains.
 
     >>> parts = entity_parts(["lego", "yugioh", "lego"], ["muppets", "lego", "lego"])
     >>> [(part.queries.tolist(), part.things.tolist()) for part in parts]

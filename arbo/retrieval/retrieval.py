@@ -85,10 +85,8 @@ def retrieve(
     """Encode mentions, and search the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
 
     ``sought`` sets both numbers. Neighbours belong to the mention's world. If the world has fewer of them, lists are
-    padded with -1 and infinity.
-
-    Raises:
-        UsageError: no mention has an entity in its world, or the search is approximate and the vectors are sparse.
+    padded with -1 and infinity. Raise UsageError if no mention has an entity in its world, or the search is approximate
+    and the vectors are sparse.
     """
     k, candidates, search = sought
     parts = {"mentions": mention_parts(worlds.mentions)}

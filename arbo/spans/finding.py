@@ -284,10 +284,7 @@ class PairFinder:
 
         The best threshold has the highest F1 of pairs of a piece and an entity that it names. Pieces without
         annotations count too, and an entity that is not a candidate counts as missed. The positions of mentions do not
-        count.
-
-        Raises:
-            UsageError: no document has a gold entity of the knowledge base.
+        count. Raise UsageError if no document has a gold entity of the knowledge base.
         """
         found, _, score = self._asked(Corpus.of(documents), kb, announce)
         gold = Pairs.of(found.pieces.corpus, kb)

@@ -83,8 +83,7 @@ class LabelAttention(OneTower):
     def of(cls, tower: Tower, config: LabelAttentionConfig | None = None) -> Self:
         """Make an untrained model from any transformer, without a linking head.
 
-        Raises:
-            UsageError: the tower has a projection; label attention compares unprojected vectors.
+        Raise UsageError if the tower has a projection; label attention compares unprojected vectors.
         """
         if tower.projection is not None:
             raise UsageError(
@@ -106,8 +105,7 @@ class LabelAttention(OneTower):
     ) -> Self:
         """Load what `save_pretrained` wrote, with the saved configuration unless another is given; see `Tower.load`.
 
-        Raises:
-            DataError: also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
+        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
         tower, saved = load_single(model, LabelAttentionConfig, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, None if cache is None else Path(cache), fspath(model))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from arbo.text.checks import Span
@@ -173,8 +173,10 @@ def _max_words(short: str) -> int:
 def _long_form_start(short: str, text: str) -> int | None:
     """Return the offset of the shortest long form of ``short`` that ends where ``text`` ends; None without one."""
     at = len(text)
-    for i, letter in _letters_backwards(short):
-        at -= 1
+    for i in reversed(range(len(short))):
+        if not short[i].isalnum():
+            continue
+        at, letter = at - 1, short[i].lower()
         while at >= 0 and (text[at].lower() != letter or (i == 0 and at > 0 and text[at - 1].isalnum())):
             at -= 1
         if at < 0:
@@ -182,7 +184,3 @@ def _long_form_start(short: str, text: str) -> int | None:
     while at > 0 and not text[at - 1].isspace():
         at -= 1
     return at
-
-
-def _letters_backwards(short: str) -> Iterator[tuple[int, str]]:
-    return ((i, short[i].lower()) for i in range(len(short) - 1, -1, -1) if short[i].isalnum())

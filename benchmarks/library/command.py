@@ -20,7 +20,6 @@ def measure_or_try(name: str, description: str | None, smaller: str, measure: Ca
         description: its docstring.
         smaller: what `--quick` measures.
         measure: is told whether to be quick.
-
     """
     parser = parser_of(description)
     parser.add_argument("--quick", action="store_true", help=f"{smaller}, results left alone")

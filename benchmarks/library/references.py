@@ -27,7 +27,6 @@ def filled(text: str, results: Mapping[str, Result]) -> str:
 
     Raises:
         MissingReferenceError: a reference leads nowhere, to several rows, or to no number.
-
     """
     return _BRACES.sub(lambda found: _shown(found[1], results), text)
 

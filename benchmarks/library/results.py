@@ -53,7 +53,6 @@ def record(
 
     Raises:
         ValueError: a figure is not a finite number.
-
     """
     for figure, value in figures.items():
         if not isinstance(value, int | float) or not math.isfinite(value):

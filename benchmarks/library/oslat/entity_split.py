@@ -51,7 +51,6 @@ def entity_split(
 
     Raises:
         ValueError: no text names an entity of the knowledge base.
-
     """
     pairs = Pairs.of(corpus, kb)
     if not len(pairs):

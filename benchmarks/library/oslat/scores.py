@@ -43,7 +43,6 @@ def extraction_scores(pairs: Pairs, predicted: Sequence[Spans], seen: Bools) -> 
     Returns:
         ``scores["disjoint", "unseen"]`` are those of pairs of an entity that training has not seen and a text that
         names it in several spans at once; "all" stands for both. Table D.1 of the paper is their `SpanScores.micro`.
-
     """
     units = {row: offsets_of(content_words(pairs.corpus[row].text)) for row in np.unique(pairs.text).tolist()}
     texts = pairs.text.tolist()
@@ -71,7 +70,6 @@ def text_linking_scores(
         universe: rows of the entities that are compared.
         seen: (pairs,) whether training has the entity.
         announce: shows progress.
-
     """
     entities = np.unique(universe)
     texts = [document.text for document in pairs.corpus]
