@@ -23,9 +23,7 @@ PathLike = str | os.PathLike[str]
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
     """Write a file completely or not at all: `write` writes to a temporary path, and the complete file is then moved.
 
-    Raises:
-        UsageError: the file cannot be written, or the disk is full.
-
+    Raise UsageError if the file cannot be written, for example to a full disk.
     """
     target = Path(file).resolve()
     partial = beside(target, "partial")
@@ -79,8 +77,7 @@ def json_ready(value: Any) -> Any:
 def whole_folder(target: Path) -> Iterator[Path]:
     """Write a folder completely or not at all: yield a temporary folder, and move it to `target` at the end.
 
-    A reader sees the complete new folder, the previous one, or none. If two processes write the same folder, the
-    later one wins.
+    A reader sees the complete new folder, the previous one, or none. Of two processes that write it, the later wins.
     """
     partial = beside(target, "partial")
     partial.mkdir(parents=True)
@@ -133,7 +130,7 @@ def check_writable(target: Path) -> None:
     """Raise UsageError unless the folder above `target`, or the nearest one that exists, is writable."""
     above = next((folder for folder in target.absolute().parents if folder.exists()), target)  # "/" has none above
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write {target}: {above} is not a writable folder")
+        raise UsageError(f"cannot write {target}: {above} is not a writable folder; choose another path")
 
 
 def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable[[Path], Iterable[str]]) -> None:
@@ -145,7 +142,6 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
         manifest: name of the file by which folders of this kind are recognised.
         files_of: returns the names of the other files that belong to a folder of this kind, and is called only if the
             folder has the manifest; any further file in the folder is an error.
-
     """
     check_writable(target)
     try:
@@ -161,7 +157,7 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
     foreign = sorted(set(files_in(target)) - own) if content else []
     if foreign := foreign or sorted(set(content) - own - folders):
         raise UsageError(
-            f"{target} is a {what}, but also has other files ({', '.join(foreign[:3])}), which would be deleted; "
+            f"{target} is a {what}, but also has files that would be deleted, such as {', '.join(foreign[:3])}; "
             "move them, or choose another folder"
         )
 
@@ -192,7 +188,8 @@ def check_format(values: object, format_: Format, file: PathLike) -> dict[str, A
     if not isinstance(values, dict) or values.get("format") != format_.name:
         found = values.get("format") if isinstance(values, dict) else None
         raise DataError(
-            f"this is not {format_.what}: its format is {found!r:.60}, not {format_.name!r}", file=os.fspath(file)
+            f"this is not {format_.what}: its format is {found!r:.60}, not {format_.name!r}; check the path",
+            file=os.fspath(file),
         )
     return values
 
@@ -200,10 +197,8 @@ def check_format(values: object, format_: Format, file: PathLike) -> dict[str, A
 def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, Any]:
     """Check the format, the version and the required keys of a manifest, and return it unchanged.
 
-    Raises:
-        DataError: the manifest has another format, was written by a newer arbo, has a version that is too old, or lacks
-            a required key or has a value of the wrong type for it.
-
+    Raise DataError for another format, for a version that is too new or too old, and if the value of a required key is
+    missing or has the wrong type.
     """
     values, path = check_format(given, format_, file), os.fspath(file)
     written_by = values.get("format_version")
@@ -218,7 +213,7 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
     if type(written_by) is not int or written_by < oldest:
         wrong.insert(0, "format_version")
     if wrong:
-        raise DataError(f"the manifest is incomplete or invalid: {', '.join(wrong)}; {format_.mend}", file=path)
+        raise DataError(f"the manifest has no valid {', '.join(wrong)}; {format_.mend}", file=path)
     return values
 
 

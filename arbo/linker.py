@@ -81,9 +81,8 @@ class Linker:
     def link(self, documents: Iterable[Any]) -> Result:
         """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
 
-        Args:
-            documents: documents, or anything that `Corpus.of` accepts: dicts, a pandas frame, a Hugging Face dataset,
-                or names alone, such as a list or a pandas Series.
+        ``documents`` is anything that `Corpus.of` accepts: documents, dicts, a pandas frame, a Hugging Face dataset, or
+        names alone, such as a list or a pandas Series. Raise UsageError if the linker has no knowledge base.
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")
@@ -92,7 +91,7 @@ class Linker:
     def discover(self, documents: Iterable[Any]) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        The reranker is not used, since it compares mentions with entities.
+        The reranker is not used, since it compares mentions with entities; `rerank_mentions` is therefore an error.
         """
         return self._decide(Corpus.of(documents), discover=True)
 
@@ -106,7 +105,12 @@ class Linker:
         Args:
             documents: see `link`.
             objective: the score to maximise. With a knowledge base, ``accuracy_with_nil`` (the default), the share of
-                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions; without one, ``ari``.
+                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions. Without a knowledge base, only
+                ``ari``, the adjusted Rand index of the clusters.
+
+        Raises:
+            DataError: no mention is annotated, none has an entity of the knowledge base, or none is NIL for ``nil_f1``.
+            UsageError: the objective does not apply.
         """
         from arbo.linking.tuning import choose, ks_of, objective_of
 
@@ -120,10 +124,8 @@ class Linker:
         """Return the ``k`` nearest entities to each mention, for a second stage to rerank.
 
         Candidates belong to the domain of the mention; a domain with fewer than ``k`` entities gives fewer candidates.
-        If the linker has a reranker, it determines the order of the candidates.
-
-        Raises:
-            UsageError: the linker has no knowledge base.
+        If the linker has a reranker, it determines the order of the candidates. Raise UsageError if the linker has no
+        knowledge base.
         """
         if self.kb is None:
             raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
@@ -149,8 +151,8 @@ class Linker:
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
-        A reranker scores these entities again; learnt edges give edges from entities and from mentions
-        other weights, and choose the edges from mentions by these.
+        A reranker scores these entities again. Learnt edges weigh the edges between mentions anew, keep the ``k``
+        lightest of each mention and, if they were trained with a knowledge base, also weigh the edges from entities.
         """
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
@@ -177,10 +179,7 @@ class Linker:
         )
 
     def configured(self, **changes: Any) -> Self:
-        """Return a copy with changed fields.
-
-        The encoded knowledge base is kept unless ``kb`` or ``encoder`` is among the changes.
-        """
+        """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
         other = replace(self, **changes)
         if "_entities" in vars(self) and not {"kb", "encoder"} & set(changes):
             vars(other)["_entities"] = self._entities

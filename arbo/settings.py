@@ -50,8 +50,8 @@ class Settings:
         known = [field.name for field in fields(cls)]
         if unknown := sorted(values.keys() - known):
             near = get_close_matches(unknown[0], known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-            raise UsageError(f"unknown: {', '.join(map(repr, unknown))}; {hint}")
+            hint = f"did you mean {near[0]!r} instead of {unknown[0]!r}?" if near else f"known: {', '.join(known)}"
+            raise UsageError(f"unknown setting: {', '.join(map(repr, unknown))}; {hint}")
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
@@ -68,13 +68,11 @@ class Settings:
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
         """Make settings from a dict of values by the names of their fields; other fields have their defaults.
 
-        Raises:
-            DataError: a name is unknown or a value is invalid; the error names ``file`` as the source of the values.
-
+        An unknown name or an invalid value is a DataError, which names ``file`` as the source of the values.
         """
         if not isinstance(values, dict):
             known = ", ".join(field.name for field in fields(cls))
-            raise DataError(f"expected an object with some of {known}", file=file)
+            raise DataError(f"expected a JSON object with some of the keys {known}", file=file)
         try:
             return cls(**values)
         except UsageError as error:
@@ -85,12 +83,7 @@ class Settings:
         return self.from_dict(asdict(self) | values if isinstance(values, dict) else values, file=file)
 
     def overridden(self, file: PathLike | None) -> Self:
-        """Return these settings with the values of a JSON file, if there is one.
-
-        Raises:
-            DataError: the file cannot be read, names an unknown field, or gives an invalid value.
-
-        """
+        """Return these settings with the values of a JSON file, or unchanged if ``file`` is None; see `from_dict`."""
         return self if file is None else self.changed_by(read_json(file, self.called), file=fspath(file))
 
     def as_dict(self) -> dict[str, Any]:
@@ -105,7 +98,7 @@ def read_json(path: PathLike, what: str) -> Any:
     except OSError as error:
         raise DataError(f"cannot read {what}: {error.strerror}; check the path", file=fspath(path)) from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"cannot read {what}: {error}", file=fspath(path)) from None
+        raise DataError(f"cannot read {what}: {error}; write JSON in UTF-8", file=fspath(path)) from None
 
 
 def check_choice(name: str, value: object, known: Sequence[object]) -> None:

@@ -112,7 +112,7 @@ def test_a_preset_is_where_the_settings_start(run: Run, bert_folder: Path, tmp_p
     assert trained.config == replace(preset.encoder, max_length=48)
     assert not trained.shared
     (tmp_path / "own.json").write_text('{"batch": 4}', "utf-8")
-    assert "unknown: 'batch'" in run("train", *given, "--out", tmp_path / "other").told
+    assert "unknown setting: 'batch'" in run("train", *given, "--out", tmp_path / "other").told
 
 
 @pytest.mark.parametrize(("preset", "verb"), [("self-alignment", "train-names"), ("oslat", "train-finder")])

@@ -50,7 +50,7 @@ def test_train_then_link(run: Run, bert_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "own.json").write_text('{"negatives": "knn"}', "utf-8")
     refused = run(*command, "--config", tmp_path / "own.json")
     assert refused.code == 3
-    assert "unknown: 'negatives'" in refused.told
+    assert "unknown setting: 'negatives'" in refused.told
 
 
 def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_an_alternative_id_never_hides_an_entity() -> None:
     assert kb["D2"] == COLD
     assert kb["X1"] == thief
     assert kb.notes == {
-        "alternative ids ignored: an entity's own id": 1,
+        "alternative ids ignored, since they are another entity's own id": 1,
         "alternative ids shared with an earlier entity": 1,
     }
 

@@ -118,8 +118,8 @@ def test_an_empty_cell_is_a_key_left_out(empty: object) -> None:
         ({"id": "d2"}, "row 1, 'd2': a document needs the key 'text'"),
         ({"text": "x"}, "row 1: a document needs the key 'id'"),
         ({"id": float("nan"), "text": "x"}, "row 1: the cell 'id' is empty"),
-        ({"id": 7, "text": "x"}, "row 1: 'id' must be a string, not a number; convert the column: frame"),
-        ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; convert the column: frame"),
+        ({"id": 7, "text": "x"}, "row 1: 'id' must be a string, not a number; write it in quotes"),
+        ({"id": np.int64(7), "text": "x"}, "row 1: 'id' must be a string, not a number; write it in quotes"),
         ({"id": "d2", "text": b"x"}, "row 1, 'd2': 'text' of a document must be a string .*, not 'bytes'"),
         ({"id": "d2", "text": pd.Timestamp(0)}, "row 1, 'd2': 'text' .*, not 'Timestamp'"),
         ({"id": "d2", "text": "x", "mentions": "m"}, "row 1, 'd2': 'mentions' of a document must be a list"),
@@ -198,19 +198,18 @@ def test_two_columns_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("table", ["docs.csv", b"x", 5, None, {"id": "d1"}, DOCUMENTS[0], KB["SP:0001"]])
 def test_what_holds_no_rows_is_refused(table: Any) -> None:
-    with pytest.raises(
-        UsageError, match=f"expected documents, not {type(table).__name__}; put a single document into a"
-    ):
+    kind, is_path = type(table).__name__, isinstance(table, str)
+    mend = r"read files with arbo\.read_documents" if is_path else "put a single document into a list"
+    with pytest.raises(UsageError, match=f"expected documents, not {kind}; {mend}"):
         Corpus.of(table)
-    with pytest.raises(UsageError, match=f"must be a KnowledgeBase, entities or rows, not {type(table).__name__}; put"):
+    mend = r"read files with arbo\.read_knowledge_base" if is_path else "put a single entity into a list"
+    with pytest.raises(UsageError, match=f"must be a KnowledgeBase, entities or rows, not {kind}; {mend}"):
         KnowledgeBase.of(table)
 
 
 def test_several_splits_are_refused() -> None:
     splits = datasets.DatasetDict(train=datasets.Dataset.from_list(document_rows()))
-    with pytest.raises(
-        UsageError, match="not DatasetDict; put a single document into a list, take one of several splits"
-    ):
+    with pytest.raises(UsageError, match=r"not DatasetDict; put a single .* choose one split of a DatasetDict"):
         Corpus.of(splits)
     assert Corpus.of(splits["train"]) == DOCUMENTS
 
@@ -252,7 +251,7 @@ def test_the_index_of_a_series_names_its_mentions() -> None:
     repeated = arbo.Linker().discover(pd.Series(NAMES, index=[4, 4, 5]))
     assert [link.mention.id for link in repeated.links] == ["0", "1", "2"]
     assert repeated.to_pandas().index.tolist() == [4, 4, 5]
-    with pytest.raises(DataError, match="pass the column of names"):
+    with pytest.raises(DataError, match=r"pass their column alone, such as frame\[\"name\"\]"):
         arbo.Linker().discover(names.to_frame("name"))
     named = pd.Series(NAMES, index=pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]))
     assert [mention.id for mention in Corpus.of(named).mentions] == ["b/2", "b/1", "a/2"]
@@ -344,7 +343,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ({"start": 0, "end": 4, "entity": "D1", "entities": ["D1"]}, "'d1': gold ids are in both"),
         (
             {"start": 0, "end": 4, "entity": 5},
-            "'d1': 'entity' must be a string, not a number; convert the",
+            "'d1': 'entity' must be a string, not a number; write it in quotes, or convert the column",
         ),
         ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': one of the gold ids is empty"),
         ({"start": 0, "end": 4, "entities": "D1"}, "'d1': 'entities' of a row of mentions must be a list of strings"),
@@ -370,7 +369,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
             {"start": 1, "end": 5, "mention_text": "Left"},
             "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; it was found at 0 to 4",
         ),
-        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; convert the column"),
+        ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; write it in quotes"),
         ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),
         ({"start": 0, "end": 4, "mention_id": True}, "'mention_id' of a row of mentions must be .*, not true"),
         ({"start": 0, "end": 4, "text": 5}, "'d1': 'text' of a row of mentions must be a string"),

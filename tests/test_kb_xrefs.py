@@ -52,7 +52,7 @@ def test_the_notes_count_what_is_shared_once() -> None:
     assert view.notes == {
         "seen before": 1,
         "alternative ids shared with an earlier entity": 5,
-        "alternative ids ignored: an entity's own id": 1,
+        "alternative ids ignored, since they are another entity's own id": 1,
     }
     assert view.through_xrefs("MSH").notes == view.notes
     assert view.through_xrefs("MSH") == view

@@ -147,11 +147,11 @@ def test_offsets_in_other_units_are_refused_and_named(read: Read, start: int, un
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("T2\tX 0 99\tLeft", "'d:T2': the span 0 to 99 does not lie in the 27 characters"),
-        ("T2\tX 4 4\t", "the span 4 to 4 does not lie"),
-        ("T2\tX 4 0\tLeft", "the span 4 to 0 does not lie"),
+        ("T2\tX 0 99\tLeft", "'d:T2': the span 0 to 99 does not fulfil 0 <= start < end <= 27, the length"),
+        ("T2\tX 4 4\t", "the span 4 to 4 does not fulfil"),
+        ("T2\tX 4 0\tLeft", "the span 4 to 0 does not fulfil"),
         ("T2\tX 0 4;\tLeft", "not ''"),
-        ("T2\tX -1 4\tLeft", "the span -1 to 4 does not lie"),
+        ("T2\tX -1 4\tLeft", "the span -1 to 4 does not fulfil"),
         ("T2\tX 0 4 9\tLeft", "must be integers, not '0' and '4 9'"),
         ("T2\tX 0\tLeft", "expected `label start end`"),
         ("T2\tX 0 \u0664\tLeft", "must be integers"),

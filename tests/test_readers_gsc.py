@@ -43,10 +43,10 @@ def test_a_block_is_id_text_and_mentions(read: Read) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("10\t99\trenal\tHP:1", "10 to 99 does not lie in the 22 characters"),
-        ("10\t10\t\tHP:1", "does not lie"),
+        ("10\t99\trenal\tHP:1", "10 to 99 does not fulfil 0 <= start < end <= 22"),
+        ("10\t10\t\tHP:1", "does not fulfil"),
         ("x\t21\trenal cysts\tHP:1", "must be integers, not 'x' and '21'"),
-        ("-1\t21\trenal cysts\tHP:1", "-1 to 21 does not lie"),
+        ("-1\t21\trenal cysts\tHP:1", "-1 to 21 does not fulfil"),
         (
             "10\t21\tRenal cysts\tHP:1",
             "'Renal cysts', but the text at 10 to 21 is .*; offsets count",

@@ -32,7 +32,7 @@ def test_an_id_of_unknown_shape_gets_no_prefix(tmp_path: Path) -> None:
 def test_a_concept_keeps_both_forms_of_its_own_id(tmp_path: Path) -> None:
     kb = read(tmp_path, "D1|260||flu", "260||cold")
     assert kb["260"].name == kb["OMIM:260"].name == "cold"
-    assert kb.notes == {"alternative ids ignored: an entity's own id": 1}
+    assert kb.notes == {"alternative ids ignored, since they are another entity's own id": 1}
 
 
 def test_the_first_claim_to_an_alternative_id_holds(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_the_real_dictionary_has_its_published_counts(medic: KnowledgeBase) -> N
     assert len(medic) == 11_915
     assert sum(1 + len(entity.aliases) for entity in medic) == 76_237
     assert len(medic.names().names) == 76_237
-    assert medic.notes == {"alternative ids ignored: an entity's own id": 1}
+    assert medic.notes == {"alternative ids ignored, since they are another entity's own id": 1}
     assert medic["OMIM:260350"].id == "260350"
 
 

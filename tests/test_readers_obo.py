@@ -250,7 +250,7 @@ def test_real_ontologies_have_their_published_counts(
     assert set(kb.notes) <= {
         "obsolete terms ignored",
         "obsolete terms led to their replacement",
-        "alternative ids ignored: an entity's own id",
+        "alternative ids ignored, since they are another entity's own id",
     }
     if name.startswith("disease"):
         xrefs = {xref for entity in kb for xref in entity.xrefs}

@@ -143,10 +143,10 @@ def test_offsets_in_other_units_are_refused_and_named(read: Read, start: int, un
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (row(0, 99, "Flu"), "0 to 99 does not lie in the 44 characters"),
-        (row(3, 3, ""), "3 to 3 does not lie"),
-        (row(-4, 3, "Flu"), "-4 to 3 does not lie"),
-        (row(3, 0, "Flu"), "3 to 0 does not lie"),
+        (row(0, 99, "Flu"), "0 to 99 does not fulfil 0 <= start < end <= 44"),
+        (row(3, 3, ""), "3 to 3 does not fulfil"),
+        (row(-4, 3, "Flu"), "-4 to 3 does not fulfil"),
+        (row(3, 0, "Flu"), "3 to 0 does not fulfil"),
         ("1\t0\tx\tFlu\tDisease\tD1", "must be integers, not '0' and 'x'"),
         ("1\t\u0660\t3\tFlu\tDisease\tD1", "must be integers"),
         (row(0, 3, "Cold"), "text of the mention is 'Cold', but the text at 0 to 3 is 'Flu'; offsets count"),

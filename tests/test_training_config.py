@@ -64,7 +64,7 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(QUICK.as_dict()), "utf-8")
     assert TrainingConfig.from_json(tmp_path / "a.json") == QUICK
     (tmp_path / "b.json").write_text('{"epoch": 3}', "utf-8")
-    with pytest.raises(DataError, match="unknown: 'epoch'"):
+    with pytest.raises(DataError, match="unknown setting: 'epoch'"):
         TrainingConfig.from_json(tmp_path / "b.json")
 
 

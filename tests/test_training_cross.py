@@ -219,5 +219,5 @@ def test_a_dual_encoders_settings_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(QUICK_CROSS.as_dict()), "utf-8")
     assert RerankingConfig.from_json(tmp_path / "a.json") == QUICK_CROSS
     (tmp_path / "b.json").write_text('{"positives": "1nn"}', "utf-8")
-    with pytest.raises(DataError, match="unknown: 'positives'"):
+    with pytest.raises(DataError, match="unknown setting: 'positives'"):
         RerankingConfig.from_json(tmp_path / "b.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -60,10 +61,10 @@ class Corpus(Sequence[Document]):
             return documents
         items = items_of(documents)
         if items is None:
-            raise UsageError(
-                f"expected documents, not {type(documents).__name__}; put a single document into a list, take one of "
-                "several splits, or read files with arbo.read_documents(path, format)"
-            )
+            mend = "put a single document into a list, or choose one split of a DatasetDict"
+            if isinstance(documents, (str, os.PathLike)):
+                mend = "read files with arbo.read_documents(path), or put a single name into a list"
+            raise UsageError(f"expected documents, not {type(documents).__name__}; {mend}")
         if are_names(documents, items):
             return cls(documents_of_names(documents, items), None, index_of(documents))
         if not (items and isinstance(items[0], Mapping)):
@@ -74,8 +75,7 @@ class Corpus(Sequence[Document]):
     def to_jsonl(self, path: PathLike) -> None:
         """Write the corpus as JSON lines, gzipped if the path ends in `.gz`; `arbo.read_jsonl` reads them.
 
-        Raises:
-            UsageError: the file cannot be written.
+        Raise UsageError if the file cannot be written.
         """
         write_lines(map(document_line, self.documents), path)
 
@@ -83,7 +83,7 @@ class Corpus(Sequence[Document]):
         """Return a `pandas.DataFrame` with one row for each mention and each document without mentions.
 
         `Corpus.of` reads the frame, but refuses a discontinuous mention, since the frame has only its first and last
-        offset. Write such a corpus with `to_jsonl`. In CSV, `|` joins the ids of a list.
+        offset; write such a corpus with `to_jsonl`. To store the frame as CSV, first join the ids in `entities` by `|`.
         """
         from pandas import DataFrame
 
@@ -110,14 +110,15 @@ class Corpus(Sequence[Document]):
     def of_ids(self, ids: str | Iterable[str]) -> Corpus:
         """Return the documents with these ids, in the order of the corpus, for example a published split.
 
-        Raises:
-            UsageError: no document has one of the ids.
+        Raise UsageError if the corpus has no document for one of the ids.
         """
         wanted = {ids} if isinstance(ids, str) else set(ids)
         chosen = [document for document in self.documents if document.id in wanted]
         if len(chosen) < len(wanted):
             missing = sorted(wanted - {document.id for document in chosen})
-            raise UsageError(f"{len(missing):,} of {len(wanted):,} document ids are unknown, such as {missing[0]!r}")
+            raise UsageError(
+                f"the corpus has no document for {len(missing):,} of {len(wanted):,} ids, such as {missing[0]!r}"
+            )
         return self.of_documents(chosen)
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
@@ -128,12 +129,12 @@ class Corpus(Sequence[Document]):
         )
 
     def of_documents(self, documents: Iterable[Document]) -> Self:
-        """Return other documents, from the same source."""
+        """Return a corpus of these documents, with the notes and index names of this one."""
         return type(self)(documents, self.notes, self.index_names)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of ids, texts, mentions (without scores) and domains, in order."""
+        """SHA-256 of ids, texts, mentions (without scores and metadata) and domains, in order."""
         digest = hashlib.sha256()
         for document in self.documents:
             # A document without a domain hashes as it did before domains existed, so that old runs still match.
@@ -167,7 +168,7 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
                 f"expected documents, not {type(document).__name__}; make documents from dicts with Corpus.of"
             )
         if document.id in seen:
-            raise DataError("two documents have this id; ids must be unique", id=document.id)
+            raise DataError("two documents have this id; change one", id=document.id)
         seen.add(document.id)
         for mention in document.mentions:
             if home.setdefault(mention.id, document.id) != document.id:

@@ -23,8 +23,8 @@ class Mention:
     """One or several spans of a document that together name one entity.
 
     `gold` is None if the mention is not annotated, `()` if it is annotated as NIL without an id, and otherwise all
-    acceptable ids. Spans may touch, contain and overlap the spans of other mentions. `metadata` holds further keys or
-    columns of the source, which affect neither results nor comparisons.
+    ids that are acceptable. Spans may touch, contain and overlap the spans of other mentions. `metadata` holds further
+    keys or columns of the source, which affect neither results nor comparisons.
     """
 
     id: str
@@ -54,7 +54,7 @@ class Mention:
 
     @property
     def labels(self) -> tuple[str, ...] | None:
-        """The gold ids or, without any, the gold cluster: mentions with equal labels mean the same."""
+        """The gold ids or, without any, the gold cluster; mentions with equal labels, if any, mean the same."""
         return (self.cluster,) if self.cluster is not None and not self.gold else self.gold
 
     @property
@@ -154,17 +154,16 @@ def span_between(start: str, end: str, text: str, *, of: str) -> Span:
         raise DataError(f"start and end must be integers, not {start!r:.30} and {end!r:.30}", id=of)
     span = int(start), int(end)
     if not 0 <= span[0] < span[1] <= len(text):
-        raise DataError(f"the span {start} to {end} does not lie in the {len(text)} characters of the text", id=of)
+        problem = f"the span {start} to {end} does not fulfil 0 <= start < end <= {len(text)}, the length of the text"
+        raise DataError(problem, id=of)
     return span
 
 
 def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str], *, of: str) -> None:
     """Compare the text that the source gives for a mention with the text at its spans.
 
-    A difference only in white space is counted in ``notes``.
-
-    Raises:
-        DataError: the texts differ otherwise; the message says where the text was found, or what the offsets count.
+    A difference only in white space is counted in ``notes``; any other raises a DataError, which says where the text
+    was found, or what the offsets count.
     """
     covered = text_of(spans, text)
     if covered.split() != surface.split():

@@ -13,8 +13,9 @@ from arbo.text.checks import check_metadata, check_name, check_text, check_texts
 class Entity:
     """An entry of a knowledge base.
 
-    `xrefs` are its ids in other knowledge bases, and `domain` is the domain of the mentions that can be linked to it.
-    `metadata` holds further keys or columns of the source, which affect neither results nor comparisons.
+    Gold annotations may use its id or one of its `alternative_ids`. `xrefs` are its ids in other knowledge bases, and
+    `domain` is the domain of the mentions that can be linked to it. `metadata` holds further keys or columns of the
+    source, which affect neither results nor comparisons.
     """
 
     id: str

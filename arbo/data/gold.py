@@ -102,7 +102,7 @@ class Gold:
 
     @property
     def mention(self) -> Ints:
-        """(correct entities,) the mention of each."""
+        """(correct entities,) the index of the mention that each belongs to."""
         return np.repeat(np.arange(len(self.ids)), np.diff(self.indptr))
 
     @property
@@ -151,7 +151,9 @@ class Gold:
         return np.array([number.setdefault(key, len(number)) if key else -1 for key in keys], np.int64)
 
     def doubt(self) -> str | None:
-        """Describe an id without an entity that looks like NIL, or that most mentions share; None if there is none.
+        """Return a warning about a gold id that no entity has, if the id looks like NIL or most mentions share it.
+
+        Return None otherwise.
 
         >>> Gold.of_ids(ids := [["<NIL>"], ["<NIL>"], ["D1"]], ids, [[], [], []], {}).doubt()[:50]
         "2 of 3 mentions with gold ids have the id '<NIL>',"
@@ -168,7 +170,7 @@ class Gold:
         return None
 
     def seen(self, train: Corpus) -> Bools:
-        """(mentions,) whether a training mention has the same gold id, or an alternative id of the same entity."""
+        """Return (mentions,) whether a mention in ``train`` has the same gold id, or another id of the same entity."""
         trained = {id_ for mention in train.mentions for id_ in mention.gold or ()}
         rows = [row for id_ in trained if (row := self.entity_of(id_)) is not None]
         by_entity = np.bincount(self.mention[np.isin(self.rows, rows)], minlength=len(self.ids)) > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -76,10 +77,11 @@ class KnowledgeBase:
             return entities
         items = items_of(entities)
         if items is None:
-            raise UsageError(
-                f"the knowledge base must be a KnowledgeBase, entities or rows, not {type(entities).__name__}; put a "
-                "single entity into a list, take one of several splits, or read files with KnowledgeBase.from_obo(path)"
-            )
+            mend = "put a single entity into a list, or choose one split of a DatasetDict"
+            if isinstance(entities, (str, os.PathLike)):
+                mend = "read files with arbo.read_knowledge_base(path)"
+            kind = type(entities).__name__
+            raise UsageError(f"the knowledge base must be a KnowledgeBase, entities or rows, not {kind}; {mend}")
         if not (items and isinstance(items[0], Mapping)):
             return cls(items)
         records = entities_of(numbered(items))
@@ -118,13 +120,16 @@ class KnowledgeBase:
         write_lines(map(entity_line, self.entities), path)
 
     def save(self, path: PathLike) -> dict[str, int]:
-        """Write a file in the format of its ending; return counts of values it cannot hold. See `arbo.kb.saving`."""
+        """Write a file in the format of its ending; return counts of the values that the format cannot hold.
+
+        See `arbo.kb.saving`.
+        """
         from arbo.kb.saving import save
 
         return save(self, path)
 
     def index(self, entity_id: str) -> int:
-        """Return the row of the entity with this id or alternative id."""
+        """Return the row of the first entity with this id or alternative id; raise KeyError if there is none."""
         if entity_id not in self.row_of:
             raise KeyError(f"no entity has the id or alternative id {entity_id!r}")
         return self.row_of[entity_id]
@@ -138,13 +143,13 @@ class KnowledgeBase:
     def rows_within(self, ids: Iterable[str], domain: str | None) -> tuple[int, ...]:
         """Return the distinct rows of all entities of a domain with one of these ids or alternative ids.
 
-        They are the correct entities of a mention of the domain with these gold ids, which is NIL if there are none.
+        A mention in this domain with these gold ids means one of these entities, or NIL if there are none.
         """
         rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
         return tuple(row for row in rows if self.entities[row].domain == domain)
 
     def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
-        """Return a knowledge base of these entities, with the notes of this one, which has the same source."""
+        """Return a knowledge base of these entities, with the notes of this one."""
         # The constructor counts the notes about alternative ids again.
         notes = {note: count for note, count in self.notes.items() if not note.startswith("alternative ids")}
         return KnowledgeBase(entities, notes)
@@ -184,13 +189,16 @@ class KnowledgeBase:
         return Names(tuple(name for name, _ in pairs), tuple(row for _, row in pairs))
 
     def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
-        """Count entities, names, definitions, types, ids, and names that several entities share."""
+        """Count entities, names, definitions, types and ids, and the names that several entities share.
+
+        ``examples`` is the largest number of shared names to return.
+        """
         from arbo.kb.stats import stats
 
         return stats(self, examples=examples)
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
-        """Return the problems of the knowledge base, errors first, with counts, examples, and how to fix them."""
+        """Return the problems of the knowledge base, errors first, each with its count, its mend and some examples."""
         from arbo.kb.problems import problems
 
         return problems(self, examples=examples)
@@ -253,7 +261,7 @@ def _rows(entities: tuple[Entity, ...], counts: Counter[str]) -> tuple[dict[str,
             if holder == row:
                 continue
             if entities[holder].id == alternative:
-                counts["alternative ids ignored: an entity's own id"] += 1
+                counts["alternative ids ignored, since they are another entity's own id"] += 1
                 continue
             rows = shared.setdefault(alternative, [holder])
             if rows[-1] != row:

@@ -5,11 +5,10 @@
 
 The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; an empty list means
 NIL, and a mention without either is not annotated. `cluster` holds the gold cluster, `score` the score of the finder
-that found the mention. `mention_text` is compared with the text at the offsets. `domain` is
-the domain of the document. The rows of a document need not be adjacent, and only the first row needs its text and
-domain. A row without start and end stands for the document itself, for example a document without mentions. Further
-columns become the metadata of the mention or, in a row without start and end, of the document; so do `cluster` and
-`score` in such a row.
+that found the mention. `mention_text` is compared with the text at the offsets. `domain` is the domain of the document.
+The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without start and
+end stands for the document itself, for example a document without mentions. Further columns become the metadata of the
+mention or, in a row without start and end, of the document; so do `cluster` and `score` in such a row.
 """
 
 from __future__ import annotations

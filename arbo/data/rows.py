@@ -29,7 +29,7 @@ Placed = tuple[str, Any]
 
 
 def items_of(table: Any) -> list[Any] | None:
-    """Return the rows of a frame, or the items of another iterable; None for anything else."""
+    """Return the rows of a frame, or the items of another iterable; None for a string, a mapping or a non-iterable."""
     if hasattr(table, "to_pylist"):  # Arrow
         return list(table.to_pylist())
     if hasattr(table, "to_dicts"):  # polars
@@ -67,10 +67,7 @@ def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
     """Make a document from each name, with one mention of the same id.
 
     The id is the name's label if ``table`` is a Series with unique labels, otherwise its row. The mention of a Series
-    keeps the label as metadata, as rows of a frame do.
-
-    Raises:
-        DataError: a name is missing, blank, or not a string.
+    keeps the label as metadata, as rows of a frame do. Raise DataError for a name that is blank or not a string.
     """
     keys = index_of(table)
     levels = table.index.to_frame().set_axis(list(keys), axis=1).to_dict("records") if keys else [{}] * len(names)
@@ -97,7 +94,7 @@ def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[
         raise DataError(
             f"expected rows of documents (id, text, mentions) or of mentions ({', '.join(REQUIRED)}), "
             f"not {', '.join(map(str, columns)) or 'rows without columns'}; "
-            "of a frame of names pass the column of names"
+            'if the rows are names, pass their column alone, such as frame["name"]'
         )
     _read(rows, to_document, records)
     return records
@@ -140,7 +137,8 @@ def _checked(row: object, ids: tuple[str, ...]) -> dict[str, Any]:
 
 def _number_as_id(column: str, value: float) -> str:
     if isinstance(value, int):
-        return f'{column!r} must be a string, not a number; convert the column: frame["{column}"].astype(str)'
+        mend = f'write it in quotes, or convert the column of a frame: frame["{column}"].astype(str)'
+        return f"{column!r} must be a string, not a number; {mend}"
     # pandas turns a column with an empty cell into floats, and `str` would turn 7 into "7.0".
     mend = f'frame["{column}"].astype("Int64").astype("string")'
     return f"{column!r} must be a string, not {value}; convert whole numbers and empty cells with {mend}"
