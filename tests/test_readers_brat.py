@@ -157,10 +157,10 @@ def test_offsets_in_other_units_are_refused_and_named(read: Read, start: int, un
         ("T2\tX 0 \u0664\tLeft", "must be integers"),
         ("T2\tX 0 4\tRight", "the text of the mention is 'Right', but the text at 0 to 4 is 'Left'; offsets count"),
         ("T2\t 0 4\tLeft", "no label"),
-        ("T2\tX 0 4", "has 3 tab-separated columns, this line has 2"),
-        ("T1\tX 0 4\tLeft", "'d:T1': two lines of this document have this id"),
-        ("N1\tReference T9 A:1\ta", "'d:T9': this mention has an id, but no T line"),
-        ("#1\tAnnotatorNotes T9\tC0000001", "'d:T9': this mention has an id"),
+        ("T2\tX 0 4", "has 3 tab-separated columns, but this line has 2"),
+        ("T1\tX 0 4\tLeft", "'d:T1': two T lines of this document have this id; change one"),
+        ("N1\tReference T9 A:1\ta", "'d:T9': a gold id is given for this mention, but its T line is missing"),
+        ("#1\tAnnotatorNotes T9\tC0000001", "'d:T9': a gold id is given for this mention"),
         ("N1\tReference T1\ta", "'N1': expected `Reference T1 ONTOLOGY:ID`"),
         ("N1", "expected `Reference T1 ONTOLOGY:ID`"),
     ],
@@ -300,7 +300,7 @@ def test_absurd_sizes_are_refused(pack: Pack, tmp_path: Path, monkeypatch: pytes
     path = pack(("a.txt", "x" * 5000), ("a.ann", ""))
     assert len(read_brat(path)[0].text) == 5000
     monkeypatch.setattr(brat, "LARGEST_MEMBER", 4999)
-    with pytest.raises(DataError, match=r"'a\.txt': larger than 0 MiB; unpack the archive"):
+    with pytest.raises(DataError, match=r"'a\.txt': the file is larger than 0 MiB; unpack the archive"):
         read_brat(path)
     monkeypatch.setattr(brat, "LARGEST_MEMBER", 5000)
     monkeypatch.setattr(brat, "LARGEST_ARCHIVE", 9000)
@@ -313,7 +313,7 @@ def test_a_declared_size_is_not_believed(tmp_path: Path) -> None:
     member.size = 2**60
     path = tmp_path / "pairs.tar.gz"
     path.write_bytes(gzip.compress(member.tobuf()))
-    with pytest.raises(DataError, match=r"'a\.txt': larger than 100 MiB"):
+    with pytest.raises(DataError, match=r"'a\.txt': the file is larger than 100 MiB"):
         read_brat(path)
 
 

@@ -64,7 +64,7 @@ def test_the_first_bytes_tell_the_encoding_whatever_the_name(tmp_path: Path, enc
     [
         ("flu".encode("utf-16")[:-1], "invalid UTF-16; download the file again"),
         (b"\xff\xfe\x00\xd8a\x00", "invalid UTF-16"),  # a lone surrogate
-        (b"PAR1\x15\x04", "a Parquet file; the format is parquet"),
+        (b"PAR1\x15\x04", "a Parquet file; read it with the format parquet"),
         (b"PK\x03\x04", "a zip archive or a spreadsheet; unpack it, or save the sheet as CSV"),
     ],
 )

@@ -52,7 +52,7 @@ def test_a_block_is_id_text_and_mentions(read: Read) -> None:
             "'Renal cysts', but the text at 10 to 21 is .*; offsets count",
         ),
         ("10\t21\trenal cysts", "this line has 3"),
-        ("10\t21\trenal cysts\t ", "or no concept"),
+        ("10\t21\trenal cysts\t ", "the last one is empty"),
         ("a second line of text", "this line has 1"),
     ],
 )

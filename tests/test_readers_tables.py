@@ -40,7 +40,7 @@ def test_documents_by_format_and_type(docs: Path) -> None:
 
 
 def test_a_type_that_no_mention_has_is_refused(docs: Path) -> None:
-    with pytest.raises(UsageError, match="no mention has the type Diseases; types here: Disease"):
+    with pytest.raises(UsageError, match="no mention has the type Diseases; types of mentions: Disease"):
         read_documents(docs, "pubtator", on_error="skip", types="Diseases")
 
 
@@ -97,7 +97,7 @@ def test_the_sample_as_obo_is_an_error(tmp_path: Path) -> None:
 def test_a_knowledge_base_without_an_entity_is_an_error(tmp_path: Path, format_: str, content: str) -> None:
     path = tmp_path / "kb"
     path.write_text(content)
-    with pytest.raises(DataError, match=f"no entities, read as {format_}; check --kb-format"):
+    with pytest.raises(DataError, match=f"no entities, read as {format_}; check the file and --kb-format"):
         read_knowledge_base(path, format_)
     assert len(KnowledgeBase.from_jsonl(path)) == 0
 
@@ -148,12 +148,12 @@ def test_the_format_of_a_knowledge_base_is_told_by_its_content(tmp_path: Path, f
         (
             "docs.dat",
             b"flu",
-            r"docs\.dat: the format cannot be guessed from the name and the content; formats: blink, brat",
+            r"docs\.dat: the format cannot be guessed from the name and the content; name it; formats: blink, brat",
         ),
         ("docs.dat", b" \n", r"docs\.dat: the file is empty$"),
         ("docs.xlsx", b"PK\3\4", r"docs\.xlsx: this is a zip archive or a spreadsheet"),
         ("docs.jsonl", b"", r"docs\.jsonl: the file is empty"),
-        ("sub/docs.txt", b"flu", "no file of a known format in this folder; name files, or a pattern"),
+        ("sub/docs.txt", b"flu", "the folder has no file of a known format; name files, or a pattern"),
     ],
 )
 def test_what_cannot_be_told_says_so(tmp_path: Path, name: str, content: bytes, problem: str) -> None:

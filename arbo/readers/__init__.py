@@ -86,13 +86,14 @@ def read_documents(
 ) -> Corpus:
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
-    All inputs must have the same format; several tables count as one. If it is None, it is guessed from their names and
-    contents, and `told` is called with the name of the guessed format and, if files of a folder look like another one,
-    the number of those that do not.
+    All inputs must have the same format; several tables count as one. If `format` is None, it is guessed from names and
+    contents, and `told` is called with a text that names it and, if some files of a folder look like another format,
+    says how many look like this one.
 
     Raises:
-        UsageError: the format is unknown, or no mention has one of the types.
-        DataError: malformed data, unless `on_error="skip"`; no documents; or the format cannot be guessed.
+        UsageError: the format is unknown, no input is given, or no mention has one of the types.
+        DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
+            cannot be guessed.
     """
     name, first, paths, read = _opened(path, format, DOCUMENT_FORMATS, told)
     corpus: Corpus
@@ -110,7 +111,7 @@ def read_documents(
     if corpus.mentions and not chosen.mentions:
         present = sorted({mention.type for mention in corpus.mentions if mention.type is not None})
         known = ", ".join(present) or "none"
-        raise UsageError(f"no mention has the type {' or '.join(sorted(wanted))}; types here: {known}")
+        raise UsageError(f"no mention has the type {' or '.join(sorted(wanted))}; types of mentions: {known}")
     return chosen
 
 
@@ -133,14 +134,17 @@ def read_knowledge_base(
         records: Records[Entity] = _joined(paths, read, Records("entities", on_error), on_error)
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
-        raise DataError(f"no entities, read as {name}; check --kb-format", file=first)
+        raise DataError(f"no entities, read as {name}; check the file and --kb-format", file=first)
     return kb
 
 
 def _opened(
     path: Inputs, name: str | None, formats: Mapping[Any, Format], told: Callable[[str], object]
 ) -> tuple[str, str, list[Any], Callable[..., Any]]:
-    """Return the format, the first path, the paths to read one by one (tables are read together), and the reader."""
+    """Return the format, the first path, the arguments of the calls of the reader, and the reader.
+
+    Tables are read together by one call, other paths one by one.
+    """
     if name is not None and name.lower() not in formats:
         raise UsageError(f"unknown format {name!r}; known: {', '.join(sorted(formats))}")
     paths = [Path(one) for one in _expanded(path)]
@@ -187,10 +191,10 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[s
     if chosen:
         told(f"{chosen}, like {len(like[chosen])} of {sum(map(len, like.values()))} files" if others else chosen)
         return str(chosen)
-    problem = "the format cannot be guessed from the name and the content"
+    problem = "the format cannot be guessed from the name and the content; name it"
     if paths[0].is_dir():
         problem = (
-            "no file of a known format in this folder; name files, or a pattern such as 'folder/*/*.txt' in quotes"
+            "the folder has no file of a known format; name files, or a pattern such as 'folder/*/*.txt' in quotes"
         )
     elif not any(sample.partition("\n")[2].strip() for sample in samples):
         raise DataError("the file is empty", file=str(paths[0]))

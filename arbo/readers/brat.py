@@ -78,7 +78,7 @@ def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         if other is file:
             continue
         if other.is_text == file.is_text:
-            raise DataError(f"this file occurs twice; the other is {other.path}", file=str(file.path))
+            raise DataError(f"this file occurs twice; remove it, or {other.path}", file=str(file.path))
         del waiting[file.pair]
         text, annotations = (file, other) if file.is_text else (other, file)
         with records.record(annotations.path, 1):
@@ -94,7 +94,7 @@ def _alone(file: _File, records: Records[Document], *, named: bool) -> None:
         records.notes["texts without annotations ignored"] += 1
         return
     with records.record(file.path, 1):
-        raise DataError(f"the file {wanted} beside it is missing; a document is a text and its annotations")
+        raise DataError(f"the file {wanted} beside it is missing; a document needs a text and its annotations")
 
 
 def _files(path: Path) -> Iterator[_File]:
@@ -156,11 +156,11 @@ def _check(member: tarfile.TarInfo, path: Path) -> None:
     """Raise DataError if a member is unsafe or too large."""
     name = PurePosixPath(member.name.replace("\\", "/"))
     if not (member.isfile() or member.isdir()) or member.issparse():
-        problem = "a link, a device or a sparse file in an archive is refused"
+        problem = "a link, a device or a sparse file in an archive is refused; leave it out"
     elif name.is_absolute() or ".." in name.parts:
-        problem = "a path that leads out of the archive is refused"
+        problem = "a path that leads out of the archive is refused; pack relative paths below one folder"
     elif member.size > LARGEST_MEMBER:
-        problem = f"larger than {LARGEST_MEMBER >> 20} MiB; unpack the archive and name the folder"
+        problem = f"the file is larger than {LARGEST_MEMBER >> 20} MiB; unpack the archive and name the folder"
     else:
         return
     raise DataError(problem, file=str(path), id=member.name[:200])
@@ -179,14 +179,14 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
         with records.record(annotations.path, number, kind="lines"):
             name = f"{document_id}:{columns[0]}"
             if name in mentions:
-                raise DataError("two lines of this document have this id", id=name)
+                raise DataError("two T lines of this document have this id; change one", id=name)
             mentions[name] = _mention(columns, name, text.text, records.notes)
     gold: dict[str, dict[str, None]] = {name: {} for name in mentions}
     for number, columns in others:
         with records.record(annotations.path, number, kind="lines"):
             for target, concept in _concepts(columns, document_id, records.notes):
                 if target not in gold:
-                    raise DataError("this mention has an id, but no T line", id=target)
+                    raise DataError("a gold id is given for this mention, but its T line is missing", id=target)
                 gold[target][concept] = None
     records.notes.update(_counts(gold))
     return Document(
@@ -202,7 +202,7 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:
     """Return the label and the spans of a T line."""
     if len(columns) != 3:
-        raise DataError(f"a mention has 3 tab-separated columns, this line has {len(columns)}", id=name)
+        raise DataError(f"a mention has 3 tab-separated columns, but this line has {len(columns)}", id=name)
     label, _, offsets = columns[1].partition(" ")
     if not label:
         raise DataError("the mention has no label before its offsets", id=name)

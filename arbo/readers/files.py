@@ -34,7 +34,7 @@ STANDARD_INPUT = Path("-")
 _GZIP = b"\x1f\x8b"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NOT_TEXT = {
-    b"PAR1": "this is a Parquet file; the format is parquet",
+    b"PAR1": "this is a Parquet file; read it with the format parquet",
     b"PK\3\4": "this is a zip archive or a spreadsheet; unpack it, or save the sheet as CSV",
     b"BZh": "this file is compressed by bzip2; unpack it first",
     b"\xfd7zXZ": "this file is compressed by xz; unpack it first",
@@ -48,9 +48,9 @@ _SAVE_AS = "save the file as UTF-8 (if it is Latin-1, with iconv -f LATIN1 -t UT
 
 
 def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
-    """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not.
+    """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not, sorted by name.
 
-    Files are sorted by name; hidden files and subfolders are ignored. Several paths give the files of each.
+    Hidden files and subfolders are ignored. Several paths give the files of each. Raise DataError if there are none.
     """
     if not isinstance(path, (str, os.PathLike)):
         return tuple(file for one in path for file in data_files(one, suffixes))

@@ -44,11 +44,9 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
 
 def _mention(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked:
     if len(columns) != 4 or not columns[3].strip():
-        raise DataError(
-            f"a mention needs 4 tab-separated columns (start, end, text, concept), but this line has {len(columns)} "
-            "columns or no concept",
-            id=document_id,
-        )
+        wrong = f"this line has {len(columns)}" if len(columns) != 4 else "the last one is empty"
+        problem = f"a mention needs 4 tab-separated columns (start, end, text, concept id), but {wrong}"
+        raise DataError(problem, id=document_id)
     start, end, surface, concept = columns
     span = span_between(start, end, text, of=document_id)
     compare(surface, (span,), text, notes, of=document_id)

@@ -67,9 +67,9 @@ def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
 
 
 def read_obo_parents(path: PathLike) -> dict[str, tuple[str, ...]]:
-    """Read the `is_a` parents of each live term of an OBO file, or of all `.obo` files of a folder.
+    """Map the id of each term that is not obsolete to the ids of its `is_a` parents; repeated terms are merged.
 
-    The parents of a repeated term are merged.
+    The path is an OBO file, or a folder, of which all `.obo` files are read.
     """
     parents: dict[str, tuple[str, ...]] = {}
     records: Records[Entity] = Records("terms")

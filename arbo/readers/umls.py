@@ -79,9 +79,11 @@ def read_umls(
 ) -> KnowledgeBase:
     """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
 
+    ``language``, a value of the column LAT, is the language of the names and definitions; the default is English.
+
     Raises:
         UsageError: a given type occurs in no concept, so that the types below it are unknown.
-        DataError: a file is missing or malformed; ``on_error="skip"`` leaves malformed lines out.
+        DataError: MRCONSO.RRF or MRSTY.RRF is missing, or a line is malformed and ``on_error`` is not ``"skip"``.
     """
     records: Records[Entity] = Records("entities", on_error)
     names = _file(path, "MRCONSO")
