@@ -28,8 +28,7 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
         expand_abbreviations: whether to replace abbreviations that a document defines by their long forms, as in
             linking.
 
-    Raises:
-        DataError: no mention has a gold id that is in the knowledge base and in the domain of its document.
+    Raise DataError if no mention has an entity of the knowledge base in the domain of its document.
 
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
@@ -48,8 +47,8 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
             entities[key][entity] += 1
     if not entities:
         raise DataError(
-            f"no names to add: none of {len(inputs):,} mentions has a gold id of the knowledge base in the domain of "
-            "its document; check the annotations, the ids and the domains"
+            f"no names to add: none of {len(inputs):,} mentions has a gold id that is in the knowledge base and in the "
+            "domain of its document; check the annotations, the ids and the domains"
         )
     holder = {key: min(count, key=lambda row: (-count[row], row)) for key, count in entities.items()}
     added: defaultdict[int, list[str]] = defaultdict(list)

@@ -26,7 +26,9 @@ class Problem:
     count: int
     """Number of occurrences."""
     wrong: str
+    """What is wrong, in words."""
     mend: str
+    """How to fix it, in words."""
     examples: tuple[Holders, ...] = ()
     """Examples, sorted by the number of their entities, largest first."""
 
@@ -59,7 +61,7 @@ _NOTES: dict[str, tuple[str, Severity, str]] = {
     "malformed entities skipped": ("malformed-entity", "error", "correct the lines that the reader named"),
     "malformed synonyms ignored": ("malformed-synonym", "error", 'write `synonym: "text" EXACT []`'),
     "malformed definitions ignored": ("malformed-definition", "error", 'write `def: "text" []`'),
-    "terms named by their id": ("no-name", "warning", "give them names; texts do not mention ids"),
+    "terms named by their id": ("no-name", "warning", "give the terms names, since texts do not mention ids"),
     "empty aliases dropped": ("empty-alias", "warning", "leave them out"),
     "duplicate entities dropped": ("duplicate-entity", "warning", "write each entity once"),
 }
@@ -101,7 +103,7 @@ _KINDS: dict[str, tuple[Severity, str, str]] = {
         "names of a single character",
         "drop them unless your texts use them; they match all abbreviations of a single character",
     ),
-    "number": ("warning", "names that are only digits", "drop or complete them; they match any such number"),
+    "number": ("warning", "names of digits alone", "complete or drop them, since they match such numbers in any text"),
     "alternative-id-taken": (
         "warning",
         "alternative ids that are also another entity's own id, which takes precedence",
@@ -124,7 +126,7 @@ _KINDS: dict[str, tuple[Severity, str, str]] = {
 
 
 def _names_of_entities(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Holders]]:
-    """Yield kind and case of the problems of names, whichever entities share them."""
+    """Yield kind and case of the problems of single names."""
     seen = {row for name, written in names.items() if any(map(str.isprintable, name)) for _, row in written}
     yield from (("unreachable", holders(kb, [row], of.name)) for row, of in enumerate(kb) if row not in seen)
     yield from (("generic-name", case) for case in generic_names(kb, names))

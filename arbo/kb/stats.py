@@ -25,7 +25,10 @@ class NameLength:
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseStats:
-    """The result of `KnowledgeBase.stats`; counts are sorted in descending order."""
+    """The result of `KnowledgeBase.stats`; dicts of counts are sorted, highest first.
+
+    `definitions`, `types` and `domains` count entities. `most_named` and `name_length` are None without entities.
+    """
 
     entities: int
     names: int
@@ -46,7 +49,9 @@ class KnowledgeBaseStats:
     xref_prefixes: dict[str, int]
     """Number of cross-references by the prefix before the colon, or by the empty string if there is no colon."""
     alternative_ids: int
+    """Number of distinct alternative ids that are no entity's own id."""
     shared_alternative_ids: int
+    """Number of these that several entities have."""
     notes: dict[str, int]
     """Counts of irregularities in the source."""
 

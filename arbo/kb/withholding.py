@@ -30,7 +30,7 @@ OUT_OF_KB_TYPES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Counts over the mentions of one part of a data set; "seen" means occurring in the first part, for training."""
+    """Counts over the mentions of one part of a data set; the first part is for training."""
 
     mentions: int
     """Number of mentions with an entity in the whole knowledge base."""
@@ -49,7 +49,7 @@ class Check:
 
     @property
     def shares(self) -> dict[str, tuple[int, int]]:
-        """Part and whole of each ratio."""
+        """The numerator and the denominator of each ratio, by its name."""
         return {
             "entities_seen_share": (self.entities_seen, self.entities),
             "mentions_seen_share": (self.mentions_seen, self.mentions),
@@ -133,8 +133,8 @@ def nil_split(
         types: withhold entities with one of these types.
         ids: withhold entities with one of these ids or alternative ids.
         branches: withhold entities with one of these ids or alternative ids, and all their descendants.
-        parents: maps each id to the ids of its parents; `arbo.readers.obo.read_obo_parents` reads them from OBO files.
-            An alternative id stands for its entity.
+        parents: maps each id or alternative id to the ids of its parents, which ``branches`` need;
+            `arbo.readers.obo.read_obo_parents` reads them from OBO files.
 
     Raises:
         UsageError: a type or id is unknown, ``parents`` is missing, or the split would withhold none or all entities.
@@ -167,8 +167,8 @@ def _of_types(kb: KnowledgeBase, types: set[str]) -> Iterator[int]:
     """Return the rows of the entities with one of these types."""
     present = {type_ for entity in kb for type_ in entity.types}
     if missing := sorted(types - present):
-        known = ", ".join(sorted(present)[:12]) or "none"
-        raise UsageError(f"no entity has the type {' or '.join(missing)}; types here: {known}")
+        known = ", ".join(sorted(present)[:12]) + (f" and {len(present) - 12:,} more" if len(present) > 12 else "")
+        raise UsageError(f"no entity has the type {' or '.join(missing)}; types of entities: {known or 'none'}")
     return (row for row, entity in enumerate(kb) if not types.isdisjoint(entity.types))
 
 

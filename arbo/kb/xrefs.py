@@ -21,6 +21,8 @@ _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
     """Return the same entities; xrefs with one of these prefixes become alternative ids, in each spelling.
 
+    Raise UsageError if no prefix is given, or no xref has one of them.
+
     >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
     >>> view = through_xrefs(kb, "MESH")
     >>> view["D7251"].name, view["MESH:D7251"].name, view["DOID:9"].name
@@ -31,7 +33,8 @@ def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
     missing = [prefix for prefix, spellings in wanted.items() if not _folded(present) & _folded(spellings)]
     if missing or not prefixes:
         known = ", ".join(f"{prefix} ({count:,})" for prefix, count in present.most_common(12)) or "none"
-        raise UsageError(f"no xref has the prefix {' or '.join(missing) or '(none given)'}; prefixes here: {known}")
+        wrong = f"no xref has the prefix {' or '.join(missing)}" if missing else "name at least one prefix"
+        raise UsageError(f"{wrong}; the most frequent prefixes of xrefs: {known}")
     forms = {prefix: spellings for spellings in wanted.values() for prefix in _folded(spellings)}
     entities = [
         replace(entity, alternative_ids=tuple(dict.fromkeys((*entity.alternative_ids, *_ids(entity, forms)))))
