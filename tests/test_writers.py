@@ -189,7 +189,7 @@ def test_conll_says_what_it_cannot_hold(tmp_path: Path) -> None:
     apart = arbo.Mention("d:3", "d", ((0, 1), (9, 10)), "a e", None, ("B",))
     notes = write_documents([of(text, *crossing, twice, apart)], tmp_path / "out.conll", "conll")
     assert notes == {
-        "mentions that cross another of their chain: read as nested": 1,
+        "mentions that cross another mention of their chain, which readers take as nested": 1,
         "mentions without an id or a word left out": 1,
         "repeated mentions left out": 1,
         "discontinuous mentions written from first to last offset": 1,

@@ -57,11 +57,13 @@ def _lines(document: Document, names: Mapping[str, str], notes: Counter[str]) ->
         number = own[place] if is_numbered else f"T{place + 1}"
         spans = [match.span() for start, end in mention.spans for match in _ON_ONE_LINE.finditer(text, start, end)]
         if not spans:
-            notes["mentions of line ends only left out"] += 1
+            notes["mentions left out, since they consist of line ends"] += 1
             continue
         label = "_".join((mention.type or "").split()) or "Mention"
         notes["mentions split at a line end"] += len(spans) > len(mention.spans)
-        notes["mentions whose type became a label: `Mention` for none, `_` for blanks"] += label != mention.type
+        notes["mentions whose label differs from their type: `Mention` for none, `_` for blanks"] += (
+            label != mention.type
+        )
         notes["NIL mentions written without an id"] += mention.gold == ()
         yield f"{number}\t{label} {';'.join(f'{a} {b}' for a, b in spans)}\t{one_line(text_of(spans, text))}"
         for id_ in mention.gold or ():

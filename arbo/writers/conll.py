@@ -75,7 +75,7 @@ def _brackets(document: Document, found: list[Span], notes: Counter[str]) -> dic
         chains.setdefault(ids, []).append((first, -last))
     brackets: defaultdict[int, list[str]] = defaultdict(list)
     for name, spans in zip(_names(document.id, list(chains)), chains.values(), strict=True):
-        notes["mentions that cross another of their chain: read as nested"] += sum(
+        notes["mentions that cross another mention of their chain, which readers take as nested"] += sum(
             begin < first <= end < last for (begin, end), (first, last) in combinations(spans, 2)
         )
         for first, last in spans:
