@@ -101,4 +101,4 @@ def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None
     clusters = run("show", tmp_path / "run", "--clusters", "--text", "petrel").out.splitlines()
     assert clusters[0].startswith("cluster_id\tentity_id\tname\tsize")
     refused = run("show", tmp_path / "run", "--entity", "nobody")
-    assert (refused.code, refused.told) == (2, "error: the run has no entity 'nobody'")
+    assert (refused.code, refused.told) == (2, "error: the run has no entity 'nobody'; arbo show lists the ids")

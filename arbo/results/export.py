@@ -47,9 +47,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     """Return the documents of a run, with the links (for NIL, the discovered entity) or the annotated ids as gold ids.
 
     With ``as_classes``, annotated ids are replaced by the knowledge base's own ids of the same entities, as in scoring.
-
-    Raises:
-        UsageError: the run was saved without texts, or with ``ids="gold"``, no mention is annotated.
+    Raise UsageError if the run was saved without texts, ``ids`` is unknown, or ``"gold"`` and no mention is annotated.
     """
     table, rows = run.document_table, run.mention_table.to_pylist()
     if table is None or "text" not in table.column_names:
@@ -57,7 +55,7 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     if ids not in get_args(Ids):
         raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
     if ids == "gold" and rows and all(own is None for own in run.labels):
-        raise UsageError("no mention of the run is annotated; export the links")
+        raise UsageError("no mention of the run is annotated; export the links (--ids links)")
     for row, cluster in zip(rows, run.link_table["cluster_id"].to_pylist(), strict=True):
         if ids == "links":
             row |= {"gold": [cluster], "cluster": None}
@@ -115,7 +113,7 @@ def _runners_up(run: Run) -> dict[str, pa.Array]:
 
 
 def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
-    """Yield the further columns of mentions and documents, with lists, objects, mixed types, long integers as JSON."""
+    """Yield the further columns of mentions and documents; lists, objects, mixed types and long integers as JSON."""
     for table in (run.mention_table, run.document_table):
         if table is None or "metadata" not in table.column_names:
             continue

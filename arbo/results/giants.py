@@ -19,7 +19,7 @@ class Bridge:
     """The names that were compared: texts of the mentions, with abbreviations replaced by their long forms."""
     dissimilarity: float
     sides: tuple[int, int]
-    """Number of mentions on either side of the edge in the cluster's tree."""
+    """Number of mentions on the side of each of ``mentions`` if the edge is removed from the cluster's tree."""
 
     def __str__(self) -> str:
         ends = (

@@ -38,22 +38,21 @@ class Result(Run):
     def explain(self, link: Link | str) -> Explanation:
         """Explain the decision on a mention: the path from the entity or, for NIL, the nearest entity and mentions.
 
-        Besides a link or the id of a mention, name a document, an entity, a cluster or a text with one mention; raise
-        UsageError if the run has no such mention, or several.
+        ``link`` is a link or the id of a mention; or, if only one mention has it, the id of a document, a cluster or an
+        entity, the name of an entity, or the text of a mention. Raise UsageError if no mention or several have it.
         """
         if isinstance(link, str):
             rows = rows_called(self, link)
             if len(rows) > 1:
                 some = ", ".join(self.mention_table["mention_id"].take(rows[:10]).to_pylist())
-                raise UsageError(f"{len(rows):,} mentions of {link!r}; choose one by its id, for example of {some}")
+                raise UsageError(f"{len(rows):,} mentions of {link!r}; choose one by its id, such as {some}")
             return explain(self, self.links[int(rows[0])])
         return explain(self, link)
 
     def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
         """Score the result against the gold annotations of its mentions.
 
-        Args:
-            train: documents whose gold entities count as seen; adds scores of links for seen and unseen entities.
+        With ``train``, also score the links to entities that occur in these documents, and those that do not.
         """
         return evaluate(self, train=None if train is None else Corpus.of(train))
 
@@ -62,16 +61,16 @@ class Result(Run):
 
         The histogram shows dissimilarities and both thresholds. The curve shows the share of mentions that each
         threshold on the nearest entity alone, without the graph, would link and, with gold annotations, the share of
-        correct decisions. `eval.plot_thresholds` lists the errors.
+        correct decisions. Raise UsageError for another name, and if the mentions have nothing to plot; for other
+        errors, see `eval.plot_thresholds`.
         """
         plot(self, path)
 
     def save(self, folder: PathLike, *, texts: bool = True) -> None:
         """Write a run folder, completely or not at all; only an earlier run folder is replaced.
 
-        Args:
-            folder: the folder to write.
-            texts: whether to keep the texts of the documents and all metadata; mentions always keep their texts.
+        Without ``texts``, the texts of documents and all metadata are left out; mentions keep their texts. Raise
+        UsageError if the folder cannot be written, or has other content.
         """
         tables = {"mentions": self.mention_table, "links": self.link_table, "clusters": self.cluster_table}
         if self.document_table is not None:
@@ -95,7 +94,8 @@ class Result(Run):
                 annotated ids.
 
         Raises:
-            UsageError: the format needs texts, which the run does not have, or the path cannot be written.
+            UsageError: the format is unknown, or needs texts, which the run does not have; no mention has gold ids to
+                write; or the path cannot be written.
             DataError: the format cannot hold an id.
         """
         return export(self, path, to, ids)
@@ -111,7 +111,7 @@ class Result(Run):
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
-        """Read a run folder, and check the hashes of its files."""
+        """Read a run folder; raise DataError if it is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
         mentions, links, clusters = (tables.pop(name) for name in TABLES)
         return cls(mentions, links, clusters, manifest, tables.get("documents"), tables.get("entities"))

@@ -41,9 +41,9 @@ class Link:
     """Id of the entity or mention from which the mention is reached; None for NIL."""
     parent_is_mention: bool
     step: float | None
-    """Dissimilarity of the edge from the parent."""
+    """Dissimilarity of the edge from the parent; None for NIL."""
     candidates: tuple[tuple[str, float], ...]
-    """Ids and similarities of the nearest entities, nearest first."""
+    """Ids and similarities (or the reranker's probabilities) of the nearest entities, nearest first."""
     confidence: float | None = None
     """Probability that the link is correct; None for NIL, or if `Linker.tune` did not choose the settings."""
 
@@ -74,11 +74,11 @@ class Cluster:
     """Name of its entity; for a discovered cluster, the most frequent name of its mentions."""
     mentions: tuple[Mention, ...]
     weakest_join: float | None
-    """Dissimilarity of the heaviest edge that holds a discovered entity with several mentions together."""
+    """Dissimilarity of the heaviest edge that holds the cluster together; None for a known entity or one mention."""
 
     @property
     def row(self) -> dict[str, Any]:
-        """The cluster as a flat row, with the first three distinct texts of its mentions."""
+        """The cluster as a flat row, with up to three distinct texts of its mentions."""
         texts = dict.fromkeys(mention.text for mention in self.mentions[:50])
         own = {"cluster": self.id, "entity": self.entity, "name": self.name, "mentions": len(self.mentions)}
         return own | {"weakest_join": self.weakest_join, "examples": list(texts)[:3]}
@@ -193,7 +193,7 @@ class Run:
         return {id_: row for row, id_ in enumerate(table["document_id"].to_pylist())}
 
     def names_of(self, entity_id: str) -> list[str]:
-        """Return the preferred name and the aliases of an entity that the run has."""
+        """Return the preferred name and the aliases of an entity; an empty list if the run does not have it."""
         table = self.cluster_table if self.entity_table is None else self.entity_table
         row = pc.index(table["entity_id"], entity_id).as_py()
         if row < 0:

@@ -50,8 +50,7 @@ _VERSIONS = ("arbo", "faiss-cpu", "numba", "numpy", "pyarrow", "scipy")
 def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: PathLike) -> None:
     """Write the tables and the manifest of a run; only an earlier run folder is replaced.
 
-    Raises:
-        UsageError: the folder cannot be written, or contains anything but a run.
+    Raise UsageError if the folder cannot be written, or contains anything but a run.
     """
     target = Path(folder).resolve()
     check_replaceable(target)
@@ -77,8 +76,7 @@ def save_run(tables: Mapping[str, pa.Table], manifest: dict[str, Any], folder: P
 def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     """Read the tables, by name, and the manifest of a run folder.
 
-    Raises:
-        DataError: the folder is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
+    Raise DataError if it is not a run folder, a newer arbo wrote it, or a file is missing, truncated or changed.
     """
     path = Path(folder)
     try:

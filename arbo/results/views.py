@@ -39,11 +39,7 @@ class Selection:
     """Sort by the margin between the two nearest entities, lowest first; mentions without a margin come last."""
 
     def rows(self, run: Run) -> Rows:
-        """Return the rows of the selected mentions, in the order of display.
-
-        Raises:
-            UsageError: an entity, a cluster or a document is not in the run.
-        """
+        """Return the rows of the selected mentions, in the order of display; raise UsageError for an unknown id."""
         links, mentions = run.link_table, run.mention_table
         chosen = np.ones(links.num_rows, np.bool_)
         if self.nil:
@@ -70,10 +66,7 @@ class Selection:
 def rows_called(run: Run, name: str) -> Rows:
     """Return the row of the mention with this id, else of the mentions with this document, cluster, entity or text.
 
-    Case is ignored in texts, and entities are compared by id and name.
-
-    Raises:
-        UsageError: nothing in the run has this id or text.
+    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if nothing has this id or text.
     """
     if name in run.row_of:
         return np.array([run.row_of[name]], np.int64)
@@ -84,7 +77,7 @@ def rows_called(run: Run, name: str) -> Rows:
     fits += [pc.equal(pc.utf8_lower(column), name.lower()) for column in texts]
     rows: Rows = np.flatnonzero(np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in fits]))
     if not len(rows):
-        raise UsageError(f"the run has no mention, document, entity or text {name!r}; list them with arbo show")
+        raise UsageError(f"the run has no mention, document, cluster, entity or text {name!r}; arbo show lists them")
     return rows
 
 
@@ -97,7 +90,7 @@ def document_ids(run: Run) -> pa.ChunkedArray:
 def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> None:
     unknown = [id_ for id_ in ids if not pc.is_in(pa.scalar(id_), value_set=known.combine_chunks()).as_py()]
     if unknown:
-        raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}")
+        raise UsageError(f"the run has no {what} {', '.join(map(repr, unknown))}; arbo show lists the ids")
 
 
 def mention_view(run: Run, rows: Rows) -> pa.Table:
@@ -143,9 +136,9 @@ def selected(run: R, rows: Rows) -> R:
 
 
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
-    """Make a table of some clusters, one row each.
+    """Make a table of some clusters, one row each: the columns of the cluster table, and ``examples``.
 
-    Columns: the columns of the cluster table, and ``examples``, the first distinct texts of the cluster's mentions.
+    These are the first distinct texts of the cluster's mentions, at most ``examples``.
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]
