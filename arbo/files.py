@@ -116,7 +116,6 @@ def _place(partial: Path, target: Path) -> None:
 
 
 def _flush(file: Path) -> None:
-    """Flush a file to disk."""
     with open(file, "r+b") as stream:  # a handle open for reading alone cannot be flushed on Windows
         os.fsync(stream.fileno())
 
@@ -136,12 +135,8 @@ def check_writable(target: Path) -> None:
 def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable[[Path], Iterable[str]]) -> None:
     """Raise UsageError unless `target` is missing, empty, or an earlier folder of the kind to be written.
 
-    Args:
-        target: the folder.
-        what: noun for the kind of folder in errors, such as "model folder of arbo".
-        manifest: name of the file by which folders of this kind are recognised.
-        files_of: returns the names of the other files that belong to a folder of this kind, and is called only if the
-            folder has the manifest; any further file in the folder is an error.
+    ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``,
+    and no other files than those that ``files_of`` names; it is called only if the manifest exists.
     """
     check_writable(target)
     try:
@@ -187,10 +182,8 @@ def check_format(values: object, format_: Format, file: PathLike) -> dict[str, A
     """Check that a manifest has the expected format, and return it unchanged; raise DataError if it has another."""
     if not isinstance(values, dict) or values.get("format") != format_.name:
         found = values.get("format") if isinstance(values, dict) else None
-        raise DataError(
-            f"this is not {format_.what}: its format is {found!r:.60}, not {format_.name!r}; check the path",
-            file=os.fspath(file),
-        )
+        wrong = f"this is not {format_.what}: its format is {found!r:.60}, not {format_.name!r}"
+        raise DataError(f"{wrong}; check the path", file=os.fspath(file))
     return values
 
 
@@ -203,11 +196,8 @@ def check_manifest(given: object, format_: Format, file: PathLike) -> dict[str, 
     values, path = check_format(given, format_, file), os.fspath(file)
     written_by = values.get("format_version")
     if isinstance(written_by, int) and written_by > format_.version:
-        raise DataError(
-            f"a newer arbo wrote this (format {written_by}; the installed version reads formats up to "
-            f"{format_.version}); run: pip install --upgrade arbo",
-            file=path,
-        )
+        newer = f"a newer arbo wrote this (format {written_by}; the installed one reads up to {format_.version})"
+        raise DataError(f"{newer}; run: pip install --upgrade arbo", file=path)
     wrong = [name for name, kind in format_.keys.items() if type(values.get(name)) is not kind]
     oldest = format_.version if format_.oldest is None else format_.oldest
     if type(written_by) is not int or written_by < oldest:

@@ -108,7 +108,6 @@ def check_choice(name: str, value: object, known: Sequence[object]) -> None:
 
 
 def _check(name: str, value: Any, hint: Any) -> None:
-    """Raise UsageError if a value does not have the type of its field."""
     options = [option for option in get_args(hint) if option is not type(None)]
     or_none = "" if type(None) not in get_args(hint) else " or None"
     if or_none:

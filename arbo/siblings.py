@@ -19,12 +19,8 @@ from typing import Any
 def attribute(facade: str, package: str, names: Mapping[str, str], name: str) -> Any:
     """Return an attribute for a facade module, such as `arbo.engine`, and store it in that module.
 
-    Args:
-        facade: name of the facade module.
-        package: `clustering` or `eval`.
-        names: maps a module of the package to the names that it defines, separated by blanks; other names are looked up
-            in the package itself.
-        name: name of the attribute.
+    ``names`` maps a module of ``package`` (`clustering` or `eval`) to the names that it defines, separated by blanks;
+    other names are looked up in the package itself.
     """
     home = next((module for module, own in names.items() if name in own.split()), "")
     try:

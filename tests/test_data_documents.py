@@ -187,5 +187,5 @@ def test_errors_keep_their_place_when_pickled() -> None:
 
 @pytest.mark.parametrize("items", [["d1"], [{"id": "d1", "text": TEXT}], [document(), None]])
 def test_a_corpus_holds_documents_alone(items: list[Any]) -> None:
-    with pytest.raises(UsageError, match=rf"expected documents, not {type(items[-1]).__name__}; make documents"):
+    with pytest.raises(UsageError, match=rf"expected documents, not {type(items[-1]).__name__}; make them"):
         Corpus(items)

@@ -157,5 +157,5 @@ def test_class_methods_read_each_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("items", [["D1"], [{"id": "D1", "name": "flu"}], [FLU, None]])
 def test_a_knowledge_base_holds_entities_alone(items: list[Any]) -> None:
-    with pytest.raises(UsageError, match=rf"expected entities, not {type(items[-1]).__name__}; make entities"):
+    with pytest.raises(UsageError, match=rf"expected entities, not {type(items[-1]).__name__}; make them"):
         KnowledgeBase(items)

@@ -217,9 +217,9 @@ def test_several_splits_are_refused() -> None:
 @pytest.mark.parametrize("items", [["a"], [("d1", TEXT)], pd.Series(["a"]), [None], np.array([1])])
 def test_items_that_are_no_rows_are_refused(items: Any) -> None:
     if not isinstance(items[0], str):
-        with pytest.raises(UsageError, match=r"expected documents, not .*; make documents from dicts with Corpus\.of"):
+        with pytest.raises(UsageError, match=r"expected documents, not .*; make them from dicts with Corpus\.of"):
             Corpus.of(items)
-    with pytest.raises(UsageError, match=r"expected entities, not .*; make entities from dicts with KnowledgeBase\.of"):
+    with pytest.raises(UsageError, match=r"expected entities, not .*; make them from dicts with KnowledgeBase\.of"):
         KnowledgeBase.of(items)
 
 

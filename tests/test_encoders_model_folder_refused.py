@@ -151,7 +151,7 @@ def test_manifests_that_cannot_be_read(bert: Tower, folder: Path, content: str, 
     [
         (
             {"format_version": 2, "new": 1},
-            "a newer arbo wrote this .format 2; the installed version reads formats up to 1.; run: pip install",
+            "a newer arbo wrote this .format 2; the installed one reads up to 1.; run: pip install",
         ),
         ({"format_version": 0}, "the manifest has no valid format_version"),
         ({"format_version": True}, "the manifest has no valid format_version"),

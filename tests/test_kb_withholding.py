@@ -154,7 +154,7 @@ def test_a_part_without_nil_mentions_has_empty_shares() -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ({}, "name types, ids or branches to withhold"),
+        ({}, "withhold some types, ids or branches"),
         ({"types": ["T1", "T3"]}, "4 of 4 entities would be withheld"),
         ({"types": "T9"}, "no entity has the type T9; types of entities: T1, T2, T3"),
         ({"ids": ["A", "Z", "Y"]}, "no entity has the id or alternative id Y or Z"),
@@ -221,7 +221,7 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
         ([*jsonl, "--withhold-branch", "U:1", "--out", tmp_path / "b.jsonl"], "is_a relations of an OBO file"),
         ([*jsonl, "--withhold-id", "U:1", "--out", out], "would overwrite an input"),
         ([*base, "--withhold-id", "U:1", "--out", tmp_path / "b.obo"], "ending must be .jsonl"),
-        ([*base, "--out", tmp_path / "b.jsonl"], "name types, ids or branches to withhold"),
+        ([*base, "--out", tmp_path / "b.jsonl"], "withhold some types, ids or branches"),
     ):
         refused = run("nil-split", *docs, *options)
         assert refused.code == 2

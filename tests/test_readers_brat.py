@@ -237,7 +237,7 @@ def test_what_is_no_pair_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_not_utf_8_is_never_skipped(read: Read, tmp_path: Path) -> None:
     read(*KIDNEY)
     (tmp_path / "d.txt").write_bytes(b"one\ntwo\xe9\n")
-    with pytest.raises(DataError, match=r"d\.txt, line 2: not UTF-8: 0xe9"):
+    with pytest.raises(DataError, match=r"d\.txt, line 2: not UTF-8: the byte 0xe9"):
         read_brat(tmp_path, on_error="skip")
 
 

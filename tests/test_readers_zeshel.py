@@ -92,7 +92,7 @@ def test_tokens_win_over_the_text_where_white_space_differs(write: Write) -> Non
         )
     )
     assert [m.text for m in corpus.mentions] == ["pirate  sails"] * 2
-    assert corpus.notes == {"mention texts that differ from their tokens in white space": 1}
+    assert corpus.notes == {"mention texts that differ from their words in white space": 1}
 
 
 def test_a_folder_holds_splits_and_zipped_files(write: Write) -> None:
@@ -115,17 +115,20 @@ def test_a_zipped_world_is_found(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"start_index": 11, "end_index": 11}, r"'M2': tokens 11 to 11 do not lie in the 11 tokens of document 'P1'"),
-        ({"start_index": 9, "end_index": 11}, "tokens 9 to 11 do not lie"),
-        ({"start_index": 7}, "tokens 7 to 6 do not lie"),
-        ({"start_index": -1}, "tokens -1 to 6 do not lie"),
-        ({"text": "Robot"}, "the text of the mention differs from tokens 6 to 6 of document 'P1'"),
+        (
+            {"start_index": 11, "end_index": 11},
+            r"'M2': words 11 to 11 do not fulfil .* end_index < 11, the number of words of document 'P1'",
+        ),
+        ({"start_index": 9, "end_index": 11}, "words 9 to 11 do not fulfil"),
+        ({"start_index": 7}, "words 7 to 6 do not fulfil"),
+        ({"start_index": -1}, "words -1 to 6 do not fulfil"),
+        ({"text": "Robot"}, "the text of the mention differs from words 6 to 6 of its document"),
         ({"start_index": 6.0}, "'M2': 'start_index' of a mention must be a whole number, not 6.0"),
         ({"end_index": True}, "'end_index' of a mention must be a whole number, not true"),
         ({"start_index": "absent"}, "'M2': a mention needs the key 'start_index'"),
         ({"label_document_id": 7}, "'label_document_id' of a mention must be a string"),
         ({"mention_id": ""}, "the mention id is empty"),
-        ({"text": "ro\0bot"}, "the text of the mention differs from tokens"),
+        ({"text": "ro\0bot"}, "the text of the mention differs from words"),
         ({"category": "\ud800"}, "the type of the mention has a lone surrogate"),
     ],
 )

@@ -116,9 +116,7 @@ class Corpus(Sequence[Document]):
         chosen = [document for document in self.documents if document.id in wanted]
         if len(chosen) < len(wanted):
             missing = sorted(wanted - {document.id for document in chosen})
-            raise UsageError(
-                f"the corpus has no document for {len(missing):,} of {len(wanted):,} ids, such as {missing[0]!r}"
-            )
+            raise UsageError(f"no document has {len(missing):,} of the {len(wanted):,} ids, such as {missing[0]!r}")
         return self.of_documents(chosen)
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
@@ -164,19 +162,14 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
     home: dict[str, str] = {}
     for document in documents:
         if not isinstance(document, Document):
-            raise UsageError(
-                f"expected documents, not {type(document).__name__}; make documents from dicts with Corpus.of"
-            )
+            raise UsageError(f"expected documents, not {type(document).__name__}; make them from dicts with Corpus.of")
         if document.id in seen:
             raise DataError("two documents have this id; change one", id=document.id)
         seen.add(document.id)
         for mention in document.mentions:
             if home.setdefault(mention.id, document.id) != document.id:
-                raise DataError(
-                    f"documents {home[mention.id]!r} and {document.id!r} both have a mention with this id; "
-                    "change one, or leave the ids out and arbo will make them",
-                    id=mention.id,
-                )
+                wrong = f"documents {home[mention.id]!r} and {document.id!r} both have a mention with this id"
+                raise DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=mention.id)
 
 
 def _content(mention: Mention) -> tuple[Any, ...]:

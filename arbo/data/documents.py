@@ -98,31 +98,20 @@ class Document:
         for mention in self.mentions:
             self._check(mention)
             if mention.id in seen:
-                raise DataError(
-                    f"document {self.id!r} has two mentions with this id; change one, or leave the ids out and arbo "
-                    "will make them",
-                    id=mention.id,
-                )
+                wrong = f"document {self.id!r} has two mentions with this id"
+                raise DataError(f"{wrong}; change one, or leave the ids out and arbo will make them", id=mention.id)
             seen.add(mention.id)
 
     def _check(self, mention: Mention) -> None:
         if mention.document_id != self.id:
-            raise DataError(
-                f"the mention has the document id {mention.document_id!r}, but is in document {self.id!r}",
-                id=mention.id,
-            )
+            wrong = f"the mention has the document id {mention.document_id!r}, but is in document {self.id!r}"
+            raise DataError(wrong, id=mention.id)
         if mention.end > len(self.text):
-            raise DataError(
-                f"a span ends at {mention.end}, but document {self.id!r} has {len(self.text)} characters; "
-                "offsets count Unicode code points, not bytes",
-                id=mention.id,
-            )
+            wrong = f"a span ends at {mention.end}, but document {self.id!r} has {len(self.text)} characters"
+            raise DataError(f"{wrong}; offsets count Unicode code points, not bytes", id=mention.id)
         if mention.text != text_of(mention.spans, self.text):
-            raise DataError(
-                f"the text of the mention differs from the text at its spans in document {self.id!r}; "
-                "offsets count Unicode code points, and the end is exclusive",
-                id=mention.id,
-            )
+            wrong = f"the text of the mention differs from the text at its spans in document {self.id!r}"
+            raise DataError(f"{wrong}; offsets count Unicode code points, and the end is exclusive", id=mention.id)
 
 
 def text_of(spans: Sequence[Span], text: str) -> str:
@@ -168,11 +157,8 @@ def compare(surface: str, spans: Sequence[Span], text: str, notes: Counter[str],
     covered = text_of(spans, text)
     if covered.split() != surface.split():
         where = ", ".join(f"{start} to {end}" for start, end in spans)
-        raise DataError(
-            f"the text of the mention is {surface!r:.60}, but the text at {where} is {covered!r:.60}; "
-            f"{_diagnosis(surface, spans, text)}",
-            id=of,
-        )
+        wrong = f"the text of the mention is {surface!r:.60}, but the text at {where} is {covered!r:.60}"
+        raise DataError(f"{wrong}; {_diagnosis(surface, spans, text)}", id=of)
     if covered != surface:
         notes["mention texts that differ from their offsets in white space"] += 1
 

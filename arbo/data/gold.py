@@ -78,11 +78,8 @@ class Gold:
     ) -> Self:
         """Make gold annotations from the columns of a run.
 
-        Args:
-            ids: (mentions,) annotated ids.
-            labels: (mentions,) annotated ids or, without any, the gold cluster.
-            entities: (mentions,) the knowledge base's own ids of the correct entities.
-            row_of: maps the id of each entity in the run to a row.
+        ``ids`` and ``labels`` are those of the class, and ``entities`` (mentions,) the knowledge base's own ids of the
+        correct entities; ``row_of`` maps the id of each entity in the run to a row.
         """
         known = dict(row_of)
         for given, inside in zip(ids, entities, strict=True):

@@ -229,9 +229,7 @@ class KnowledgeBase:
 
 def _without_empty_aliases(entity: Entity, counts: Counter[str]) -> Entity:
     if not isinstance(entity, Entity):
-        raise UsageError(
-            f"expected entities, not {type(entity).__name__}; make entities from dicts with KnowledgeBase.of"
-        )
+        raise UsageError(f"expected entities, not {type(entity).__name__}; make them from dicts with KnowledgeBase.of")
     named = tuple(alias for alias in entity.aliases if alias.strip())
     if len(named) == len(entity.aliases):
         return entity

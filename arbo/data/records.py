@@ -69,8 +69,5 @@ class Records(Generic[Item]):
         elif self._items[item.id] == item:
             self.notes[f"duplicate {self._kind} dropped"] += 1
         else:
-            raise DataError(
-                f"this id is already taken, with different content ({self._places[item.id]}); merge the two, or change "
-                "one id",
-                id=item.id,
-            )
+            wrong = f"this id is already taken, with different content ({self._places[item.id]})"
+            raise DataError(f"{wrong}; merge the two, or change one id", id=item.id)

@@ -22,13 +22,9 @@ from arbo.errors import DataError
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
     """Return the same entities; each name of a mention becomes an alias of its entity, and of no other entity.
 
-    Args:
-        kb: the entities.
-        documents: annotated documents; of several gold ids of a mention, the first in the knowledge base counts.
-        expand_abbreviations: whether to replace abbreviations that a document defines by their long forms, as in
-            linking.
-
-    Raise DataError if no mention has an entity of the knowledge base in the domain of its document.
+    Of several gold ids of a mention, the first in the knowledge base counts. With ``expand_abbreviations``, those that
+    a document defines are replaced by their long forms, as in linking. Raise DataError if no mention has an entity of
+    the knowledge base in the domain of its document.
 
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}
@@ -65,5 +61,4 @@ def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations:
 
 
 def _key(name: str) -> str:
-    """Return a form of the name that ignores case and white space."""
     return " ".join(name.casefold().split())

@@ -26,9 +26,7 @@ class Problem:
     count: int
     """Number of occurrences."""
     wrong: str
-    """What is wrong, in words."""
     mend: str
-    """How to fix it, in words."""
     examples: tuple[Holders, ...] = ()
     """Examples, sorted by the number of their entities, largest first."""
 
@@ -126,7 +124,6 @@ _KINDS: dict[str, tuple[Severity, str, str]] = {
 
 
 def _names_of_entities(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Holders]]:
-    """Yield kind and case of the problems of single names."""
     seen = {row for name, written in names.items() if any(map(str.isprintable, name)) for _, row in written}
     yield from (("unreachable", holders(kb, [row], of.name)) for row, of in enumerate(kb) if row not in seen)
     yield from (("generic-name", case) for case in generic_names(kb, names))
@@ -160,7 +157,6 @@ def _shared_names(kb: KnowledgeBase, names: Spellings) -> Iterator[tuple[str, Ho
 
 
 def _fields(kb: KnowledgeBase) -> Iterator[tuple[str, Holders]]:
-    """Yield kind and case of the problems of ids, definitions and cross-references."""
     for row, entity in enumerate(kb):
         for id_ in (entity.id, *entity.alternative_ids):
             if id_ != id_.strip():

@@ -122,6 +122,5 @@ def _share(part: int, whole: int, of: str) -> str:
 
 
 def _most(counts: dict[str, int], shown: int = 5) -> str:
-    """Return the most frequent names and their counts as text."""
     listed = ", ".join(f"{name or 'none'} ({count:,})" for name, count in list(counts.items())[:shown])
     return listed + (f" and {len(counts) - shown:,} more" if len(counts) > shown else "")

@@ -141,16 +141,12 @@ def nil_split(
     """
     types, ids, branches = _set(types), _set(ids), _set(branches)
     if not (types or ids or branches):
-        raise UsageError(
-            "name types, ids or branches to withhold (--withhold-type, --withhold-id or --withhold-branch)"
-        )
+        raise UsageError("withhold some types, ids or branches (--withhold-type, --withhold-id or --withhold-branch)")
     if branches and parents is None:
         raise UsageError("branches need the parents of each id; pass parents=read_obo_parents(file), for example")
     gone = {*_of_types(kb, types), *_rows(kb, ids), *_below(kb, _rows(kb, branches), parents or {})}
     if not 0 < len(gone) < len(kb):
-        raise UsageError(
-            f"{len(gone):,} of {len(kb):,} entities would be withheld; withhold at least one, and keep at least one"
-        )
+        raise UsageError(f"{len(gone):,} of {len(kb):,} entities would be withheld; withhold and keep at least one")
     parts = {name: Corpus.of(part) for name, part in documents.items()}
     return NilSplit(
         KnowledgeBase(_answering_alike(kb, row) for row in range(len(kb)) if row not in gone),
@@ -164,7 +160,6 @@ def _set(values: str | Iterable[str]) -> set[str]:
 
 
 def _of_types(kb: KnowledgeBase, types: set[str]) -> Iterator[int]:
-    """Return the rows of the entities with one of these types."""
     present = {type_ for entity in kb for type_ in entity.types}
     if missing := sorted(types - present):
         known = ", ".join(sorted(present)[:12]) + (f" and {len(present) - 12:,} more" if len(present) > 12 else "")
@@ -173,7 +168,6 @@ def _of_types(kb: KnowledgeBase, types: set[str]) -> Iterator[int]:
 
 
 def _rows(kb: KnowledgeBase, ids: set[str]) -> set[int]:
-    """Return the rows of the entities with one of these ids or alternative ids."""
     if missing := sorted(id_ for id_ in ids if id_ not in kb):
         raise UsageError(f"no entity has the id or alternative id {' or '.join(missing)}")
     return {row for id_ in ids for row in kb.rows(id_)}

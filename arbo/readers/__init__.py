@@ -204,7 +204,6 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[s
 
 
 def _joined(paths: list[Path], read: Callable[..., Any], records: Records[Item], on_error: OnError) -> Records[Item]:
-    """Add the items of all paths to `records`."""
     for path in paths:
         part = read(path, on_error=on_error)
         records.notes.update(part.notes)

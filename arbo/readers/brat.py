@@ -145,10 +145,8 @@ class _Limited:
         chunk = self._stream.read(size)
         self._left -= len(chunk)
         if self._left < 0:
-            raise DataError(
-                f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; unpack it and name the folder",
-                file=str(self._path),
-            )
+            problem = f"the archive unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; unpack it and name the folder"
+            raise DataError(problem, file=str(self._path))
         return chunk
 
 
@@ -200,7 +198,6 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
 
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:
-    """Return the label and the spans of a T line."""
     if len(columns) != 3:
         raise DataError(f"a mention has 3 tab-separated columns, but this line has {len(columns)}", id=name)
     label, _, offsets = columns[1].partition(" ")

@@ -99,9 +99,8 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
                 raise DataError("expected 4 tab-separated columns: document, sentence, number of the word, word")
             document_id, sentence, position, text = columns[:4]
             if not (_INTEGER.fullmatch(sentence) and _INTEGER.fullmatch(position)):
-                raise DataError(
-                    f"sentence and word must be integers, not {sentence!r:.30} and {position!r:.30}", id=document_id
-                )
+                problem = f"sentence and word must be integers, not {sentence!r:.30} and {position!r:.30}"
+                raise DataError(problem, id=document_id)
             word = _Word(number, document_id, int(sentence), int(position), text)
             if len(columns) > 5:
                 records.notes["corpus lines with an extra column"] += 1
@@ -129,9 +128,8 @@ def _parse(source: Path) -> list[Any]:
     except (RecursionError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(
-            "the JSON is nested too deeply, or has a number with thousands of digits", file=str(source)
-        ) from None
+        problem = "the JSON is nested too deeply, or has a number with thousands of digits"
+        raise DataError(problem, file=str(source)) from None
     if not isinstance(mentions, list):
         raise DataError("expected a list of mentions", file=str(source))
     return mentions
@@ -168,9 +166,8 @@ def _spans(
     sentence: Any = mention.get("sent_id")
     words: Any = mention.get("tokens_number")
     if not isinstance(words, list) or not words or any(type(value) is not int for value in (sentence, *words)):
-        raise DataError(
-            f"mention {number}: 'sent_id' must be an integer, 'tokens_number' a list of integers", id=document_id
-        )
+        problem = f"mention {number}: 'sent_id' must be an integer, 'tokens_number' a list of integers, not empty"
+        raise DataError(problem, id=document_id)
     spans: list[Span] = []
     previous = None
     for word in sorted(set(words)):

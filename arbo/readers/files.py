@@ -65,10 +65,8 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
             if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(endings)
         )
         if not found:
-            raise DataError(
-                f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself",
-                file=str(path),
-            )
+            problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
+            raise DataError(problem, file=str(path))
         return tuple(found)
     if not path.exists():
         zipped = path.with_name(f"{path.name}.gz")
@@ -164,11 +162,8 @@ def decode(raw: bytes, file: Path) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"not UTF-8: 0x{error.object[error.start]:02x}; {_SAVE_AS}",
-            file=str(file),
-            line=raw.count(b"\n", 0, error.start) + 1,
-        ) from None
+        problem = f"not UTF-8: the byte 0x{error.object[error.start]:02x}; {_SAVE_AS}"
+        raise DataError(problem, file=str(file), line=raw.count(b"\n", 0, error.start) + 1) from None
 
 
 class _Sound(RawIOBase):
@@ -208,7 +203,6 @@ def unpacked(file: Path, *, again: bool = False) -> Iterator[BufferedReader]:
 
 @contextmanager
 def _text(file: Path) -> Iterator[BinaryIO]:
-    """Open a text file for reading as UTF-8."""
     with unpacked(file) as stream:
         start = stream.peek(8)
         for magic, problem in _NOT_TEXT.items():
@@ -231,15 +225,9 @@ def _decode(raw: bytes, file: Path, number: int) -> str:
     try:
         line = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}; {_SAVE_AS}",
-            file=str(file),
-            line=number,
-        ) from None
+        problem = f"not UTF-8: byte {error.start + 1} of the line is 0x{raw[error.start]:02x}; {_SAVE_AS}"
+        raise DataError(problem, file=str(file), line=number) from None
     if (nul := line.find("\0")) >= 0:
-        raise DataError(
-            f"character {nul + 1} of the line is NUL; check that this is a text file in UTF-8",
-            file=str(file),
-            line=number,
-        )
+        problem = f"character {nul + 1} of the line is NUL; check that this is a text file in UTF-8"
+        raise DataError(problem, file=str(file), line=number)
     return line

@@ -52,10 +52,8 @@ def _document(block: Block, file: Path, records: Records[Document]) -> Document:
     document_id, title = _expect_header(block, 0, "t")
     abstract_id, abstract = _expect_header(block, 1, "a")
     if abstract_id != document_id:
-        raise DataError(
-            f"the abstract after this title belongs to {abstract_id!r:.60}; correct the id, or add the missing line",
-            id=document_id,
-        )
+        problem = f"the abstract after this title belongs to {abstract_id!r:.60}; correct the id, or add its title"
+        raise DataError(problem, id=document_id)
     text = f"{title} {abstract}"
     found = []
     for number, line in block[2:]:
@@ -78,26 +76,18 @@ def _expect_header(block: Block, position: int, letter: str) -> tuple[str, str]:
     number, line = block[min(position, len(block) - 1)]
     header = _header(line, letter) if position < len(block) else None
     if header is None:
-        raise DataError(
-            f"expected ID|{letter}|text; a document has a title (t), then an abstract (a), then its mentions",
-            line=number,
-        )
+        problem = f"expected ID|{letter}|text; a document has a title (t), then an abstract (a), then its mentions"
+        raise DataError(problem, line=number)
     return header
 
 
 def _annotation(columns: list[str], document_id: str, text: str, notes: Counter[str]) -> Marked | None:
-    """Return the mention that a line describes; None for a relation."""
     if len(columns) not in (4, 5, 6, 7):
-        raise DataError(
-            "a mention has 5 to 7 tab-separated columns (document id, start, end, text, type and, optionally, concept "
-            f"ids and parts), and a relation has 4, but this line has {len(columns)}",
-            id=document_id,
-        )
+        form = "a mention has the columns id, start, end, text, type and, optionally, concept ids and parts"
+        raise DataError(f"{form}; a relation has 4 columns, but this line has {len(columns)}", id=document_id)
     if columns[0] != document_id:
-        raise DataError(
-            f"the line belongs to document {columns[0]!r:.60}, not to this one; write it below that document",
-            id=document_id,
-        )
+        problem = f"the line belongs to document {columns[0]!r:.60}, not to this one; write it below that document"
+        raise DataError(problem, id=document_id)
     if len(columns) == 4:
         notes["relation lines ignored"] += 1
         return None

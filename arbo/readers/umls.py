@@ -143,10 +143,8 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     (['T038', 'T047'], ['T038', 'T047', 'T051'])
     """
     if missing := sorted(types - tree.keys()):
-        raise UsageError(
-            f"no concept has the semantic type {', '.join(missing)}, so the types below it in the Semantic Network are "
-            "unknown; leave it out, and name the types below it that you want"
-        )
+        wrong = f"no concept has the semantic type {', '.join(missing)}, so the types below it are unknown"
+        raise UsageError(f"{wrong}; leave it out, and name the types below it in the Semantic Network that you want")
     tops = {tree[tui] for tui in types}
     return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}
 
@@ -168,7 +166,6 @@ def _definitions(
 
 
 def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entity]) -> Iterator[tuple[Any, ...]]:
-    """Yield the line number and the chosen columns of each line."""
     known = _COLUMNS[table].split()
     pick = itemgetter(*map(known.index, columns))
     for number, line in read_lines(file):
@@ -177,11 +174,8 @@ def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entit
             yield number, *pick(values)
         elif line.strip():
             with records.record(file, number, kind="lines"):
-                raise DataError(
-                    f"a line of {table}.RRF has {len(known)} columns ({_COLUMNS[table]}), each closed by |; "
-                    f"this one has {line.count('|')}",
-                    id=values[0][:60],
-                )
+                form = f"a line of {table}.RRF has {len(known)} columns ({_COLUMNS[table]}), each closed by |"
+                raise DataError(f"{form}; this one has {line.count('|')}", id=values[0][:60])
 
 
 def _file(path: PathLike, table: str) -> Path:

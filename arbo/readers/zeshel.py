@@ -51,8 +51,6 @@ class _Page(NamedTuple):
 
 
 class _Marked(NamedTuple):
-    """A mention as in the file."""
-
     id: str
     document_id: str
     world: str
@@ -117,7 +115,6 @@ def _world(file: Path) -> str:
 def _texts(
     wanted: Iterable[tuple[str, str]], worlds: Mapping[str, Path], records: Records[Document]
 ) -> dict[tuple[str, str], str]:
-    """Return the texts of the wanted documents by world and id."""
     of_world: defaultdict[str, set[str]] = defaultdict(set)
     for world, document_id in wanted:
         of_world[world].add(document_id)
@@ -143,20 +140,14 @@ def _document(text: str, mentions: list[_Marked], places: Places, marked: Record
 
 def _mention(mention: _Marked, text: str, tokens: list[tuple[int, int]], marked: Records[_Marked]) -> Mention:
     if not 0 <= mention.first <= mention.last < len(tokens):
-        raise DataError(
-            f"tokens {mention.first} to {mention.last} do not lie in the {len(tokens)} tokens of document "
-            f"{mention.document_id!r}; tokens are counted from 0, and the end is inclusive",
-            id=mention.id,
-        )
+        wrong = f"words {mention.first} to {mention.last} do not fulfil 0 <= start_index <= end_index < {len(tokens)}"
+        raise DataError(f"{wrong}, the number of words of document {mention.document_id!r}", id=mention.id)
     covered = [text[start:end] for start, end in tokens[mention.first : mention.last + 1]]
     if " ".join(covered) != mention.text:
         if covered != mention.text.split():
-            raise DataError(
-                f"the text of the mention differs from tokens {mention.first} to {mention.last} of document "
-                f"{mention.document_id!r}; tokens are separated by white space and counted from 0",
-                id=mention.id,
-            )
-        marked.notes["mention texts that differ from their tokens in white space"] += 1
+            wrong = f"the text of the mention differs from words {mention.first} to {mention.last} of its document"
+            raise DataError(f"{wrong}; words are separated by white space and counted from 0", id=mention.id)
+        marked.notes["mention texts that differ from their words in white space"] += 1
     span = tokens[mention.first][0], tokens[mention.last][1]
     gold = None if mention.label is None else (mention.label,)
     inside, kind, own = text[slice(*span)], mention.category, mention.metadata

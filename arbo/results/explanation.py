@@ -24,7 +24,7 @@ class Step:
     dissimilarity: float | None
     """Dissimilarity of the edge to this step; None at the start."""
     alias: str | None = None
-    """The alias of the entity that is spelt most like the next step; None if the preferred name is closer."""
+    """The alias of the entity that is spelt most like the next step; None for a mention, or if its name is closer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Explanation:
     path: tuple[Step, ...]
     """The steps from the entity to the mention; for NIL, only the mention."""
     weakest: int | None
-    """Index in ``path`` of the step with the heaviest edge."""
+    """Index in ``path``, from 0, of the step with the heaviest edge; None for NIL."""
     rivals: tuple[Candidate, ...]
     """The nearest other entities, at most three."""
     text: str

@@ -37,7 +37,6 @@ class Giant:
     """
 
     cluster: str
-    """Its id."""
     mentions: int
     share: float
     """Share of all mentions."""

@@ -82,10 +82,8 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     try:
         manifest = check_manifest(_read_manifest(path), FORMAT, path / MANIFEST)
     except OSError as error:
-        raise DataError(
-            f"not a run folder: {MANIFEST} cannot be read ({error.strerror}); run arbo link or arbo discover",
-            file=str(folder),
-        ) from None
+        problem = f"not a run folder: {MANIFEST} cannot be read ({error.strerror}); run arbo link or arbo discover"
+        raise DataError(problem, file=str(folder)) from None
     names = [*TABLES, *(name for name in LATER if f"{name}.parquet" in manifest["files"])]
     hashes = {f"{name}.parquet": str(manifest["files"].get(f"{name}.parquet")) for name in names}
     check_hashes(path, hashes, FORMAT.mend)

@@ -23,16 +23,16 @@ _LOOKED_AT = 50
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filters on the mentions of a run; a mention is selected if it passes all of them."""
+    """Filters on the mentions of a run; a mention is selected if it passes all of them.
+
+    The mention is NIL (with ``nil``), is linked to one of ``entities``, is in one of ``clusters``, and in one of
+    ``documents``. These are ids; an empty tuple selects all mentions.
+    """
 
     nil: bool = False
-    """Only NIL mentions."""
     entities: tuple[str, ...] = ()
-    """Only mentions linked to one of these entities, by id."""
     clusters: tuple[str, ...] = ()
-    """Only mentions in one of these clusters, by id."""
     documents: tuple[str, ...] = ()
-    """Only mentions in one of these documents, by id."""
     words: str | None = None
     """Only mentions with this string in their text, their expansion or their entity's name; case is ignored."""
     lowest_margin: bool = False

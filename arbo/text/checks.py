@@ -25,11 +25,8 @@ def check_text(value: object, what: str, *, of: str | None = None) -> None:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(value[error.start])
-        raise DataError(
-            f"{what} has a lone surrogate (U+{code:04X}) at character {error.start}; "
-            "write the character itself, or a complete surrogate pair",
-            id=of,
-        ) from None
+        wrong = f"{what} has a lone surrogate (U+{code:04X}) at character {error.start}"
+        raise DataError(f"{wrong}; write the character itself, or a complete surrogate pair", id=of) from None
 
 
 def check_name(value: object, what: str, *, of: str | None = None) -> None:
@@ -72,4 +69,4 @@ def check_spans(spans: object, *, of: str | None = None) -> None:
         if start < 0:
             raise DataError(f"the span {start} to {end} begins before the document", id=of)
         if start >= end:
-            raise DataError(f"the span {start} to {end} is empty; the end is exclusive", id=of)
+            raise DataError(f"the span {start} to {end} is empty; the exclusive end must be above the start", id=of)

@@ -84,7 +84,7 @@ def content_words(text: str) -> list[Span]:
 
 
 def is_stop_word(word: str) -> bool:
-    """Whether a word is in `STOP_WORDS`; a word in capitals is a name, such as ALL or the A of "hepatitis A".
+    """Return whether a word is in `STOP_WORDS`; one in capitals is a name, such as ALL or the A of "hepatitis A".
 
     >>> [is_stop_word(word) for word in ("The", "a", "A", "ALL", "cell")]
     [True, True, False, False, False]
