@@ -17,12 +17,8 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
-<<<<<<< HEAD
-from io import BytesIO, StringIO
-=======
 from contextlib import suppress
-from io import StringIO
->>>>>>> gold
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Literal
 

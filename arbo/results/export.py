@@ -73,18 +73,11 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
 def flat_table(run: Run) -> pa.Table:
     """Make a table of all mentions, one flat row each, in the order of the documents.
 
-<<<<<<< HEAD
     Columns: those of `mention_view`, ``runner_up_id, runner_up_name, runner_up_score`` (the best candidate other than
     the link; for NIL the best of all) unless no mention has one, ``cluster_name, nil, path`` (the names from the entity
-    to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``domain`` if any
-    document has one, and the further columns of mentions and documents, with ``own_`` before a name that the table
+    to the mention; null for NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``gold_cluster``
+    and ``domain`` if any mention or document has one, and the further columns of mentions and documents, with ``own_`` before a name that the table
     already has.
-=======
-    Columns: those of `mention_view`, ``cluster_name, nil, path`` (the names from the entity to the mention; null for
-    NIL), ``sentence`` (null without texts), ``gold`` (ids as annotated), ``gold_cluster`` if any mention has one,
-    ``domain`` if any document has one, and the further columns of mentions and documents, called ``own_NAME`` if the
-    table already has a column ``NAME``.
->>>>>>> gold
     """
     mentions, links = run.mention_table, run.link_table
     flat = mention_view(run, np.arange(links.num_rows))
