@@ -49,6 +49,20 @@ def test_tune_discovery(run: Run, folder: Path, tmp_path: Path) -> None:
     assert scored.json["clustering"]["ari"] == pytest.approx(tuned.json["score"])  # type: ignore[index]
 
 
+def test_objective_and_method_are_chosen(run: Run, folder: Path, tmp_path: Path) -> None:
+    docs, out = [folder / "train.jsonl", "--format", "jsonl"], ["--out", tmp_path / "tuned.json", "--json"]
+    tuned = run("tune", *docs, "--objective", "conll", *out, "--plot", tmp_path / "conll.svg")
+    assert tuned.json["objective"] == "conll"
+    run("discover", *docs, "--config", tmp_path / "tuned.json", "--out", tmp_path / "run")
+    scored = run("evaluate", tmp_path / "run", "--json").json["coreference"]
+    assert scored["conll"] == pytest.approx(tuned.json["score"])  # type: ignore[index]
+    held = run("tune", *linking(folder, docs="train.jsonl"), "--method", "undirected", *out)
+    assert held.json["config"]["method"] == "undirected"  # type: ignore[index]
+    for wrong in (["--method", "minimax"], ["--objective", "nil_f1"]):
+        assert run("tune", *docs, *wrong, *out).code == 2
+    assert run("tune", *linking(folder), "--nil", "--objective", "accuracy_with_nil", *out).code == 2
+
+
 @pytest.mark.slow
 def test_a_transformer_tunes_links_and_discovers(
     run: Run, folder: Path, bert_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
