@@ -344,3 +344,11 @@ def test_help_is_light() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "RESPONSE" in done.stdout
     assert done.stderr.split() == []
+
+
+def test_singletons_are_removed_from_key_and_response(score: Run, write: Write) -> None:
+    key, response = write("key.conll", d=["(1)", "(1)", "(2)", "-"]), write("r.conll", d=["(1)", "(2)", "(2)", "(3)"])
+    scored = score(key, response, "--remove-singletons", "--json").json
+    expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
+    assert scored["coreference"] == expected
+    assert scored["mentions"]["counts"] == [1, 2, 1, 2]  # type: ignore[index]

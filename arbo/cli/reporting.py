@@ -27,6 +27,15 @@ Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Random seed of confidence intervals and significance tests.")
 ]
 
+RemoveSingletons = Annotated[
+    bool,
+    typer.Option(
+        "--remove-singletons",
+        help="Remove clusters of one mention from the key and from the responses, each by itself, as coval and the "
+        "CorefUD scorer do.",
+    ),
+]
+
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
     """Name systems by their file or folder, or by the whole path if two have the same name.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.reporting import Save, Seed, check_outputs, name_systems, of_systems, save_report
+from arbo.cli.reporting import RemoveSingletons, Save, Seed, check_outputs, name_systems, of_systems, save_report
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def score(
             help="Also show the F1 of each document (of several systems, the CoNLL F1); --json prints all scores.",
         ),
     ] = False,
+    remove_singletons: RemoveSingletons = False,
     save: Save = None,
     seed: Seed = 0,
     as_json: options.Json = False,
@@ -67,8 +69,11 @@ def score(
     """
     names = name_systems(responses)
     check_outputs([key, *responses], save)
-    true = _read(key, format_)
-    pairs = {name: _counts(name, true, _read(path, format_)) for name, path in names.items()}
+    true = _read(key, format_, singletons=not remove_singletons)
+    pairs = {
+        name: _counts(name, true, _read(path, format_, singletons=not remove_singletons))
+        for name, path in names.items()
+    }
     report = _report(pairs, key.name, seed)
     save_report(report, save)
     if as_json:
@@ -93,8 +98,8 @@ def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
     return Report.of(lines, title=title, how=Resampling(seed=seed))
 
 
-def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
-    """Read a file of clusters, and print notes about irregularities."""
+def _read(path: Path, format_: ClusterFormat | None, *, singletons: bool) -> ClusteredDocuments:
+    """Read a file of clusters, perhaps without those of one mention, and print notes about irregularities."""
     from arbo.metrics import FileFormatError, read_clusters, read_conll
 
     if format_ is None:
@@ -110,7 +115,10 @@ def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
     if not any(found.documents.values()):
         where = ": no chain in the last column of any word" if format_ == "conll" else ""
         console.warn(f"{path.name}: no mentions{where}")
-    return found
+    if singletons:
+        return found
+    kept = {name: [one for one in clusters if len(one) > 1] for name, clusters in found.documents.items()}
+    return replace(found, documents=kept)
 
 
 def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> PairedCounts:

@@ -27,6 +27,7 @@ from arbo.metrics import (
     Report,
     Resampling,
     clustering_scores,
+    coreference_lines,
     counts_from_contingency,
     linking_outcomes,
     linking_scores,
@@ -34,8 +35,9 @@ from arbo.metrics import (
     nil_curve,
     nil_scores,
     scores_from_counts,
+    without_singletons,
 )
-from arbo.results.lines import cluster_lines, linking_lines, nil_lines
+from arbo.results.lines import cluster_lines, counts_by_document, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
 
 _USUAL = Resampling()
@@ -103,7 +105,22 @@ class Evaluation:
         return str(self.report(how=how)) if self.lines else nothing
 
 
-def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = None) -> Evaluation:
+@dataclass(frozen=True, slots=True)
+class Coreference:
+    """How clusters are scored."""
+
+    per_document: bool = False
+    """Score within each document: gold clusters and predicted clusters are split by document. There is no ARI."""
+    singletons: bool = True
+    """Without them, clusters of one mention are removed from either side; see `eval.cluster_lines`. There is no ARI."""
+
+
+_EVERYTHING = Coreference()
+
+
+def evaluate(
+    run: Run, *, train: Corpus | None = None, classes: Ints | None = None, how: Coreference = _EVERYTHING
+) -> Evaluation:
     """Score a run; see `Result.evaluate`.
 
     Args:
@@ -111,6 +128,7 @@ def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = No
         train: documents whose gold entities count as seen.
         classes: (mentions,) the gold class of each mention, against which clusters are scored; by default
             `Gold.classes` with the run's own knowledge base.
+        how: how clusters are scored.
     """
     gold, row_of = gold_of(run)
     document = _codes(run.mention_table["document_id"])
@@ -120,11 +138,13 @@ def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = No
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
         evaluation = _with_links(evaluation, run, gold, row_of, document, seen)
     if (classes >= 0).any():
-        evaluation = _with_clusters(evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen)
+        evaluation = _with_clusters(evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen, how)
     return evaluation
 
 
-def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -> dict[str, Evaluation]:
+def evaluate_together(
+    runs: Mapping[str, Run], *, train: Corpus | None = None, how: Coreference = _EVERYTHING
+) -> dict[str, Evaluation]:
     """Score several runs of the same documents with the same gold classes, so that they can be compared.
 
     The gold classes come from the first run with a knowledge base, which may know that two gold ids belong to one
@@ -140,7 +160,7 @@ def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -
                 raise UsageError(f"{name} and {other} differ in {column}; compare only results of the same documents")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
-    return {name: evaluate(run, train=train, classes=classes) for name, run in runs.items()}
+    return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
 
 
 def compare(
@@ -219,23 +239,24 @@ def _with_links(
 
 
 def _with_clusters(
-    evaluation: Evaluation, cluster: Ints, truth: Ints, document: Ints, seen: Bools | None
+    evaluation: Evaluation, cluster: Ints, truth: Ints, document: Ints, seen: Bools | None, how: Coreference
 ) -> Evaluation:
     known = truth >= 0
-    lines = cluster_lines(truth, cluster, document, known, "")
-    unseen = None
-    if seen is not None and (known & ~seen).any():
-        unseen = clustering_scores(truth[known & ~seen], cluster[known & ~seen])
-        lines += cluster_lines(truth, cluster, document, known & ~seen, ", unseen")[:1]
-    table = Contingency.from_labels(truth[known], cluster[known])
-    return replace(
-        evaluation,
-        clustering=clustering_scores(truth[known], cluster[known]),
-        clustering_unseen=unseen,
-        coreference=scores_from_counts(counts_from_contingency(table)),
-        clustered=int(known.sum()),
-        lines=(*evaluation.lines, *lines),
-    )
+    if how.per_document:
+        counts = counts_by_document(truth[known], cluster[known], document[known], singletons=how.singletons)
+        first, *others = coreference_lines(counts)
+        lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
+        scored: dict[str, Any] = {"coreference": scores_from_counts(sum(counts))}
+    else:
+        lines = cluster_lines(truth, cluster, document, known, "", singletons=how.singletons)
+        sides = (truth[known], cluster[known]) if how.singletons else without_singletons(truth[known], cluster[known])
+        scored = {"coreference": scores_from_counts(counts_from_contingency(Contingency.from_codes(*sides)))}
+        if how.singletons:
+            scored["clustering"] = clustering_scores(truth[known], cluster[known])
+        if seen is not None and (new := known & ~seen).any() and how.singletons:
+            scored["clustering_unseen"] = clustering_scores(truth[new], cluster[new])
+            lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
+    return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
 
 
 def _codes(ids: pa.ChunkedArray) -> Ints:

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo.data.gold import Bools, Ints
-from arbo.metrics import Line, LinkingOutcomes, NilCurve, Summed, cluster_lines as lines_of_clusters, proportion
+from arbo.metrics import (
+    Contingency,
+    CoreferenceCounts,
+    Line,
+    LinkingOutcomes,
+    NilCurve,
+    Summed,
+    cluster_lines as lines_of_clusters,
+    counts_from_contingency,
+    proportion,
+    without_singletons,
+)
 
 _RECALL_SHOWN = (4, 16, 64)
 _RECALL_WITH_NIL_SHOWN = (1, 64)
@@ -76,7 +88,9 @@ def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document:
     ]
 
 
-def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str) -> list[Line]:
+def cluster_lines(
+    truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str, *, singletons: bool = True
+) -> list[Line]:
     """Return the agreement of clusters with gold classes, over the chosen mentions."""
     if not chosen.any():
         return []
@@ -84,8 +98,20 @@ def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suf
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval
         over += f"; no interval above {MOST_WITH_INTERVALS:,}"
-    ari, *others = lines_of_clusters(truth[chosen], cluster[chosen], document[chosen])
-    return [Line(ari.name + suffix, ari.score, over=over), *others]
+    first, *others = lines_of_clusters(truth[chosen], cluster[chosen], document[chosen], singletons=singletons)
+    return [replace(first, name=first.name + suffix, over=over), *others]
+
+
+def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:
+    """Count the agreement within each document: clusters across documents are split."""
+    order = np.argsort(document, kind="stable")
+    counts = []
+    for rows in np.split(order, np.flatnonzero(np.diff(document[order])) + 1):
+        sides = truth[rows], cluster[rows]
+        if not singletons:
+            sides = without_singletons(*sides)
+        counts.append(counts_from_contingency(Contingency.from_codes(*sides)))
+    return counts
 
 
 def _share(right: Bools, among: Bools, document: Ints) -> Summed:
