@@ -107,3 +107,26 @@ def test_tune_replaces_an_earlier_tuning_and_nothing_else(run: Run, folder: Path
     assert (tmp_path / "thesis.txt").read_text("utf-8") == "mine"
     for _ in range(2):
         assert run("tune", *linking(folder, docs="train.jsonl"), "--out", tmp_path / "tuned.json").code == 0
+
+
+def test_topics_are_not_compared(run: Run, tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"d{i}",
+            "text": "marsh fever",
+            "topic": i % 2,
+            "mentions": [{"spans": [[0, 11]], "entities": [f"{i % 2}"]}],
+        }
+        for i in range(4)
+    ]
+    (tmp_path / "docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    run("discover", tmp_path / "docs.jsonl", "--by-topic", "--out", tmp_path / "run")
+    clusters = arbo.Result.load(tmp_path / "run").clusters
+    assert {frozenset(m.document_id for m in c.mentions) for c in clusters} == {
+        frozenset(("d0", "d2")),
+        frozenset(("d1", "d3")),
+    }
+    tuned = run(
+        "tune", tmp_path / "docs.jsonl", "--by-topic", "--objective", "b3", "--out", tmp_path / "t.json", "--json"
+    )
+    assert tuned.json["score"] == 1

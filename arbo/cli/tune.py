@@ -47,6 +47,7 @@ def tune(
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
+    by_topic: options.ByTopic = False,
     nil: Annotated[bool, typer.Option("--nil", hidden=True, help="The same as --objective nil_f1.")] = False,
     objective: _Objective = None,
     method: _Method = None,
@@ -90,6 +91,8 @@ def tune(
     if kb is not None:
         linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names))
     documents = read_documents(docs, format_, types, on_error)
+    if by_topic:
+        documents = documents.by_topic()
     read_gold(documents, linker.kb)
     linker = linker.tune(documents, objective=sought, method=method)
     assert linker.tuning is not None
