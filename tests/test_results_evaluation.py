@@ -126,6 +126,25 @@ def test_seen_looks_through_alternative_ids() -> None:
         assert linking.seen.mentions == 1
 
 
+def test_kinds_of_mentions_are_scored_apart_where_there_are_pronouns() -> None:
+    rows = ("Kelp Blight", ("E2",)), ("it", ("E2",)), ("the fever", ("E1",)), ("Kelp Blight", ("E2",))
+    result = arbo.Linker(KB).link([document("a", *rows)])
+    evaluation = result.evaluate()
+    lines = by_name(evaluation)
+    assert lines["accuracy, named"].score.value == 1
+    assert lines["accuracy, pronoun"].score.value == 0
+    assert lines["B-cubed, named"].recall is not None
+    assert lines["B-cubed, named"].recall.value == pytest.approx(2 / 3)  # with the other kelp blight, without "it"
+    parts = [lines[f"B-cubed, {kind}"] for kind in ("named", "nominal", "pronoun")]
+    assert evaluation.coreference is not None
+    for side, place in (("recall", 0), ("precision", 2)):
+        total = sum(getattr(line, side).counts[0, 0] for line in parts)
+        assert total == pytest.approx(evaluation.coreference["b3"]["counts"][place])
+    within = by_name(result.evaluate(per_document=True))
+    assert within["B-cubed, named"].score.value == lines["B-cubed, named"].score.value
+    assert not any("named" in name for name in by_name(arbo.Linker(KB).link(DOCUMENTS).evaluate()))
+
+
 METRICS: dict[str, Any] = {
     **{"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
 }
