@@ -14,16 +14,7 @@ from arbo.cli import console, options
 def diff(
     run: options.Run,
     other: Annotated[Path, typer.Argument(metavar="RUN2", help="The later run folder.")],
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            metavar="N",
-            min=0,
-            help="Rows to show in each table. [default: 20 on a terminal, else all]",
-            show_default=False,
-        ),
-    ] = None,
+    limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.

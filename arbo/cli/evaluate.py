@@ -83,7 +83,7 @@ def evaluate(
     if (gold is None) != (kb is None) or (gold and plot):
         raise UsageError("--gold and --kb need each other, and --plot works with neither")
     names = name_systems(runs)
-    check_outputs(runs, save, plot)
+    check_outputs([*names.values()], save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]

@@ -228,4 +228,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estima
 OnErrorOption = Annotated[
     OnError, typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it.")
 ]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        "--limit", metavar="N", min=0, show_default=False, help="Rows to show. [default: 20 on a terminal, else all]"
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

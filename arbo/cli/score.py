@@ -77,7 +77,7 @@ def score(
     these cases, files without mentions, and documents whose number of words differs from KEY.
     """
     names = name_systems(responses)
-    check_outputs([key, *responses], save)
+    check_outputs([key, *names.values()], save)
     true = _read(key, format_, "gold", singletons=not remove_singletons)
     found = {name: _read(path, format_, "links", singletons=not remove_singletons) for name, path in names.items()}
     pairs = {name: _counts(name, true, response) for name, response in found.items()}
@@ -225,11 +225,14 @@ def lines_across(
     import numpy as np
 
     from arbo.metrics import Line, lines_of_codes
+    from arbo.results.lines import MOST_WITH_INTERVALS
 
     sides = [side.documents.get("", []) for side in (key, *found.values())]
     place = {mention: i for i, mention in enumerate(dict.fromkeys(chain(*chain(*sides))))}
     number = {document: i for i, document in enumerate(dict.fromkeys(where.get(mention, "") for mention in place))}
     document = np.array([number[where.get(mention, "")] for mention in place], np.int64)
+    if len(place) > MOST_WITH_INTERVALS:
+        document[:] = 0  # with one document there is no interval
     codes = np.full((len(sides), len(place)), -1)
     for own, clusters in zip(codes, sides, strict=True):
         own[[place[mention] for mention in chain(*clusters)]] = np.repeat(range(len(clusters)), [*map(len, clusters)])

@@ -40,16 +40,7 @@ def show(
         bool, typer.Option("--lowest-margin", help="Sort by the margin between the two nearest entities, lowest first.")
     ] = False,
     clusters: Annotated[bool, typer.Option("--clusters", help="Show clusters instead of mentions.")] = False,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            metavar="N",
-            min=0,
-            help="Rows to show. [default: 20 on a terminal, else all]",
-            show_default=False,
-        ),
-    ] = None,
+    limit: options.Limit = None,
     plot: Annotated[
         Path | None,
         typer.Option(
