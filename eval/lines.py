@@ -131,7 +131,7 @@ def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *,
     return lines_of_codes(true, pred, where, ari=singletons)
 
 
-def without_singletons(*sides: IntArray) -> tuple[IntArray, ...]:
+def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArray]:
     """Replace the code of each cluster of one mention by -1, on either side.
 
     coval does so without `keep_singletons`, and the CorefUD scorer by default.
@@ -139,7 +139,8 @@ def without_singletons(*sides: IntArray) -> tuple[IntArray, ...]:
     >>> without_singletons(np.array([0, 0, 1]), np.array([0, 1, 1]))
     (array([ 0,  0, -1]), array([-1,  1,  1]))
     """
-    return tuple(np.where(np.bincount(codes)[codes] > 1, codes, -1) for codes in sides)
+    true, pred = (np.where(np.bincount(codes)[codes] > 1, codes, -1) for codes in (true, pred))
+    return true, pred
 
 
 def lines_of_codes(true: IntArray, pred: IntArray, document: IntArray, *, ari: bool) -> list[Line]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -261,7 +263,7 @@ def _with_clusters(
         counts = counts_by_document(truth[known], cluster[known], document[known], singletons=how.singletons)
         first, *others = coreference_lines(counts)
         lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
-        scored: dict[str, Any] = {"coreference": scores_from_counts(sum(counts))}
+        scored: dict[str, Any] = {"coreference": scores_from_counts(reduce(add, counts))}
     else:
         lines = cluster_lines(truth, cluster, document, known, "", singletons=how.singletons)
         sides = (truth[known], cluster[known]) if how.singletons else without_singletons(truth[known], cluster[known])
@@ -272,10 +274,10 @@ def _with_clusters(
             scored["clustering_unseen"] = clustering_scores(truth[new], cluster[new])
             lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
     if how.singletons:
-        sides = truth[known], cluster[known]
+        true, found = truth[known], cluster[known]
         if how.per_document:
-            sides = tuple(_pairs(document[known], side) for side in sides)
-        lines += kind_lines(*sides, {kind: rows[known] for kind, rows in kinds.items()})
+            true, found = _pairs(document[known], true), _pairs(document[known], found)
+        lines += kind_lines(true, found, {kind: rows[known] for kind, rows in kinds.items()})
     return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
 
 

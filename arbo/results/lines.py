@@ -134,10 +134,10 @@ def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons
     order = np.argsort(document, kind="stable")
     counts = []
     for rows in np.split(order, np.flatnonzero(np.diff(document[order])) + 1):
-        sides = truth[rows], cluster[rows]
+        true, found = truth[rows], cluster[rows]
         if not singletons:
-            sides = without_singletons(*sides)
-        counts.append(counts_from_contingency(Contingency.from_codes(*sides)))
+            true, found = without_singletons(true, found)
+        counts.append(counts_from_contingency(Contingency.from_codes(true, found)))
     return counts
 
 
