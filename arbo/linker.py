@@ -14,7 +14,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Embeddings, partition
+from arbo.engine import Embeddings, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
@@ -28,7 +28,8 @@ from arbo.retrieval.worlds import worlds_of
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
     from arbo.linking.estimate import Estimate
-    from arbo.linking.tuning import Objective, Tuning
+    from arbo.linking.objectives import Objective
+    from arbo.linking.tuning import Tuning
 
 
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
@@ -96,7 +97,9 @@ class Linker:
         """
         return self._decide(Corpus.of(documents), discover=True)
 
-    def tune(self, documents: Iterable[Any], *, objective: Objective | None = None) -> Linker:
+    def tune(
+        self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
+    ) -> Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
@@ -106,14 +109,21 @@ class Linker:
         Args:
             documents: see `link`.
             objective: the score to maximise. With a knowledge base, ``accuracy_with_nil`` (the default), the share of
-                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions; without one, ``ari``.
+                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions; without one, ``ari`` (the
+                default), or the F1 of B-cubed, CoNLL or LEA: ``b3``, ``conll`` or ``lea``.
+            method: the only method to try; None for all. Without a knowledge base, there is no method to choose.
+
+        Raises:
+            UsageError: the objective or the method does not fit, or ``documents`` are not documents.
+            DataError: the documents have no gold annotations to tune on.
         """
-        from arbo.linking.tuning import choose, ks_of, objective_of
+        from arbo.linking.objectives import objective_of
+        from arbo.linking.tuning import choose, ks_of
 
         corpus, discovers = Corpus.of(documents), self.kb is None
-        sought = objective_of(objective, discovers=discovers)
+        sought = objective_of(objective, method, discovers=discovers)
         retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers)
-        tuning = choose(retrieval, Gold.of(corpus, self.kb), self.config, sought, self.announce("tuning"))
+        tuning = choose(retrieval, Gold.of(corpus, self.kb), self.config, sought, self.announce("tuning"), method)
         return self.configured(config=tuning.applied(self.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:

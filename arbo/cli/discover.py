@@ -14,6 +14,7 @@ def discover(
     out: options.Out,
     format_: options.Format = None,
     types: options.Types = None,
+    by_topic: options.ByTopic = False,
     config: options.Config = None,
     k: options.K = None,
     threshold: options.Threshold = None,
@@ -40,4 +41,11 @@ def discover(
     fields = {"k": k, "search": search}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
     documents = read_documents(docs, format_, types, on_error)
-    run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
+    run(
+        linker,
+        documents.by_topic() if by_topic else documents,
+        out,
+        texts=not no_texts,
+        dry_run=dry_run,
+        as_json=as_json,
+    )

@@ -64,6 +64,9 @@ NoGenericNames = Annotated[
         help="Leave out names that texts use for many entities, such as `disease`; `arbo kb validate` lists them.",
     ),
 ]
+ByTopic = Annotated[
+    bool, typer.Option("--by-topic", help="Compare mentions only within a topic: `topic` in a document's metadata.")
+]
 OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[
