@@ -1,9 +1,10 @@
-"""Training data: the mentions of annotated documents, and their entities."""
+"""Training data: the mentions of annotated documents, with their entities or gold clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +19,10 @@ from arbo.training.config import LoopConfig
 
 
 class Rivals(NamedTuple):
-    """The gold ids of each mention, as codes (see `arbo.data.gold.Gold`), and the domains of mentions and entities."""
+    """The gold ids of each mention, as codes (see `arbo.data.gold.Gold`), and the domains of mentions and entities.
+
+    A gold cluster counts as one more id.
+    """
 
     indptr: Ids  # (mentions + 1,)
     id: Ids  # (gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``
@@ -63,51 +67,88 @@ PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TrainingSet:
-    """Mentions with gold ids, and a knowledge base."""
+    """Mentions with gold ids or gold clusters, and a knowledge base, which is empty if there is none."""
 
-    inputs: list[MentionInput]  # the mentions that have gold ids
+    inputs: list[MentionInput]
     kb: KnowledgeBase
     gold: Gold
     rivals: Rivals
+    classes: Ids  # (mentions,) equal for mentions that mean the same
+    cluster: Ids  # (mentions,) the first gold entity, or else a number of at least ``len(kb)``; -1: not trained on
 
     @classmethod
     def of(
-        cls, corpus: Corpus, kb: KnowledgeBase, *, expand_abbreviations: bool = True, purpose: str = "train on"
+        cls,
+        corpus: Corpus,
+        kb: KnowledgeBase,
+        *,
+        clusters: bool = False,
+        expand_abbreviations: bool = True,
+        purpose: str = "train on",
     ) -> Self:
         """Take the annotated mentions of documents; errors say that there is nothing to ``purpose``.
 
-        Raise DataError if no mention has a gold id that the knowledge base holds in its domain.
+        With ``clusters``, mentions without an entity in the knowledge base are trained on too if another mention of
+        their domain has the same gold ids or, without any, the same gold cluster. The others can only be negatives.
+
+        Raise DataError if there is no mention to train on, or none with an entity in a knowledge base that is given.
         """
-        every = Gold.of(corpus, kb)
-        gold = every.taken(np.flatnonzero(every.has_id))
-        inputs = [
-            item for item in mention_inputs(corpus, expand_abbreviations=expand_abbreviations) if item.mention.gold
-        ]
+        every = Gold.of(corpus, kb if len(kb) else None)
+        found = mention_inputs(corpus, expand_abbreviations=expand_abbreviations)
+        kept = [bool(item.mention.labels if clusters else item.mention.gold) for item in found]
+        inputs, gold = list(compress(found, kept)), every.taken(np.flatnonzero(kept))
         if not inputs:
-            raise DataError(
-                f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with the id of an entity"
-            )
-        if not gold.in_kb.any():
+            what = "a gold id or gold cluster" if clusters else "the id of an entity"
+            raise DataError(f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with {what}")
+        if len(kb) and not gold.in_kb.any():
             raise DataError(
                 f"nothing to {purpose}: none of {len(inputs):,} mentions has a gold id that the knowledge base holds "
                 "in the domain of the document; check that the ids and the domains match"
             )
-        rows = np.split(gold.number, gold.indptr[1:-1])
-        domains = [item.document.domain for item in inputs]
-        return cls(inputs, kb, gold, Rivals.of(rows, domains, [entity.domain for entity in kb]))
+        rows, classes = _labelled(gold, [item.mention.cluster for item in inputs])
+        rivals = Rivals.of(rows, [item.document.domain for item in inputs], [entity.domain for entity in kb])
+        cluster = _clusters(gold.first, classes, rivals.domain, len(kb)) if clusters else gold.first
+        if (cluster < 0).all():
+            raise DataError(
+                f"nothing to {purpose}: no two of {len(inputs):,} annotated mentions have the same gold id or gold "
+                "cluster in one domain; check the ids, or give a knowledge base"
+            )
+        return cls(inputs, kb, gold, rivals, classes, cluster)
 
     @property
     def entity(self) -> Ids:
-        """(mentions,) the first gold entity of each mention, -1 for a mention whose gold ids name no entity.
-
-        Mentions with a gold entity are trained on; the others can only be negatives.
-        """
+        """(mentions,) the first gold entity of each mention, -1 for a mention whose gold ids name no entity."""
         return self.gold.first
 
     @property
     def queries(self) -> Ids:
         """The mentions to train on."""
-        return np.flatnonzero(self.entity >= 0)
+        return np.flatnonzero(self.cluster >= 0)
+
+
+def _labelled(gold: Gold, names: Sequence[str | None]) -> tuple[list[list[int]], Ids]:
+    """Return the gold ids of each mention and its cluster as codes, and the class of each mention.
+
+    A mention of a cluster also gets the gold ids of the others, so that none of these is its negative.
+    """
+    rows = [own.tolist() for own in np.split(gold.number, gold.indptr[1:-1])]
+    codes: dict[str, int] = {}
+    ids: list[dict[int, None]] = []
+    first = 1 + int(gold.number.max(initial=-1))
+    for own, name in zip(rows, names, strict=True):
+        if name is not None:
+            if codes.setdefault(name, len(ids)) == len(ids):
+                ids.append({first + len(ids): None})
+            ids[codes[name]].update(dict.fromkeys(own))
+    code = np.array([-1 if name is None else codes[name] for name in names], np.int64)
+    rows = [list(ids[group]) if group >= 0 else own for own, group in zip(rows, code.tolist(), strict=True)]
+    return rows, np.where(gold.has_id, gold.classes, len(rows) + code)  # classes of gold ids are smaller
+
+
+def _clusters(entity: Ids, classes: Ids, domain: Ids, n_entities: int) -> Ids:
+    """Return each mention's entity or, without one, the number of its class in its domain; -1 if it is alone there."""
+    _, group, count = np.unique(domain * (1 + classes.max()) + classes, return_inverse=True, return_counts=True)
+    return np.where(entity >= 0, entity, np.where(count[group] > 1, n_entities + group, -1))
 
 
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
@@ -116,13 +157,11 @@ def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str,
 
 
 def training_sets(
-    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, expand_abbreviations: bool
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, clusters: bool = False, expand_abbreviations: bool
 ) -> dict[str, TrainingSet]:
-    """Collect the mentions of each corpus from `corpora_of`."""
-    return {
-        name: TrainingSet.of(corpus, kb, expand_abbreviations=expand_abbreviations, purpose=PURPOSES[name])
-        for name, corpus in corpora.items()
-    }
+    """Collect the mentions of each corpus from `corpora_of`; for ``clusters`` see `TrainingSet.of`."""
+    own: dict[str, bool] = {"clusters": clusters, "expand_abbreviations": expand_abbreviations}
+    return {name: TrainingSet.of(corpus, kb, **own, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
