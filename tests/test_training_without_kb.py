@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from training_builders import encoder
+from conftest import Run
+from training_builders import Killed, dying, encoder, log_of, torch, weights
 
 import arbo
 from arbo.encoders.tower import Tower
+from arbo.engine import Graph, merge_tree, silent
 from arbo.errors import DataError, UsageError
+from arbo.metrics import coreference_scores_from_labels
+from arbo.retrieval.domains import mention_parts, nearest_within
 from arbo.training.config import WITHOUT_KB
 from arbo.training.data import TrainingSet
 from arbo.training.dual.plan import Plan
 from arbo.training.dual.snapshot import Snapshot
-from arbo.training.dual.trainer import train
+from arbo.training.dual.trainer import development_scores, train
 from clustering.vectors import Vectors
 
 KB = arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "cold")])
@@ -112,3 +117,113 @@ def test_no_cluster_of_two_mentions(bert: Tower, tmp_path: Path) -> None:
     both = corpus((("A",), None), (("A",), None))
     with pytest.raises(DataError, match="nothing to choose the best model by: no two"):
         train(encoder(bert), both, dev=documents, out=tmp_path / "m")
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[arbo.Corpus, arbo.Corpus, arbo.KnowledgeBase]:
+    """Return documents, whose gold ids are kept as clusters by half of the mentions, and others."""
+    documents, kb = arbo.load_sample()
+    halved = [
+        replace(
+            document,
+            mentions=tuple(
+                replace(mention, gold=None, cluster=mention.gold[0]) if place % 2 and mention.gold else mention
+                for place, mention in enumerate(document.mentions)
+            ),
+        )
+        for document in documents
+    ]
+    return arbo.Corpus(halved[:40]), documents[80:], kb
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positives", ["arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"])
+@pytest.mark.parametrize("negatives", ["knn", "in-batch", "in-batch-hard"])
+def test_all_parts_train_without_entities(
+    bert: Tower, tmp_path: Path, sample: Any, positives: Any, negatives: Any
+) -> None:
+    config = replace(SMALL, positives=positives, negatives=negatives, steps=2)
+    train(encoder(bert), sample[0], out=tmp_path / "model", config=config)
+    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "model"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kb", [False, True])
+@pytest.mark.parametrize("parts", [{}, {"regulariser": "fgsm", "micro_batch": 3, "mixup": 0.3}])
+def test_a_killed_training_goes_on_with_the_same_losses(
+    bert: Tower, tmp_path: Path, sample: Any, kb: bool, parts: Any
+) -> None:
+    documents, dev, entities = sample
+    config = replace(SMALL, steps=3, refresh=2, **parts)
+    run = partial(train, encoder(bert), documents, entities if kb else None, dev=dev[:8], config=config)
+    trained = run(out=tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(out=tmp_path / "parts", options=arbo.RunOptions(checkpoint_every=1, announce=dying(1)))
+    again = run(out=tmp_path / "parts")
+    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+    assert all(map(torch.equal, weights(trained), weights(again)))
+    assert trained.config == again.config
+
+
+@pytest.mark.slow
+def test_the_best_model_and_its_threshold_are_those_of_discovery(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, dev, _ = sample
+    for best in ("ari", "b3", "conll"):
+        trained = train(encoder(bert), documents, dev=dev, out=tmp_path / best, config=replace(SMALL, best=best))
+        looks = [line for line in log_of(tmp_path / best) if "ari" in line]
+        assert [set(line) >= {"ari", "b3", "conll"} and "recall@1" not in line for line in looks] == [True, True]
+        data = TrainingSet.of(dev, arbo.KnowledgeBase(), clusters=True)
+        own = development_scores(data, Snapshot.of(data, trained))
+        assert own[best] == max(line[best] for line in looks)
+    tuning = arbo.Linker(None, trained).tune(dev).tuning
+    assert tuning is not None
+    assert trained.config.entity_threshold is None
+    score = max(trial.score for trial in tuning.trials if trial.k == arbo.LinkerConfig().k)
+    clustering = arbo.Linker(None, trained).discover(dev).evaluate().clustering
+    assert clustering is not None
+    assert clustering["ari"] == pytest.approx(score)
+
+
+@pytest.mark.slow
+def test_a_tiny_model_learns_clusters(bert: Tower, tmp_path: Path) -> None:
+    documents, _ = arbo.load_sample()
+    start = encoder(bert)
+    config = replace(SMALL, epochs=4, batch_size=32)
+    trained = train(start, documents[:60], out=tmp_path / "model", config=config)
+    data = TrainingSet.of(documents[:60], arbo.KnowledgeBase(), clusters=True)
+    before, after = (development_scores(data, Snapshot.of(data, model)) for model in (start, trained))
+    assert all(after[name] > before[name] + 0.02 for name in ("ari", "b3", "conll"))
+
+
+def test_conll_is_that_of_the_best_cut() -> None:
+    rng = np.random.default_rng(0)
+    rows = [((f"E{number}",), None) for number in rng.integers(12, size=50)]
+    data = TrainingSet.of(corpus(*rows), arbo.KnowledgeBase(), clusters=True)
+    vectors = np.eye(12)[data.classes] + rng.normal(size=(50, 12)) / 3
+    snapshot = Snapshot(Vectors.of(np.zeros((0, 12)), n=0), Vectors.of(vectors), data.cluster, "cosine")
+    scores = development_scores(data, snapshot)
+    search: dict[str, Any] = {"metric": "cosine", "search": "exact", "progress": silent}
+    near = nearest_within(mention_parts([None] * 50), snapshot.mentions, snapshot.mentions, 8, **search)
+    tree = merge_tree(Graph.from_neighbors(near))
+    every = [coreference_scores_from_labels(data.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
+    assert scores["conll"] == max(cut["conll"] for cut in every)
+    assert scores["b3"] == pytest.approx(max(cut["b3"]["f1"] for cut in every))
+
+
+@pytest.mark.slow
+def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, run: Run, sample: Any) -> None:
+    sample[0].to_jsonl(tmp_path / "train.jsonl")
+    sample[1].to_jsonl(tmp_path / "dev.jsonl")
+    command = ["train", tmp_path / "train.jsonl", "--encoder", bert_folder, "--out", tmp_path / "model"]
+    done = run(*command, "--dev", tmp_path / "dev.jsonl", "--steps", 2, "--json")
+    assert done.code == 0, done.err
+    assert done.json["training"]["positives"] == "arborescence"
+    assert done.json["training"]["best"] == "ari"
+    assert "mentions without an entity share a gold id or gold cluster: they are trained on" in done.err
+    assert f"ari {log_of(tmp_path / 'model')[-1]['ari']:.3f}, b3" in done.err
+    found = run("discover", tmp_path / "dev.jsonl", "--encoder", tmp_path / "model", "--out", tmp_path / "run")
+    assert found.code == 0, found.err
+    refused = run(*command, "--positives", "entity")
+    assert refused.code == 2
+    assert "positives 'entity' needs a knowledge base" in refused.told
+    assert run(*command, "--preset", "arboel", "--steps", 1, "--batch-size", 2).code == 0
