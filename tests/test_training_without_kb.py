@@ -104,7 +104,7 @@ def test_encoders_that_need_a_knowledge_base(bert: Tower, tmp_path: Path) -> Non
     documents = corpus((("A",), None), (("A",), None))
     with pytest.raises(UsageError, match="the pooling 'tokens' gives one per token; choose another pooling"):
         train(encoder(bert, pooling="tokens"), documents, out=tmp_path / "m")
-    with pytest.raises(UsageError, match="a tower for entities"):
+    with pytest.raises(UsageError, match="two towers needs a knowledge base; without one"):
         train(encoder(bert).with_two_towers(), documents, out=tmp_path / "m")
 
 

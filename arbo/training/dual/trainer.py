@@ -255,7 +255,7 @@ def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
         if value in ("entity", "random", "mixed", "recall@1", "recall@64"):
             raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose {mend}")
     if not encoder.shared:
-        raise UsageError("the encoder has a tower for entities, which needs a knowledge base; train one with one tower")
+        raise UsageError("an encoder with two towers needs a knowledge base; without one, start with a single tower")
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
