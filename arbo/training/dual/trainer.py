@@ -267,8 +267,10 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     # Default thresholds must be finite; a number above all dissimilarities stands for no limit.
     far = 1e6 if encoder.metric == "dot" else 2.0
     entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
-    entity = encoder.config.entity_threshold if linker.kb is None else entity
-    return replace(encoder, config=replace(encoder.config, entity_threshold=entity, mention_threshold=mention))
+    found: dict[str, Any] = {"mention_threshold": mention}
+    if linker.kb is not None:
+        found["entity_threshold"] = entity
+    return replace(encoder, config=replace(encoder.config, **found))
 
 
 def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
