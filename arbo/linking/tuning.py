@@ -3,7 +3,7 @@
 Tuning maximises an `Objective`. Links and NIL decisions are counted once for all objectives.
 
 If the results at different thresholds are nested, one partition contains them all, and gives the exact score at every
-threshold. The results of discovery are nested in the mention threshold, and form one merge tree. Those of
+threshold. The results of discovery are nested in the threshold of its linkage, and form one merge tree. Those of
 `independent`, `minimax` and `undirected` are nested in the larger of the two thresholds: these methods take edges from
 the lightest to the heaviest, and a smaller threshold only stops them earlier. A mention is then linked if and only if
 its bottleneck is at most the threshold, and always to the same entity. `arborescence` is not nested, so it is tried at
@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo.data.gold import Gold
-from arbo.engine import Method, Partition, Progress, merge_tree, partition, silent
+from arbo.engine import MergeTree, Method, Partition, Progress, average_tree, merge_tree, partition, silent
 from arbo.errors import DataError, UsageError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
@@ -37,8 +37,8 @@ Objective = Literal["accuracy_with_nil", "nil_f1", "ari"]
 """The score to maximise: share of correct links and NIL decisions, F1 of NIL decisions, or ARI of clusters."""
 _OBJECTIVES: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1", "ari": "ARI"}
 
-Kind = Literal["entity", "mention"]
-"""A kind of edge: from an entity, or from a mention."""
+Kind = Literal["entity", "mention", "nil"]
+"""What a threshold limits: edges from entities, edges from mentions, or average linkage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,8 @@ class Trial:
     entity_threshold: float | None
     mention_threshold: float | None
     score: float
+    nil_threshold: float | None = None
+    """The threshold of average linkage."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -127,6 +129,10 @@ class Tuning:
         chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
         if self.objective != "ari":  # discovery does not choose these
             chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
+        elif config.nil_linkage == "average":
+            del chosen["mention_threshold"]
+        if config.nil_linkage == "average":
+            chosen["nil_threshold"] = self.best.nil_threshold
         return replace(config, **chosen, confidence=self.confidence)
 
     def plot(self, path: str | PathLike[str]) -> None:
@@ -145,8 +151,12 @@ class Tuning:
             threshold,
             {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
             path,
-            chosen=top.best.limits[top.varies == "mention"],
-            xlabel=f"largest dissimilarity of {top.varies} edges",
+            chosen=(*top.best.limits, np.inf if top.best.nil_threshold is None else top.best.nil_threshold)[
+                get_args(Kind).index(top.varies)
+            ],
+            xlabel="largest average dissimilarity"
+            if top.varies == "nil"
+            else f"largest dissimilarity of {top.varies} edges",
         )
 
 
@@ -165,7 +175,7 @@ def choose(
     own = config.limits(retrieval.threshold)
     scoring = None if objective == "ari" else _Scoring.of(gold, objective)
     if scoring is None:
-        plan = _discovery_plan(retrieval, _gold_classes(gold), ks_of(config), own[1])
+        plan = _discovery_plan(retrieval, _gold_classes(gold), ks_of(config), config)
     else:
         plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own)
     trials: list[Trial] = []
@@ -176,6 +186,8 @@ def choose(
             key = tried.best.method, tried.best.k
             curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
+    if scoring and config.nil_linkage == "average":
+        best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
     calibrated = scoring and _calibrated(retrieval, scoring, best)
     return Tuning(objective, best, tuple(trials), tuple(curves.values()), *calibrated or ())
 
@@ -259,17 +271,33 @@ def _linking_plan(
     return _Plan(run(), 1 + len(ks) * n_each)
 
 
-def _discovery_plan(retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]], ks: list[int], own: float) -> _Plan:
-    """Plan a merge tree for each k; of equally good trials, prefer ``own``, then small k, then small thresholds."""
+def _discovery_plan(
+    retrieval: Retrieval, classes: npt.NDArray[np.integer[Any]], ks: list[int], config: LinkerConfig
+) -> _Plan:
+    """Plan a merge tree for each k; of equally good trials, prefer `config`, then small k, then small thresholds."""
+    average = config.nil_linkage == "average"
+    own = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
 
     def run() -> Iterator[Curve]:
         for k in ks:
-            tree = merge_tree(retrieval.graph(k))
-            cuts = all_cuts(classes, tree.left, tree.right, tree.height)
-            steps = _Steps.of(cuts.threshold.astype(tree.height.dtype), cuts.ari)
-            yield steps.curve_of_mention_thresholds(Trial("arborescence", k, None, None, 0), own)
+            tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
+            start = Trial("arborescence", k, None, None, 0)
+            yield _steps_of_tree(tree, classes).curve_of_mention_thresholds(start, own, "nil" if average else "mention")
 
     return _Plan(run(), len(ks))
+
+
+def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]]) -> _Steps:
+    cuts = all_cuts(classes, tree.left, tree.right, tree.height)
+    return _Steps.of(cuts.threshold.astype(tree.height.dtype), cuts.ari)
+
+
+def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, own: float) -> float | None:
+    """Choose the threshold of average linkage by the ARI of the mentions that no entity reaches."""
+    clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
+    assert clusters.nil_tree is not None
+    steps = _steps_of_tree(clusters.nil_tree, np.where(clusters.entity < 0, gold.classes, -1))
+    return steps.curve_of_mention_thresholds(best, own, "nil").best.nil_threshold
 
 
 def _gold_classes(gold: Gold) -> npt.NDArray[np.integer[Any]]:
@@ -367,8 +395,11 @@ class _Steps(NamedTuple):
         best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
         return Curve(best, "entity", self.threshold, self.score, place)
 
-    def curve_of_mention_thresholds(self, start: Trial, own: float) -> Curve:
-        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest."""
+    def curve_of_mention_thresholds(self, start: Trial, own: float, varies: Kind = "mention") -> Curve:
+        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest.
+
+        ``varies`` can name another threshold with the same rule.
+        """
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
         place = int(np.argmax(self.score))
@@ -376,8 +407,8 @@ class _Steps(NamedTuple):
             place, chosen = own_place, _finite(own)
         else:
             chosen = self._middle(place)
-        best = replace(start, mention_threshold=chosen, score=float(self.score[place]))
-        return Curve(best, "mention", self.threshold, self.score, place)
+        given: dict[str, Any] = {f"{varies}_threshold": chosen, "score": float(self.score[place])}
+        return Curve(replace(start, **given), varies, self.threshold, self.score, place)
 
     def _middle(self, place: int) -> float:
         """Return the middle of the thresholds with this point's score, or the smallest if they have no upper limit."""
