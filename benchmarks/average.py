@@ -4,8 +4,8 @@
 cells (`CRAFT CL`; its training part is divided, and its development part is the test). Edges are those of character
 n-grams, or of `arbo.train_edges` on the training part (for CRAFT, its first 50 documents), calibrated on the
 development part (the other 17). Every threshold is the one with the best ARI on the development part. `hdbscan` is
-scikit-learn's on the matrix of dissimilarities, 1 without an edge, and has two mentions to a cluster at least; its
-`cluster_selection_epsilon` is chosen among 0, 0.1 .. 0.9, and mentions that it calls noise stay alone. `leiden` is
+scikit-learn's on the matrix of dissimilarities, 1 without an edge; its `min_cluster_size` is chosen among 2 .. 10, and
+mentions that it calls noise stay alone. `leiden` is
 leidenalg's on the same similarities (constant Potts model), its resolution chosen among 0.05, 0.1 .. 0.95; it is left
 out where the package is missing.
 
@@ -52,7 +52,7 @@ def parts_of(name: str) -> dict[str, Corpus]:
     return {"train": train[:50], "dev": train[50:], "test": job.documents(job.test)}
 
 
-def hdbscan(graph: Graph, epsilon: float) -> Labels:
+def hdbscan(graph: Graph, size: float) -> Labels:
     """Cluster with scikit-learn's HDBSCAN; noise stays alone."""
     from sklearn.cluster import HDBSCAN
 
@@ -60,7 +60,7 @@ def hdbscan(graph: Graph, epsilon: float) -> Labels:
     for a, b in ((graph.source, graph.target), (graph.target, graph.source)):
         np.minimum.at(distance, (a, b), np.clip(graph.weight, 0, 1))
     np.fill_diagonal(distance, 0)
-    model = HDBSCAN(min_cluster_size=2, metric="precomputed", cluster_selection_epsilon=epsilon, copy=True)
+    model = HDBSCAN(min_cluster_size=int(size), metric="precomputed", copy=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         label = model.fit(distance).labels_
@@ -95,7 +95,7 @@ def chosen(name: str, dev: Graph, classes: Labels) -> tuple[Clusterer, float]:
         best = all_cuts(classes, tree.left, tree.right, tree.height).best("ari")
         return lambda graph, at: build(graph).cut(at), best.threshold
     way: Clusterer = hdbscan if name == "hdbscan" else leiden
-    tried = np.arange(10) / 10 if name == "hdbscan" else np.arange(1, 20) / 20
+    tried = np.arange(2, 11) if name == "hdbscan" else np.arange(1, 20) / 20
     return way, float(max(tried, key=lambda at: ari(classes, way(dev, float(at)))))
 
 
