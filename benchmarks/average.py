@@ -9,8 +9,8 @@ mentions that it calls noise stay alone. `leiden` is
 leidenalg's on the same similarities (constant Potts model), its resolution chosen among 0.05, 0.1 .. 0.95; it is left
 out where the package is missing.
 
-**seconds**: `clustering.average_tree` of graphs with 9 edges to a mention, one core, processor seconds. *local*: the
-graph of the benchmark `engine` without entities, *random*: any two mentions.
+**seconds**: `clustering.average_tree`, one core, processor seconds. *local*: the graph of the benchmark `engine`
+without entities, 8 edges to a mention; *random*: 9 edges to a mention, between any two.
 
 Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names. `--seconds` measures only seconds.
 """

@@ -6,7 +6,9 @@ never makes a pair that comes before both pairs that it replaces. Clusters that 
 be merged at once, in any order (chains of nearest neighbours, Bruynooghe 1977), and give the same tree.
 
 A cluster keeps the lists of neighbours of its mentions. A search for its nearest cluster reads them once, and replaces
-the neighbours of the same cluster by their sum.
+the neighbours of the same cluster by their sum. There are about four searches to a merge, so the time is nearly linear
+in the edges while clusters have few neighbours; at worst it is O(mentions edges), where one cluster absorbs most
+mentions one by one.
 """
 
 from typing import NamedTuple
