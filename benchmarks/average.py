@@ -138,7 +138,7 @@ def tree_seconds() -> Iterator[tuple[str, Row]]:
             yield "seconds", row
 
 
-CELLS = Cells("average", lambda cell: cell | {"k": K, "leiden": bool(importlib.util.find_spec("leidenalg"))})
+CELLS = Cells("average", lambda cell: (cell["corpus"], cell["edges"], K, bool(importlib.util.find_spec("leidenalg"))))
 
 
 def main() -> None:

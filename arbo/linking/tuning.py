@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
-from typing import Any, Literal, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -151,12 +151,8 @@ class Tuning:
             threshold,
             {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
             path,
-            chosen=(*top.best.limits, np.inf if top.best.nil_threshold is None else top.best.nil_threshold)[
-                get_args(Kind).index(top.varies)
-            ],
-            xlabel="largest average dissimilarity"
-            if top.varies == "nil"
-            else f"largest dissimilarity of {top.varies} edges",
+            chosen=np.inf if (limit := getattr(top.best, f"{top.varies}_threshold")) is None else limit,
+            xlabel="average dissimilarity" if top.varies == "nil" else f"largest dissimilarity of {top.varies} edges",
         )
 
 
