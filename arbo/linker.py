@@ -50,7 +50,8 @@ class Linker:
 
     Raises:
         UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
-            edge can exceed; there are both a reranker and learnt edges; or the encoder's name is misspelt.
+            edge can exceed; it has average linkage, but the encoder compares by inner products; there are both a
+            reranker and learnt edges; or the encoder's name is misspelt.
         ArboError: no model has the encoder's name.
 
     >>> import arbo
@@ -72,7 +73,7 @@ class Linker:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
-        self.config.check_limits(self.encoder.metric)
+        self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
             raise UsageError("a reranker and learnt edges both set the weights of entity edges; leave one out")
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
@@ -105,6 +106,8 @@ class Linker:
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
         chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the scores at
         every threshold and, for `link`, the confidence of links and its reliability (see `arbo.linking.confidence`).
+        With ``nil_linkage="average"``, its threshold is chosen by the ARI, in `discover` instead of the mention
+        threshold, and for `link` after the other settings and among the mentions that no entity reaches.
 
         Args:
             documents: see `link`.
@@ -208,8 +211,13 @@ class Linker:
         with clock("encode and search"):
             retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
-            threshold = self.config.limits(retrieval.threshold)
-            clusters = partition(retrieval.graph(self.config.k), self.config.method, threshold)
+            clusters = partition(
+                retrieval.graph(self.config.k),
+                self.config.method,
+                self.config.limits(retrieval.threshold),
+                nil_linkage=self.config.nil_linkage,
+                nil_threshold=self.config.nil_limit(retrieval.threshold),
+            )
         with clock("describe"):
             result = describe(corpus, None if discover else self.kb, retrieval, clusters, self.config)
         return result.with_seconds(clock.seconds)

@@ -18,6 +18,8 @@ def discover(
     config: options.Config = None,
     k: options.K = None,
     threshold: options.Threshold = None,
+    nil_linkage: options.NilLinkageOption = None,
+    nil_threshold: options.NilThreshold = None,
     search: options.SearchOption = None,
     edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
@@ -38,7 +40,7 @@ def discover(
             "without --reranker"
         )
     check_replaceable(out)
-    fields = {"k": k, "search": search}
+    fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
     documents = read_documents(docs, format_, types, on_error)
     run(

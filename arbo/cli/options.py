@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from arbo.data.records import OnError
-from arbo.engine import Method, SearchMethod
+from arbo.engine import Method, NilLinkage, SearchMethod
 from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 
@@ -116,6 +116,24 @@ Threshold = Annotated[
         metavar="E[,M]",
         help="Largest dissimilarity of entity edges and of mention edges: two numbers, or one for both; `none` for "
         "no limit. [default: the encoder's]",
+    ),
+]
+NilLinkageOption = Annotated[
+    NilLinkage | None,
+    _cluster(
+        "--nil-linkage",
+        metavar="LINKAGE",
+        case_sensitive=False,
+        help="How to cluster mentions that no entity reaches (all mentions, in discovery): single, or average, which "
+        "has its own threshold instead of M. [default: single]",
+    ),
+]
+NilThreshold = Annotated[
+    float | None,
+    _cluster(
+        "--nil-threshold",
+        metavar="A",
+        help="Largest average dissimilarity of clusters that --nil-linkage average merges. [default: the encoder's]",
     ),
 ]
 EncoderModel = Annotated[

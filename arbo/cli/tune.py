@@ -52,6 +52,7 @@ def tune(
     objective: _Objective = None,
     method: _Method = None,
     map_types: options.MapTypes = None,
+    nil_linkage: options.NilLinkageOption = None,
     edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
@@ -84,6 +85,7 @@ def tune(
     check_outputs(docs, None, plot)
     check_outputs(docs, None, plot_confidence, plotted_by="--plot-confidence")
     fields = {
+        "nil_linkage": nil_linkage,
         "map_types": map_types,
         "candidates": candidates,
         "skip_margin": skip_margin,
@@ -159,17 +161,18 @@ def _report(linker: Linker, tuning: Tuning, out: Path, *, as_json: bool) -> None
         console.print_json({"config": linker.config.as_dict(), **scored, "reliability": measured})
     else:
         calibrated = "" if reliability is None else f"\n{reliability}\n\n"
-        console.out.print(f"{_told(tuning, discovery=linker.kb is None)}\n{calibrated}written to {out}")
+        told = _told(tuning, discovery=linker.kb is None, average=linker.config.nil_linkage == "average")
+        console.out.print(f"{told}\n{calibrated}written to {out}")
 
 
-def _told(tuning: Tuning, *, discovery: bool) -> str:
+def _told(tuning: Tuning, *, discovery: bool, average: bool) -> str:
     """Describe the best configuration; discovery has neither methods nor entity edges."""
     best = tuning.best
-    kinds = [] if discovery else [("entity", best.entity_threshold)]
-    limits = ", ".join(
-        f"no limit on {kind} edges" if limit is None else f"{kind} edges up to {limit:.3f}"
-        for kind, limit in (*kinds, ("mention", best.mention_threshold))
-    )
+    kinds = {"entity edges": best.entity_threshold, "mention edges": best.mention_threshold}
+    if average:
+        kinds["averages"] = best.nil_threshold
+    told = list(kinds.items())[1 + average :] if discovery else kinds.items()
+    limits = ", ".join(f"no limit on {kind}" if limit is None else f"{kind} up to {limit:.3f}" for kind, limit in told)
     method = "" if discovery else f"{best.method}, "
     return (
         f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "

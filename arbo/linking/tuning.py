@@ -3,7 +3,7 @@
 Tuning maximises an `Objective`. Links and NIL decisions are counted once for all objectives.
 
 If the results at different thresholds are nested, one partition contains them all, and gives the exact score at every
-threshold. The results of discovery are nested in the mention threshold, and form one merge tree. Those of
+threshold. The results of discovery are nested in the threshold of its linkage, and form one merge tree. Those of
 `independent`, `minimax` and `undirected` are nested in the larger of the two thresholds: these methods take edges from
 the lightest to the heaviest, and a smaller threshold only stops them earlier. A mention is then linked if and only if
 its bottleneck is at most the threshold, and always to the same entity. `arborescence` is not nested, so it is tried at
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
-from arbo.engine import Method, Partition, Progress, merge_tree, partition, silent
+from arbo.engine import MergeTree, Method, Partition, Progress, average_tree, merge_tree, partition, silent
 from arbo.errors import DataError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
@@ -36,8 +36,8 @@ _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
 _POINTS_WRITTEN = 200
 
-Kind = Literal["entity", "mention"]
-"""A kind of edge: from an entity, or from a mention."""
+Kind = Literal["entity", "mention", "nil"]
+"""What a threshold limits: edges from entities, edges from mentions, or average linkage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class Trial:
     entity_threshold: float | None
     mention_threshold: float | None
     score: float
+    nil_threshold: float | None = None
+    """The threshold of average linkage."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -130,6 +132,10 @@ class Tuning:
         chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
         if self.objective in LINKING:  # discovery does not choose these
             chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
+        elif config.nil_linkage == "average":
+            del chosen["mention_threshold"]
+        if config.nil_linkage == "average":
+            chosen["nil_threshold"] = self.best.nil_threshold
         return replace(config, **chosen, confidence=self.confidence)
 
     def plot(self, path: str | PathLike[str]) -> None:
@@ -149,8 +155,8 @@ class Tuning:
             threshold,
             {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
             path,
-            chosen=top.best.limits[top.varies == "mention"],
-            xlabel=f"largest dissimilarity of {top.varies} edges",
+            chosen=np.inf if (limit := getattr(top.best, f"{top.varies}_threshold")) is None else limit,
+            xlabel="average dissimilarity" if top.varies == "nil" else f"largest dissimilarity of {top.varies} edges",
         )
 
 
@@ -175,7 +181,7 @@ def choose(
     own = config.limits(retrieval.threshold)
     scoring = _Scoring.of(gold, objective) if objective in LINKING else None
     if scoring is None:
-        plan = _discovery_plan(retrieval, gold, ks_of(config), own[1], objective)
+        plan = _discovery_plan(retrieval, gold, ks_of(config), config, objective)
     else:
         plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own, method)
     trials: list[Trial] = []
@@ -186,6 +192,8 @@ def choose(
             key = tried.best.method, tried.best.k
             curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
+    if scoring and config.nil_linkage == "average":
+        best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
     calibrated = scoring and _calibrated(retrieval, scoring, best)
     return Tuning(objective, best, tuple(trials), tuple(curves.values()), *calibrated or ())
 
@@ -257,23 +265,40 @@ def _linking_plan(
     return _Plan(run(), len(alone) + len(ks) * (n_trees + len(nested) * n_nested))
 
 
-def _discovery_plan(retrieval: Retrieval, gold: Gold, ks: list[int], own: float, objective: Objective) -> _Plan:
-    """Plan a merge tree for each k; of equally good trials, prefer ``own``, then small k, then small thresholds."""
+def _discovery_plan(
+    retrieval: Retrieval, gold: Gold, ks: list[int], config: LinkerConfig, objective: Objective
+) -> _Plan:
+    """Plan a merge tree for each k; of equally good trials, prefer `config`, then small k, then small thresholds."""
     classes = gold.classes
     if (classes < 0).all():
         raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
+    average = config.nil_linkage == "average"
+    own = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
 
     def run() -> Iterator[Curve]:
         for k in ks:
-            tree = merge_tree(retrieval.graph(k))
-            merges = classes, tree.left, tree.right, tree.height
-            cuts = all_cuts(*merges)
-            curves = {"ari": cuts.ari, "b3": cuts.b3.f1, "lea": cuts.lea.f1}
-            score = conll_of_cuts(*merges) if objective == "conll" else curves[objective]
-            steps = _Steps.of(cuts.threshold.astype(tree.height.dtype), score)
-            yield steps.curve_of_mention_thresholds(Trial("arborescence", k, None, None, 0), own)
+            tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
+            steps = _steps_of_tree(tree, classes, objective)
+            start = Trial("arborescence", k, None, None, 0)
+            yield steps.curve_of_mention_thresholds(start, own, "nil" if average else "mention")
 
     return _Plan(run(), len(ks))
+
+
+def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objective: Objective) -> _Steps:
+    merges = classes, tree.left, tree.right, tree.height
+    cuts = all_cuts(*merges)
+    curves = {"ari": cuts.ari, "b3": cuts.b3.f1, "lea": cuts.lea.f1}
+    score = conll_of_cuts(*merges) if objective == "conll" else curves[objective]
+    return _Steps.of(cuts.threshold.astype(tree.height.dtype), score)
+
+
+def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, own: float) -> float | None:
+    """Choose the threshold of average linkage by the ARI of the mentions that no entity reaches."""
+    clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
+    assert clusters.nil_tree is not None
+    steps = _steps_of_tree(clusters.nil_tree, np.where(clusters.entity < 0, gold.classes, -1), "ari")
+    return steps.curve_of_mention_thresholds(best, own, "nil").best.nil_threshold
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -363,8 +388,11 @@ class _Steps(NamedTuple):
         best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
         return Curve(best, "entity", self.threshold, self.score, place)
 
-    def curve_of_mention_thresholds(self, start: Trial, own: float) -> Curve:
-        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest."""
+    def curve_of_mention_thresholds(self, start: Trial, own: float, varies: Kind = "mention") -> Curve:
+        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest.
+
+        ``varies`` can name another threshold with the same rule.
+        """
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
         place = int(np.nanargmax(self.score))
@@ -372,8 +400,8 @@ class _Steps(NamedTuple):
             place, chosen = own_place, _finite(own)
         else:
             chosen = self._middle(place)
-        best = replace(start, mention_threshold=chosen, score=float(self.score[place]))
-        return Curve(best, "mention", self.threshold, self.score, place)
+        given: dict[str, Any] = {f"{varies}_threshold": chosen, "score": float(self.score[place])}
+        return Curve(replace(start, **given), varies, self.threshold, self.score, place)
 
     def _middle(self, place: int) -> float:
         """Return the middle of the thresholds with this point's score, or the smallest if they have no upper limit."""
