@@ -48,7 +48,7 @@ class Candidates:
     knowledge_base: str
     """Fingerprint of the knowledge base."""
     made_by: dict[str, Any]
-    """Settings of the encoder and of the reranker, ready for JSON."""
+    """Settings of the encoder and of later steps, such as a reranker; ready for JSON."""
 
     def __post_init__(self) -> None:
         entities, scores = np.asarray(self.entities), np.asarray(self.scores, np.float32)
@@ -81,9 +81,9 @@ class Candidates:
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
         if told is None:
-            raise UsageError("the run has no candidates, since it was made without a knowledge base; link instead")
+            raise UsageError("the run has no candidates: it was made without a knowledge base; use a run of linking")
         if other := other_origin((documents, told["fingerprint"]), (documents, kb.fingerprint)):
-            raise UsageError(f"the run was made with {other}; give that one, or link again")
+            raise UsageError(f"the run was made with {other}; give that knowledge base, or link again")
         lists = result.link_table["candidates"].combine_chunks()
         rows = pc.index_in(lists.flatten(), pa.array([entity.id for entity in kb], pa.string()))
         count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)

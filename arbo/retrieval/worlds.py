@@ -25,7 +25,7 @@ class Worlds(NamedTuple):
 
 
 def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, map_types: str | None) -> Worlds:
-    """Return the worlds of mentions and entities; by default (None), these are their domains.
+    """Return the worlds of mentions and entities; with ``map_types`` None, these are their domains.
 
     Raise UsageError if no mention has a mapped type, if no entity has any of the types that a mention type is mapped
     to, or if ``map_types`` is malformed.

@@ -73,10 +73,10 @@ class Dictionary:
     ) -> Self:
         """Make a trie of the names of a knowledge base, or of some of its rows.
 
-        Names that consist only of stop words are left out. A name of one word with at most five letters, all capitals,
-        matches only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1", never
-        matches. A name of digits, such as "34", matches only if it is the preferred name of an entity; as an alias it
-        would match too much.
+        Names that consist only of stop words are left out. A name of one word with at most five characters, in
+        capitals, matches only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1",
+        never matches. A name of digits, such as "34", matches only if it is the preferred name of an entity; as an
+        alias it would match too much.
         """
         made = cls(normalize)
         ends: dict[int, dict[int, None]] = {}
