@@ -65,7 +65,7 @@ NoGenericNames = Annotated[
     ),
 ]
 ByTopic = Annotated[
-    bool, typer.Option("--by-topic", help="Compare mentions only within a topic: `topic` in a document's metadata.")
+    bool, typer.Option("--by-topic", help="Compare only mentions of the same `topic`, in the metadata of documents.")
 ]
 OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
@@ -106,7 +106,8 @@ MapTypes = Annotated[
     _cluster(
         "--map-types",
         metavar="MENTION=ENTITY,...",
-        help="Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease.",
+        help="Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease. "
+        "[default: compare all types]",
     ),
 ]
 Threshold = Annotated[
@@ -115,7 +116,7 @@ Threshold = Annotated[
         "--threshold",
         metavar="E[,M]",
         help="Largest dissimilarity of entity edges and of mention edges: two numbers, or one for both; `none` for "
-        "no limit. [default: the encoder's]",
+        "no limit. [default: those of --config, else of the encoder and the reranker]",
     ),
 ]
 NilLinkageOption = Annotated[
@@ -151,7 +152,7 @@ EncoderConfigFile = Annotated[
         "--encoder-config",
         metavar="FILE",
         help="JSON file with fields of arbo.EncoderConfig, which say how the transformer reads mentions and entities, "
-        'e.g. {"pooling": "mention", "context": 25}.',
+        'e.g. {"pooling": "mention", "context": 25}. [default: the model\'s own]',
     ),
 ]
 Cache = Annotated[
@@ -178,7 +179,7 @@ EdgesFile = Annotated[
         "--edges",
         metavar="FILE",
         help="Edge model of `arbo train-edges`, whose probabilities become the edges of the graph; thresholds then "
-        "limit 1 minus the probability.",
+        "limit 1 minus the probability. [default: none]",
     ),
 ]
 NumberOfCandidates = Annotated[
@@ -205,7 +206,7 @@ RerankMentions = Annotated[
     bool | None,
     _rerank(
         "--rerank-mentions/--rerank-entities",
-        help="Rerank the edges between mentions too, or only those from entities. [default: entities]",
+        help="Rerank the edges between mentions too, or only those from entities. [default: only from entities]",
         show_default=False,
     ),
 ]
@@ -233,7 +234,7 @@ FindThreshold = Annotated[
     _find(
         "--find-threshold",
         metavar="SCORE",
-        help="Minimum score of a proposed mention. [default: 0.8 for `fuzzy`, or the model's]",
+        help="Minimum score of a proposed mention, for `fuzzy` or a model. [default: 0.8 for `fuzzy`, or the model's]",
     ),
 ]
 NoTexts = Annotated[
@@ -244,7 +245,8 @@ NoTexts = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it.")
+    OnError,
+    typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it."),
 ]
 Limit = Annotated[
     int | None,
@@ -253,7 +255,7 @@ Limit = Annotated[
         "--examples",
         metavar="N",
         min=0,
-        help="Rows to show. [default: 20 on a terminal, else all]",
+        help="Number of rows to show. [default: 20 on a terminal, else all]",
         show_default=False,
     ),
 ]

@@ -31,8 +31,8 @@ RemoveSingletons = Annotated[
     bool,
     typer.Option(
         "--remove-singletons",
-        help="Remove clusters of one mention from the key and from the responses, each by itself, as coval and the "
-        "CorefUD scorer do.",
+        help="Remove clusters of one mention, the key's from the key and each response's from that response, as coval "
+        "and the CorefUD scorer do.",
     ),
 ]
 
@@ -73,7 +73,7 @@ def check_outputs(
             raise UsageError(f"{option} {file}: the file's ending must be one of {', '.join(suffixes)}")
         check_no_input(option, file, inputs)
         if not file.resolve().parent.is_dir():
-            raise UsageError(f"{option} {file}: the folder {file.parent} does not exist")
+            raise UsageError(f"{option} {file}: the folder {file.parent} does not exist; create it")
         check_writable(file)
     if plot is not None and find_spec("matplotlib") is None:
         raise UsageError(f"{plotted_by} needs matplotlib: pip install 'arbo[plot]'")
@@ -92,8 +92,9 @@ def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jso
 
 def check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
     """Raise UsageError if an output is an input, or lies in an input folder."""
-    if {path.resolve() for path in inputs} & {file.resolve(), *file.resolve().parents}:
-        raise UsageError(f"{option} {file} would overwrite an input; choose another file")
+    for path in inputs:
+        if path.resolve() in {file.resolve(), *file.resolve().parents}:
+            raise UsageError(f"{option} {file} would change the input {path}; choose another file")
 
 
 def save_report(report: Report, files: Sequence[Path] | None) -> None:
