@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from arbo.siblings import attribute
 
 if TYPE_CHECKING:
-    from clustering import Edges, Graph, MergeTree, Partition, merge_tree, partition
+    from clustering import Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
     from clustering.arrays import Bools, Floats, Ids, Weights, pairs_of, ranges
     from clustering.bridges import bridges
     from clustering.comparison import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.knn import Neighbors
     from clustering.late_interaction import TokenMatrices
-    from clustering.methods import Method, Metric, SearchMethod
+    from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
     from clustering.vectors import Vectors, offset_of
 
@@ -40,7 +40,7 @@ _NAMES = {
     "dense_search": "Scan Scanner faiss_scanner",
     "knn": "Neighbors",
     "late_interaction": "TokenMatrices",
-    "methods": "Method Metric SearchMethod",
+    "methods": "Method Metric NilLinkage SearchMethod",
     "progress": "Progress T silent",
     "vectors": "Vectors offset_of",
 }

@@ -14,7 +14,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Embeddings, partition
+from arbo.engine import Embeddings, Method, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
@@ -28,7 +28,8 @@ from arbo.retrieval.worlds import worlds_of
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
     from arbo.linking.estimate import Estimate
-    from arbo.linking.tuning import Objective, Tuning
+    from arbo.linking.objectives import Objective
+    from arbo.linking.tuning import Tuning
 
 
 # Without slots: `cached_property` keeps the entity vectors in the instance's dictionary.
@@ -49,7 +50,8 @@ class Linker:
 
     Raises:
         UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
-            edge can exceed; there are both a reranker and learnt edges; or the encoder's name is misspelt.
+            edge can exceed; it has average linkage, but the encoder compares by inner products; there are both a
+            reranker and learnt edges; or the encoder's name is misspelt.
         ArboError: no model has the encoder's name.
 
     >>> import arbo
@@ -71,7 +73,7 @@ class Linker:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
-        self.config.check_limits(self.encoder.metric)
+        self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
             raise UsageError("a reranker and learnt edges both set the weights of entity edges; leave one out")
         if self.reranker is None and (self.config.skip_margin is not None or self.config.rerank_mentions):
@@ -95,29 +97,36 @@ class Linker:
         """
         return self._decide(Corpus.of(documents), discover=True)
 
-    def tune(self, documents: Iterable[Any], *, objective: Objective | None = None) -> Linker:
+    def tune(
+        self, documents: Iterable[Any], *, objective: Objective | None = None, method: Method | None = None
+    ) -> Linker:
         """Choose k, method and thresholds on documents with gold annotations, and return a linker that uses them.
 
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
         chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the scores at
         every threshold and, for `link`, the confidence of links and its reliability (see `arbo.linking.confidence`).
+        With ``nil_linkage="average"``, its threshold is chosen by the ARI, in `discover` instead of the mention
+        threshold, and for `link` after the other settings and among the mentions that no entity reaches.
 
         Args:
             documents: see `link`.
             objective: the score to maximise. With a knowledge base, ``accuracy_with_nil`` (the default), the share of
-                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions. Without a knowledge base, only
-                ``ari``, the adjusted Rand index of the clusters.
+                correct links and NIL decisions, or ``nil_f1``, the F1 of NIL decisions. Without a knowledge base,
+                ``ari`` (the default), the adjusted Rand index, or the F1 of B-cubed, CoNLL or LEA: ``b3``, ``conll``,
+                ``lea``.
+            method: the only method to try; None for all. Without a knowledge base, there is no method to choose.
 
         Raises:
+            UsageError: the objective or the method does not fit, or ``documents`` are not documents.
             DataError: no mention is annotated, none has an entity of the knowledge base, or none is NIL for ``nil_f1``.
-            UsageError: the objective does not apply.
         """
-        from arbo.linking.tuning import choose, ks_of, objective_of
+        from arbo.linking.objectives import objective_of
+        from arbo.linking.tuning import choose, ks_of
 
         corpus, discovers = Corpus.of(documents), self.kb is None
-        sought = objective_of(objective, discovers=discovers)
+        sought = objective_of(objective, method, discovers=discovers)
         retrieval = self.retrieve(corpus, k=max(ks_of(self.config)), discover=discovers)
-        tuning = choose(retrieval, Gold.of(corpus, self.kb), self.config, sought, self.announce("tuning"))
+        tuning = choose(retrieval, Gold.of(corpus, self.kb), self.config, sought, self.announce("tuning"), method)
         return self.configured(config=tuning.applied(self.config), tuning=tuning)
 
     def candidates(self, documents: Iterable[Any], k: int = 64) -> Candidates:
@@ -197,8 +206,13 @@ class Linker:
         with clock("encode and search"):
             retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
         with clock("partition"):
-            threshold = self.config.limits(retrieval.threshold)
-            clusters = partition(retrieval.graph(self.config.k), self.config.method, threshold)
+            clusters = partition(
+                retrieval.graph(self.config.k),
+                self.config.method,
+                self.config.limits(retrieval.threshold),
+                nil_linkage=self.config.nil_linkage,
+                nil_threshold=self.config.nil_limit(retrieval.threshold),
+            )
         with clock("describe"):
             result = describe(corpus, None if discover else self.kb, retrieval, clusters, self.config)
         return result.with_seconds(clock.seconds)

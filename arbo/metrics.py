@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from eval import plots, report
     from eval.arrays import Brief
     from eval.conll import BracketError, Chains, columns_of, is_comment
+    from eval.lines import lines_of_codes, without_singletons
     from eval.ratio import ratio
     from eval.report import Value
     from eval.table import Cell, Table
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "arrays": "Brief",
     "conll": "BracketError Chains columns_of is_comment",
+    "lines": "lines_of_codes without_singletons",
     "ratio": "ratio",
     "report": "Value",
     "table": "Cell Table",

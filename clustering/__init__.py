@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .arrays import Edges as Edges
+    from .average import average_tree as average_tree
     from .estimator import ArborescenceClustering as ArborescenceClustering
     from .graph import Graph as Graph
     from .linkage import MergeTree as MergeTree, merge_tree as merge_tree
-    from .methods import METHODS as METHODS, Method as Method
+    from .methods import METHODS as METHODS, Method as Method, NilLinkage as NilLinkage
     from .partitions import Partition as Partition, partition as partition
 
 # The module of each name; it is imported when the name is first used, since most load numba, and one scikit-learn. No
@@ -28,7 +29,9 @@ _HOME = {
     "Graph": "graph",
     "MergeTree": "linkage",
     "Method": "methods",
+    "NilLinkage": "methods",
     "Partition": "partitions",
+    "average_tree": "average",
     "merge_tree": "linkage",
     "partition": "partitions",
 }

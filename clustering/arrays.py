@@ -50,10 +50,10 @@ def ranges(begin: Ids, count: Ids) -> Ids:
 
 
 def pairs_of(owner: Ids, things: Ids) -> tuple[Ids, Ids]:
-    """Return the indices of each thing in the ascending ``owner``, and the thing of each index.
+    """Return the places of all ``things`` in the ascending ``owner``, and the index in ``things`` of each place.
 
-    >>> pairs_of(np.array([0, 0, 2, 2, 5]), np.array([2, 1, 0]))[0].tolist()
-    [2, 3, 0, 1]
+    >>> [array.tolist() for array in pairs_of(np.array([0, 0, 2, 2, 5]), np.array([2, 1, 0]))]
+    [[2, 3, 0, 1], [0, 0, 2, 2]]
     """
     begin, end = (np.searchsorted(owner, things, side) for side in ("left", "right"))
     return ranges(begin, end - begin), np.repeat(np.arange(len(things), dtype=np.int32), end - begin)

@@ -16,7 +16,7 @@ from .search import SearchMethod
 from .vectors import Metric, Vectors
 
 Embeddings: TypeAlias = Vectors | TokenMatrices
-"""One or several vectors for each thing, or the vectors of all its tokens."""
+"""One or several vectors for each thing (a mention or an entity), or the vectors of all its tokens."""
 
 CANDIDATES = 256
 """Number of things that the first stage proposes for each query, or more if more neighbours are requested. If the
@@ -63,10 +63,10 @@ def measured_recall(
 
     This is recall@k, where k is the length of the lists. ``found`` is the result of `nearest`; the arguments from
     ``queries`` to ``self_ids`` must be those of that search. An exact search is made for ``sample`` queries, drawn
-    without replacement; by default 1,000 for vectors and `SAMPLE` for token matrices.
+    without replacement; by default 1,000 for vectors and 100 for token matrices.
     """
     if len(found.ids) != queries.n:
-        raise ValueError(f"found has lists of {len(found.ids)} queries, but there are {queries.n} queries")
+        raise ValueError(f"found has {len(found.ids)} lists for {queries.n} queries; give the queries of that search")
     n, k = queries.n, found.ids.shape[1]
     size = sample or (SAMPLE if isinstance(corpus, TokenMatrices) else 1000)
     drawn = np.sort(np.random.default_rng(seed).choice(n, min(size, n), replace=False))

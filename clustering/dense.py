@@ -30,7 +30,8 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
     rows = _checked(vectors, metric)
     weight = np.asarray(root, np.float32)
     if weight.shape != (len(rows),) or not np.isfinite(weight).all():
-        raise ValueError(f"root must be ({len(rows)},) finite numbers, not {np.shape(root)}")
+        fault = "NaN or infinity" if weight.shape == (len(rows),) else np.shape(root)
+        raise ValueError(f"root must be ({len(rows)},) finite numbers, not {fault}")
     if len(rows) <= _WHOLE:
         exact = rows.astype(np.float64)
         return Forest(*_grow(exact @ exact.T, weight, offset_of(metric)))
@@ -38,7 +39,7 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
 
 
 def nearest_others(vectors: Floats, *, metric: Metric = "dot") -> Ids:
-    """Return the nearest other node of each node; ties go to the first node. There must be at least two nodes."""
+    """Return the nearest other node of each node; ties go to the first node. Raise ValueError for fewer than two."""
     exact = _checked(vectors, metric).astype(np.float64)
     if len(exact) < 2:
         raise ValueError(f"expected two or more nodes, not {len(exact)}")
@@ -53,7 +54,8 @@ def _checked(vectors: Floats, metric: Metric) -> Floats:
     """Return the vectors, of length 1 for cosines; the products of float32 are exact in float64, their sums nearly."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
-        raise ValueError(f"vectors must be (n, dim) finite numbers, not {np.shape(vectors)}")
+        fault = "NaN or infinity" if matrix.ndim == 2 else np.shape(vectors)
+        raise ValueError(f"vectors must be (n, dim) finite numbers, not {fault}")
     return unit(matrix) if metric == "cosine" else matrix
 
 
@@ -115,7 +117,6 @@ def _lightest(waiting: Ids, parent: Ids, weight: Floats) -> int:
 
 @kernel
 def _offer(u: int, products: Weights, waiting: Ids, parent: Ids, weight: Floats, offset: float) -> None:
-    """Set the parent of the waiting nodes to ``u`` if that edge is lighter."""
     for i in range(len(waiting)):
         v = waiting[i]
         w = dissimilarity(products[i], offset)

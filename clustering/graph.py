@@ -48,8 +48,8 @@ class Graph:
 
         Arrays with the right dtype (int32 ids, float32 or float64 weights) are not copied. Duplicates (the lightest
         counts), self-loops (ignored) and edges into entities (ignored by the directed methods) are allowed; a weight of
-        zero has no special meaning. Raise ValueError if the arrays differ in length, an id is that of no
-        node, or a weight is not finite.
+        zero has no special meaning. Raise ValueError if the arrays differ in length, an id is not in
+        ``0 .. n_nodes-1``, or a weight is not finite.
         """
         try:
             n_entities, n_nodes = index(n_entities), index(n_nodes)
@@ -73,17 +73,18 @@ class Graph:
 
         ``mentions`` and ``entities`` are ``(ids, dissimilarities)`` of shape (mentions, k): row ``m`` lists the nearest
         other mentions (numbered from 0) or entities of mention ``m``. An id of -1 is an empty place; every other place
-        becomes one edge *into* ``m``.
+        becomes one edge *into* ``m``. Raise ValueError if the numbers of rows differ, an id is out of range, or a
+        weight is not finite.
         """
         n_mentions = len(mentions[0])
         if entities is None:
             entities = (np.empty((n_mentions, 0), np.int32), np.empty((n_mentions, 0), mentions[1].dtype))
         if len(entities[0]) != n_mentions:
-            raise ValueError(f"{n_mentions} rows of mention neighbours, but {len(entities[0])} of entities")
-        for name, (ids, _), n in (("mention", mentions, n_mentions), ("entity", entities, n_entities)):
+            raise ValueError(f"mentions has {n_mentions} rows, but entities has {len(entities[0])}")
+        for name, (ids, _), n in (("mentions", mentions, n_mentions), ("entities", entities, n_entities)):
             if ids.size and not -1 <= ids.min() <= ids.max() < n:
                 row = int(np.argmax(((ids < -1) | (ids >= n)).any(axis=1)))
-                raise ValueError(f"mention {row} has a {name} neighbour outside 0 .. {n - 1}: {ids[row].tolist()}")
+                raise ValueError(f"ids in {name} must lie in -1 .. {n - 1}, but row {row} has {ids[row].tolist()}")
         shifted = np.where(mentions[0] >= 0, mentions[0] + n_entities, -1)
         source = np.concatenate([entities[0], shifted], axis=1)
         weight = np.concatenate([entities[1], mentions[1]], axis=1)

@@ -1,7 +1,7 @@
 """Exact nearest neighbours of dense or sparse vectors, identical on every machine, for any batches and threads.
 
-A thing with several vectors is as near as its nearest vector. Ties go to the smaller id. Approximate search is
-optional; `measured_recall` measures how many neighbours it finds.
+A thing (a mention or an entity) with several vectors is as near as its nearest vector. Ties go to the smaller id.
+Approximate search is optional; `measured_recall` measures how many neighbours it finds.
 """
 
 from collections.abc import Callable
@@ -70,8 +70,11 @@ def nearest(
 
     Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
     exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
-    the version of faiss. Below 10,000 distinct vectors, or if k is not small in comparison, an index would not be
-    faster, and the search is exact. An index takes another copy of the corpus and some 270 bytes for each vector.
+    the version of faiss. Below 10,000 distinct vectors, or some 64 for each neighbour, an index would not be faster,
+    and the search is exact. An index takes another copy of the corpus and some 270 bytes for each vector.
+
+    Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, inner products
+    are too large for float32, ``k`` or ``self_ids`` is invalid, or sparse vectors are to be searched approximately.
 
     Args:
         queries: things with one vector each.
@@ -85,10 +88,6 @@ def nearest(
         self_ids: (queries,) the id of each query in the corpus, which is left out of the query's list, or -1 for a
             query that is not in the corpus; None if no query is in the corpus.
         progress: see `Progress`; the items are chunks of queries.
-
-    Raises:
-        ValueError: vectors differ in dimension or kind, a query does not have exactly one vector, inner products are
-            too large for float32, or an approximate search is requested for sparse vectors.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
@@ -138,7 +137,7 @@ def pair_dissimilarity(
 
 
 def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tuple[Ids, Ids]:
-    """Check two lists of ids, and return them as arrays."""
+    """Return two lists of ids as arrays; raise ValueError if they differ in length, or an id is out of range."""
     query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
     if query.shape != thing.shape or query.ndim != 1:
         raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of the same length")
@@ -201,7 +200,7 @@ def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
     if self_ids is not None and np.shape(self_ids) != (n_queries,):
-        raise ValueError(f"{n_queries} queries, but self_ids of shape {np.shape(self_ids)}")
+        raise ValueError(f"self_ids must be ({n_queries},), one for each query, not {np.shape(self_ids)}")
 
 
 def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, each: str) -> None:

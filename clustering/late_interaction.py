@@ -37,9 +37,9 @@ _SHARE = 256  # number of pairs that a thread scores at a time
 class TokenMatrices:
     """``n`` things, their texts, and the token vectors of the texts; things with the same text share its tokens.
 
-    Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, possibly none. Pair ``i`` means that text
-    ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from valid
-    arrays.
+    A thing is a mention or an entity. Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, possibly none.
+    Text ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from
+    valid arrays.
     """
 
     matrix: Floats  # (tokens, dim) float32, finite
@@ -57,7 +57,7 @@ class TokenMatrices:
     ) -> Self:
         """Copy a (tokens, dim) array; text ``r`` belongs to ``owner[r]`` (default: ``r``).
 
-        ``n`` is the number of things (default: up to the last owner); some may have no text. The errors are those of
+        ``n`` is the number of things (default: up to the last owner); some may have no text. Raise the errors of
         `Vectors.of`, and ValueError if ``indptr`` does not rise from 0 to the number of tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
@@ -214,7 +214,6 @@ def _best(
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
-    """Return the dissimilarity of pairs of things that come from `_comparable`; see `late_dissimilarity`."""
     n_tokens = np.diff(queries.indptr)[queries.row[query]]
     return dissimilarities(_scores(queries, corpus, query, thing) / np.maximum(n_tokens, 1), offset_of(metric))
 
@@ -234,8 +233,6 @@ def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Id
 
 
 class _Tokens(NamedTuple):
-    """The texts of `TokenMatrices`, for kernels."""
-
     matrix: Floats
     indptr: Ids
 

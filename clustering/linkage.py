@@ -37,7 +37,7 @@ def undirected_forest(entity_edges: EntityEdges, edges: Edges) -> tuple[Forest, 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class MergeTree:
-    """Single linkage of mentions at every threshold: merge ``i`` makes node ``n_leaves + i`` from two earlier nodes.
+    """Linkage of mentions at every threshold: merge ``i`` makes node ``n_leaves + i`` from two earlier nodes.
 
     Leaves are the mentions, counted from 0. The numbering is that of `scipy.cluster.hierarchy.linkage`, but mentions
     that no edge connects are never merged, so there may be fewer than ``n_leaves - 1`` merges.
@@ -47,14 +47,14 @@ class MergeTree:
     left: Ids  # (merges,) node with the smaller leaf.
     right: Ids  # (merges,) the other node.
     height: Weights  # (merges,) weight of the joining edge, ascending.
-    source: Ids  # (merges,) smaller end of the joining edge, a leaf.
+    source: Ids  # (merges,) smaller end of the joining edge, a leaf; see `average_tree` for that of average linkage.
     target: Ids  # (merges,) its larger end.
 
     def __repr__(self) -> str:
         return f"MergeTree({self.n_leaves:,} leaves, {len(self.height):,} merges)"
 
     def cut(self, threshold: float = np.inf) -> Ids:
-        """Label each leaf with the smallest leaf of its cluster, joined over edges not heavier than ``threshold``.
+        """Label each leaf with the smallest leaf of its cluster, after the merges not higher than ``threshold``.
 
         O(leaves) time, independent of the number of edges.
 
@@ -76,7 +76,7 @@ def merge_tree(graph: Graph) -> MergeTree:
     none = no_entity_edges(graph)
     joining, _, _ = _joining_edges(none, surviving_edges(graph, none, np.inf, directed=False))
     joining = joining.take(by_weight(joining))
-    left, right = _merges(graph.n_mentions, joining.source, joining.target)
+    left, right = merges(graph.n_mentions, joining.source, joining.target)
     return MergeTree(graph.n_mentions, left, right, joining.weight, joining.source, joining.target)
 
 
@@ -185,7 +185,8 @@ def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
 
 
 @kernel
-def _merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
+def merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
+    """Return the two nodes that each merge joins, given a leaf of either."""
     sets = singletons(n_leaves, source)
     node = np.arange(n_leaves).astype(source.dtype)  # by root
     smallest = node.copy()  # by root

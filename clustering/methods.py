@@ -7,6 +7,11 @@ Method = Literal["arborescence", "minimax", "undirected", "independent"]
 
 METHODS: tuple[Method, ...] = get_args(Method)
 
+NilLinkage = Literal["single", "average"]
+"""Linkages of the mentions that no entity reaches, see `clustering.partition`."""
+
+NIL_LINKAGES: tuple[NilLinkage, ...] = get_args(NilLinkage)
+
 SearchMethod = Literal["exact", "hnsw"]
 """Methods of search: exact, or approximate with a graph of near vectors (an index of faiss)."""
 

@@ -7,11 +7,12 @@ import numpy as np
 
 from .arborescence import arborescence_forest
 from .arrays import Edges, Ids, Threshold, Weights
+from .average import average_tree
 from .forest import Forest, hang_on_entities, lightest_entity_edges, with_entity_edges
 from .graph import Graph, limits
 from .kernels import kernel
-from .linkage import merge_tree, undirected_forest
-from .methods import METHODS, Method
+from .linkage import MergeTree, merge_tree, undirected_forest
+from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .minimax import minimax_forest
 from .pruning import surviving_edges
 from .union_find import find, join, singletons
@@ -25,7 +26,7 @@ class Partition:
     """Clusters with at most one entity each, and the forest that explains them.
 
     Linked mentions hang on their entity in a tree. Mentions that no entity reaches are NIL: their clusters are the
-    connected components of the edges among themselves, and they have no parent.
+    connected components of the remaining edges among themselves, and they have no parent.
     """
 
     labels: Ids
@@ -39,7 +40,10 @@ class Partition:
     bottleneck: Weights
     """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf for NIL."""
     nil_edges: Edges
-    """The remaining edges between NIL mentions, in node ids."""
+    """The remaining edges between NIL mentions, in node ids; under average linkage all edges inside a cluster, which
+    did not decide alone."""
+    nil_tree: MergeTree | None = None
+    """Average linkage of the NIL mentions at all thresholds, its leaves the mentions; None under single linkage."""
 
     @property
     def n_entities(self) -> int:
@@ -82,14 +86,17 @@ class Partition:
         """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
 
         It is the heaviest edge of the cluster's minimum spanning tree; without it, the cluster falls apart. Edges are
-        ordered by the label of the cluster.
+        ordered by the label of the cluster. Under average linkage, no edge decides: source and target are the smallest
+        mentions of the two parts, and the weight is the average dissimilarity between the parts.
         """
-        nil = Graph(*self.nil_edges, n_entities=0, n_nodes=len(self.labels))
-        tree = merge_tree(nil)
-        label = self.labels[tree.source]
+        tree, shift = self.nil_tree, self.n_entities
+        if tree is None:
+            tree, shift = merge_tree(Graph(*self.nil_edges, n_entities=0, n_nodes=len(self.labels))), 0
+        joins = Edges(tree.source + shift, tree.target + shift, tree.height)
+        joins = joins.take(self.labels[joins.source] == self.labels[joins.target])
+        label = self.labels[joins.source]
         _, last = np.unique(label[::-1], return_index=True)
-        last = len(label) - 1 - last
-        return Edges(tree.source[last], tree.target[last], tree.height[last])
+        return joins.take(len(label) - 1 - last)
 
     def to_networkx(self) -> "networkx.DiGraph[int]":
         """Return nodes with ``kind`` and ``cluster``, and remaining edges with ``weight``, as a `networkx.DiGraph`."""
@@ -102,7 +109,14 @@ class Partition:
         return graph
 
 
-def partition(graph: Graph, method: Method = "arborescence", threshold: Threshold = None) -> Partition:
+def partition(
+    graph: Graph,
+    method: Method = "arborescence",
+    threshold: Threshold = None,
+    *,
+    nil_linkage: NilLinkage = "single",
+    nil_threshold: float | None = None,
+) -> Partition:
     """Cluster mentions and entities so that no cluster has two entities.
 
     Args:
@@ -113,6 +127,11 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
             ``"independent"``, which gives each mention its nearest entity.
         threshold: edges heavier than this are removed first (an edge exactly at the threshold is kept); a pair
             ``(entity, mention)`` sets a threshold for each kind of edge, and None removes no edge.
+        nil_linkage: how to cluster the mentions that no entity reaches: ``"single"``, by the edges among them that
+            the mention threshold keeps; or ``"average"``, by all edges among them, as `average_tree` defines it, where
+            weights must be 1 minus a similarity from 0 to 1.
+        nil_threshold: largest average dissimilarity of clusters that average linkage merges; None merges all that have
+            a similarity. Single linkage ignores it.
 
     Ties are broken by (weight, source id, target id), never by the order of the edges.
     O(edges log edges) time, nearly linear in practice.
@@ -128,15 +147,28 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
     """
     if method not in METHODS:
         raise ValueError(f"method={method!r} is not one of {', '.join(METHODS)}")
+    if nil_linkage not in NIL_LINKAGES:
+        raise ValueError(f"nil_linkage={nil_linkage!r} is not one of {', '.join(NIL_LINKAGES)}")
+    forest, nil = _forest(graph, method, threshold)
+    if nil_linkage == "single":
+        return _describe(graph, forest, nil)
+    nil = _among_nil(forest, Edges(graph.source - graph.n_entities, graph.target - graph.n_entities, graph.weight))
+    tree = average_tree(Graph(*nil, n_entities=0, n_nodes=graph.n_mentions))
+    label = tree.cut(np.inf if nil_threshold is None else nil_threshold)
+    return _describe(graph, forest, nil.take(label[nil.source] == label[nil.target]), tree)
+
+
+def _forest(graph: Graph, method: Method, threshold: Threshold) -> tuple[Forest, Edges]:
+    """Return the forest of the linked mentions, and the remaining edges among the others."""
     entity_limit, mention_limit = limits(graph, threshold)
     directed = method != "undirected"
     entity_edges = lightest_entity_edges(graph, entity_limit, directed=directed)
     if method == "independent" and entity_edges.entity.all():
         none = Edges(graph.source[:0], graph.target[:0], graph.weight[:0])
-        return _describe(graph, hang_on_entities(entity_edges), none)
+        return hang_on_entities(entity_edges), none
     edges = surviving_edges(graph, entity_edges, mention_limit, directed=directed)
     if method == "undirected":
-        return _describe(graph, *undirected_forest(entity_edges, edges))
+        return undirected_forest(entity_edges, edges)
     if method == "minimax":
         edges = with_entity_edges(entity_edges, edges)
         forest = minimax_forest(graph.n_mentions, edges)
@@ -144,18 +176,18 @@ def partition(graph: Graph, method: Method = "arborescence", threshold: Threshol
         forest = arborescence_forest(entity_edges, edges)
     else:
         forest = hang_on_entities(entity_edges)
-    return _describe(graph, forest, _among_nil(forest, edges))
+    return forest, _among_nil(forest, edges)
 
 
 def _among_nil(forest: Forest, edges: Edges) -> Edges:
     nil = ~forest.is_reached
     if not nil.any():
         return edges.take(slice(0))
-    edges = edges.take(edges.source >= 0)  # without entity edges
+    edges = edges.take((edges.source >= 0) & (edges.target >= 0))  # without entity edges
     return edges.take(nil[edges.source] & nil[edges.target])
 
 
-def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
+def _describe(graph: Graph, forest: Forest, nil: Edges, tree: MergeTree | None = None) -> Partition:
     """Make the partition from the forest and the edges between NIL mentions, in node ids."""
     n_entities = graph.n_entities
     parent = np.full(graph.n_nodes, -1, graph.source.dtype)
@@ -167,7 +199,7 @@ def _describe(graph: Graph, forest: Forest, nil: Edges) -> Partition:
     _label_components(nil_edges.source, nil_edges.target, labels)
     mentions = labels[n_entities:]
     entity = np.where(mentions < n_entities, mentions, -1)
-    return Partition(labels, entity, parent, weight, bottleneck, nil_edges)
+    return Partition(labels, entity, parent, weight, bottleneck, nil_edges, tree)
 
 
 @kernel

@@ -16,10 +16,10 @@ Matrix: TypeAlias = Floats | sp.csr_array
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Vectors:
-    """``n`` things and their vectors; things with the same vector share its row.
+    """``n`` things (mentions or entities) and their vectors; things with the same vector share its row.
 
-    Pair ``i`` means that the vector in row ``row[i]`` of the matrix belongs to thing ``owner[i]``. Pairs are
-    in the order of their owners. Make one with `of`, or from a matrix of distinct vectors.
+    The vector in row ``row[i]`` of the matrix belongs to thing ``owner[i]``, in the order of owners. Make one with
+    `of`, or from a matrix of distinct vectors.
     """
 
     matrix: Matrix  # (rows, dim) float32, dense or sparse
@@ -59,7 +59,7 @@ def by_owner(n_rows: int, what: str, owner: npt.ArrayLike | None, n: int | None)
     """Return rows in the order of their owners, these owners, and the number of things; see `Vectors.of`."""
     owners = np.arange(n_rows) if owner is None else np.asarray(owner)
     if owners.shape != (n_rows,):
-        raise ValueError(f"{n_rows} {what}, but owners of shape {owners.shape}")
+        raise ValueError(f"owner must be ({n_rows},), one for each of the {what}, not {owners.shape}")
     if owners.size and owners.dtype.kind not in "iu":
         raise ValueError(f"owners must be integers, not {owners.dtype}")
     n_things = n if n is not None else int(owners.max(initial=-1)) + 1

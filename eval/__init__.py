@@ -52,7 +52,7 @@ from .coreference import (
     muc,
     scores_from_counts,
 )
-from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, dendrogram_purity
+from .cuts import BestCut, Curves, CutMetric, Cuts, all_cuts, conll_of_cuts, dendrogram_purity
 from .documents import ClusteredDocuments, DocumentCounts, PairedCounts, coreference_by_document
 from .figures import Figure, OfClusters, Summed
 from .lines import Line, cluster_lines, coreference_lines
@@ -74,10 +74,11 @@ __all__ = [
     "NilCurve", "NilScores", "OfClusters", "PairCounts", "PairedCounts", "PairwiseScores", "Report", "Resampling",
     "Score", "SpanCounts", "SpanRatios", "SpanScores", "Summed", "ThresholdCurve", "UnseenScores",
     "adjusted_mutual_information", "adjusted_rand_index", "all_cuts", "b_cubed", "blanc", "ceaf_e", "ceaf_m",
-    "cluster_lines", "clustering_scores", "completeness", "coreference_by_document", "coreference_counts",
-    "coreference_lines", "coreference_scores", "coreference_scores_from_labels", "counts_from_contingency",
-    "dendrogram_purity", "f_measure", "fowlkes_mallows", "gold_is_nil", "homogeneity", "lea", "linking_outcomes",
-    "linking_scores", "muc", "nil_as_class", "nil_curve", "nil_scores", "normalized_mutual_information", "pair_counts",
-    "pairwise", "plot_precision_recall", "plot_thresholds", "proportion", "rand_index", "read_clusters", "read_conll",
-    "scores_from_counts", "span_scores", "threshold_curve", "unseen_scores", "v_measure",
+    "cluster_lines", "clustering_scores", "completeness", "conll_of_cuts", "coreference_by_document",
+    "coreference_counts", "coreference_lines", "coreference_scores", "coreference_scores_from_labels",
+    "counts_from_contingency", "dendrogram_purity", "f_measure", "fowlkes_mallows", "gold_is_nil", "homogeneity", "lea",
+    "linking_outcomes", "linking_scores", "muc", "nil_as_class", "nil_curve", "nil_scores",
+    "normalized_mutual_information", "pair_counts", "pairwise", "plot_precision_recall", "plot_thresholds",
+    "proportion", "rand_index", "read_clusters", "read_conll", "scores_from_counts", "span_scores", "threshold_curve",
+    "unseen_scores", "v_measure",
 ]

@@ -47,6 +47,19 @@ class Contingency(Brief):
         )
 
     @classmethod
+    def from_codes(cls, true: IntArray, pred: IntArray) -> Self:
+        """Count two labellings of the same items by codes from 0; -1 means that the item is on the other side only.
+
+        >>> table = Contingency.from_codes(np.array([0, 0, -1]), np.array([5, -1, 5]))
+        >>> table.count, table.row_size, table.column_size
+        (array([1]), array([2]), array([2]))
+        """
+        both = (true >= 0) & (pred >= 0)
+        (rows, row_size), (columns, column_size) = (np.unique(x[x >= 0], return_counts=True) for x in (true, pred))
+        row, column = np.searchsorted(rows, true[both]), np.searchsorted(columns, pred[both])
+        return cls(*_count_cells(row, column, len(columns)), row_size=row_size, column_size=column_size)
+
+    @classmethod
     def from_clusters(cls, key: Clusters, response: Clusters) -> Self:
         """Count two lists of clusters, whose mentions may differ; see `match_mentions` for the errors.
 

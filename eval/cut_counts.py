@@ -26,6 +26,8 @@ class CutCounts(NamedTuple):
     clusters: IntArray
     b3_recall: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the class``
     b3_precision: npt.NDArray[np.float64]  # sum over the cells of ``count^2 / size of the cluster``
+    lea_recall: npt.NDArray[np.float64]  # numerator of `eval.lea`: of recall
+    lea_precision: npt.NDArray[np.float64]  # and of precision
     purity: float  # sum over the pairs of a class of the purity of the first cluster that holds both
 
 
@@ -36,10 +38,11 @@ def cut_counts(label: IntArray, left: IntArray, right: IntArray, step: IntArray,
     and ``class_size`` the number of leaves of each class.
     """
     n_steps = int(step[-1]) + 1 if len(step) else 0
-    leaves, joined = _line(label, left, right, step, n_steps, int(class_size.sum()))
+    leaves, joined = line(label, left, right, step, n_steps, int(class_size.sum()))
     member, met = _meetings(label[leaves], joined, n_steps, np.cumsum(class_size) - class_size)
     joins, meetings = _by_step(joined, n_steps), _by_step(met, n_steps)
-    return CutCounts(*_walk(joins, meetings, member, label[leaves[member]], class_size))
+    alone = class_size[label[leaves]] == 1
+    return CutCounts(*_walk(joins, meetings, member, label[leaves[member]], class_size, alone))
 
 
 def _kernel(function: Function) -> Function:
@@ -49,7 +52,7 @@ def _kernel(function: Function) -> Function:
 
 
 @_kernel
-def _line(
+def line(
     label: IntArray, left: IntArray, right: IntArray, step: IntArray, n_steps: int, n_known: int
 ) -> tuple[IntArray, IntArray]:
     """Order the leaves with a class so that each cluster is a range.
@@ -132,11 +135,12 @@ def _walk(
     member: IntArray,
     label: IntArray,
     class_size: IntArray,
-) -> tuple[IntArray, IntArray, IntArray, IntArray, npt.NDArray[np.float64], npt.NDArray[np.float64], float]:
-    """Count at each step, one after the other.
+    alone: npt.NDArray[np.bool_],
+) -> tuple[Any, ...]:
+    """Count at each step, one after the other; return the fields of `CutCounts`.
 
     ``member`` and ``label`` give the place and the class of each rank in the order by class; meeting ``rank`` is that
-    of the members ``rank - 1`` and ``rank``.
+    of the members ``rank - 1`` and ``rank``. ``alone`` tells for each place whether its class has no other member.
     """
     n, n_steps = len(member), len(joins[0]) - 2
     shared, found = np.zeros(n_steps + 1, np.int64), np.zeros(n_steps + 1, np.int64)
@@ -144,6 +148,9 @@ def _walk(
     recall = np.full(n_steps + 1, float(len(class_size)))
     precision = np.full(n_steps + 1, float(n))
     of_recall, of_precision, of_purity = (recall[0], 0.0), (precision[0], 0.0), (0.0, 0.0)
+    singletons = alone.sum()  # classes of one member that are also clusters
+    lea_recall, lea_precision = np.full(n_steps + 1, float(singletons)), np.full(n_steps + 1, float(singletons))
+    of_lea_recall, of_lea_precision = (0.0, 0.0), (0.0, 0.0)  # of classes and clusters with several members
     above = np.full(n, -1, np.int64)  # clusters as disjoint sets of places; further values are kept at their roots
     size = np.ones(n, np.int64)
     squares = np.ones(n, np.int64)  # sum over the classes of the count in the cluster, squared
@@ -156,6 +163,10 @@ def _walk(
             for root in (a, b):
                 if not is_open[root]:
                     of_precision = _plus(of_precision, -squares[root] / size[root])
+                    if size[root] > 1:
+                        of_lea_precision = _plus(of_lea_precision, -(squares[root] - size[root]) / (size[root] - 1))
+                    elif alone[root]:
+                        singletons -= 1
             n_found += size[a] * size[b]
             if size[a] < size[b]:
                 a, b = b, a
@@ -180,17 +191,22 @@ def _walk(
             n_shared += pairs
             squares[root] += 2 * pairs
             of_recall = _plus(of_recall, 2 * pairs / class_size[label[first]])
+            of_lea_recall = _plus(of_lea_recall, 2 * pairs / (class_size[label[first]] - 1))
             of_purity = _plus(of_purity, pairs * (count / size[root]))
         for place in joins[1][joins[0][s] : joins[0][s + 1]]:
             root = _follow(above, place)
             if is_open[root]:
                 of_precision = _plus(of_precision, squares[root] / size[root])
+                of_lea_precision = _plus(of_lea_precision, (squares[root] - size[root]) / (size[root] - 1))
                 is_open[root] = False
         shared[s + 1], found[s + 1] = shared[s] + n_shared, found[s] + n_found
         cells[s + 1] = cells[s] - (meetings[0][s + 1] - meetings[0][s])
         clusters[s + 1] = clusters[s] - (joins[0][s + 1] - joins[0][s])
         recall[s + 1], precision[s + 1] = of_recall[0] + of_recall[1], of_precision[0] + of_precision[1]
-    return shared, found, cells, clusters, recall, precision, of_purity[0] + of_purity[1]
+        lea_recall[s + 1] = singletons + of_lea_recall[0] + of_lea_recall[1]
+        lea_precision[s + 1] = singletons + of_lea_precision[0] + of_lea_precision[1]
+    purity = of_purity[0] + of_purity[1]
+    return shared, found, cells, clusters, recall, precision, lea_recall, lea_precision, purity
 
 
 @_kernel

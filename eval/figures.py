@@ -205,6 +205,8 @@ class OfClusters(Brief, Figure):
     labels_pred: IntArray
     document: IntArray
     score: ClusterScore
+    half_scores: Callable[[Resampling], FloatArray] | None = None
+    """The scores of the half-samples, if figures share them; otherwise ``score`` computes them."""
 
     def __post_init__(self) -> None:
         for name in ("labels_true", "labels_pred", "document"):
@@ -248,6 +250,9 @@ class OfClusters(Brief, Figure):
         return Method(halves, halves)
 
     def _half_scores(self, how: Resampling) -> FloatArray:
+        if self.half_scores is not None:
+            return nan_to_zero(self.half_scores(how))
+
         def score(half: BoolArray) -> float:
             drawn = half[self.document]
             return self.score(Contingency.from_labels(self.labels_true[drawn], self.labels_pred[drawn]))

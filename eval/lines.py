@@ -1,19 +1,20 @@
 """Lines of a report: coreference, clusters across documents, and other counts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import FloatArray, Labels, encode_labels
+from .arrays import FloatArray, IntArray, Labels, encode_labels
 from .clustering import adjusted_rand_from_pairs, pair_counts_from_contingency
 from .contingency import Contingency
-from .coreference import METRICS, Counts, Metric
+from .coreference import Counts, Metric, counts_from_contingency
 from .figures import Figure, OfClusters, Summed
 from .ratio import divide, f_measure, nan_to_zero, proportion
-from .uncertainty import Ratio
+from .uncertainty import Ratio, Resampling, half_samples
 
 
 @dataclass(frozen=True)
@@ -107,29 +108,59 @@ def _precision(counts: FloatArray) -> FloatArray:
     return proportion(counts[..., 2:])
 
 
-def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels) -> list[Line]:
-    """Make the lines of ARI, B-cubed and CoNLL F1 for clusters across documents.
+def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *, singletons: bool = True) -> list[Line]:
+    """Make the lines of ARI and of `coreference_lines` for clusters across documents.
 
-    The arguments are those of `OfClusters`. An interval takes long for a million mentions, since it scores half of them
-    for every half-sample; `Report.of` with ``how=None`` leaves intervals out.
+    The arguments are those of `OfClusters`. Without ``singletons``, clusters of one mention are removed from either
+    side, as coval and the CorefUD scorer do, and ARI is left out, since it needs the same mentions on both sides. An
+    interval takes long for a million mentions, since it scores half of them for every half-sample; `Report.of` with
+    ``how=None`` leaves intervals out.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
-    >>> {line.name: round(line.score.value, 4) for line in lines}
+    >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("ARI", "B-cubed", "CoNLL")}
     {'ARI': 0.5714, 'B-cubed': 0.8571, 'CoNLL': 0.7302}
     """
     true, pred, where = (
         encode_labels(labels, name=name).codes
         for labels, name in ((labels_true, "labels_true"), (labels_pred, "labels_pred"), (document, "document"))
     )
+    if not singletons:
+        true, pred = without_singletons(true, pred)
+    return lines_of_codes(true, pred, where, ari=singletons)
 
-    def figure(score: Callable[[Contingency], float]) -> OfClusters:
-        return OfClusters(true, pred, where, score)
 
-    def b_cubed(ratio: Ratio) -> OfClusters:
-        return figure(lambda table: float(ratio(np.array(METRICS["b3"](table)))))
+def without_singletons(true: IntArray, pred: IntArray) -> tuple[IntArray, IntArray]:
+    """Replace the code of each cluster of one mention by -1, on either side.
 
-    return [
-        Line("ARI", figure(lambda table: adjusted_rand_from_pairs(pair_counts_from_contingency(table)))),
-        Line("B-cubed", b_cubed(f_measure), b_cubed(_recall), b_cubed(_precision)),
-        Line("CoNLL", figure(lambda table: float(conll_f1(np.array([METRICS[m](table) for m in _CONLL]).ravel())))),
-    ]
+    coval does so without `keep_singletons`, and the CorefUD scorer by default.
+
+    >>> without_singletons(np.array([0, 0, 1]), np.array([0, 1, 1]))
+    (array([ 0,  0, -1]), array([-1,  1,  1]))
+    """
+    true, pred = (np.where(np.bincount(codes)[codes] > 1, codes, -1) for codes in (true, pred))
+    return true, pred
+
+
+def lines_of_codes(true: IntArray, pred: IntArray, document: IntArray, *, ari: bool) -> list[Line]:
+    """Make the lines of `cluster_lines` from codes; -1 means that the mention is on the other side only."""
+
+    def of(true: IntArray, pred: IntArray) -> list[Line]:
+        table = Contingency.from_codes(true, pred)
+        value = [adjusted_rand_from_pairs(pair_counts_from_contingency(table))] if ari else []
+        agreement = [Line("ARI", Summed(np.array([value]), lambda counts: counts[..., 0]))] if ari else []
+        return agreement + coreference_lines([counts_from_contingency(table)])
+
+    def scores(lines: list[Line]) -> list[float]:
+        return [line.score.value if line.score.is_defined else np.nan for line in lines]
+
+    @cache
+    def halves(how: Resampling) -> FloatArray:
+        drawn = (half[document] for half in half_samples(int(document.max(initial=-1)) + 1, how))
+        return np.array([scores(of(true[half], pred[half])) for half in drawn])
+
+    def figure(place: int, value: float) -> OfClusters:
+        return OfClusters(true, pred, document, lambda _: value, lambda how: halves(how)[:, place])
+
+    whole = of(true, pred)
+    values = zip(whole, scores(whole), strict=True)
+    return [replace(line, score=figure(place, value)) for place, (line, value) in enumerate(values)]

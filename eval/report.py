@@ -1,10 +1,12 @@
 """Reports: the lines of one system, or of several side by side, as text, Markdown, LaTeX and JSON."""
 
+import csv
 import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from io import StringIO
 from typing import Any, NamedTuple, Self
 
 from .figures import Figure, Method
@@ -147,6 +149,19 @@ class Report:
         """Return the table as LaTeX with booktabs."""
         return self.table.to_latex()
 
+    def to_csv(self) -> str:
+        """Return a row for each system and line as CSV, in full precision; what is missing is empty."""
+        names = ("system", "line", "score", "recall", "precision", "low", "high", "p_value", "over")
+        rows = StringIO()
+        writer = csv.DictWriter(rows, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        for system, entries in self.systems.items():
+            for line, entry in entries.items():
+                ends = {} if entry.interval is None else entry.interval._asdict()
+                tests = {} if entry.comparison is None else entry.comparison._asdict()
+                writer.writerow({**entry.as_dict(), **ends, **tests, "system": system, "line": line})
+        return rows.getvalue().rstrip("\n")
+
     def as_dict(self) -> dict[str, Any]:
         """Return all figures by system and line, ready for JSON; NaN and infinities are None."""
         return {
@@ -159,7 +174,7 @@ class Report:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report in the format of the suffix, `.json`, `.md`, `.tex` or `.txt`, completely or not at all.
+        """Write the report in the format of the suffix (a key of `FORMATS`), completely or not at all.
 
         Raise ValueError for another suffix, and OSError if the file cannot be written.
         """
@@ -167,6 +182,7 @@ class Report:
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {
+    ".csv": Report.to_csv,
     ".json": lambda report: json.dumps(report.as_dict(), indent=2),
     ".md": Report.to_markdown,
     ".tex": Report.to_latex,

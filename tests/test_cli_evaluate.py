@@ -61,10 +61,10 @@ def test_curves_are_drawn(run: Run, folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "file", "wrong"),
     [
-        ("--save", "table.html", "ending must be one of .json"),
+        ("--save", "table.html", "ending must be one of .csv"),
         ("--plot", "curve.pdf", "ending must be one of .png"),
         ("--save", "nowhere/table.md", "does not exist"),
-        ("--save", "run/manifest.json", "would overwrite an input"),
+        ("--save", "run/manifest.json", "would change the input"),
     ],
 )
 @pytest.mark.slow

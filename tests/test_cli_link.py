@@ -164,7 +164,7 @@ def test_documents_without_mentions_say_how_to_find_some(run: Run, folder: Path,
     for verb in (["link", *linking(folder)[3:]], ["discover"], ["tune", *linking(folder)[3:]]):
         outcome = run(*verb, docs, "--out", tmp_path / "run")
         assert outcome.code == 3
-        assert f"error: {docs}: the documents have no mention; find mentions with `arbo spans` or" in outcome.err
+        assert f"error: {docs}: the documents have no mentions; find some with `arbo spans` or" in outcome.err
         assert "docs.jsonl: read as jsonl (--format overrides)" in outcome.err
         assert "docs.jsonl: further columns of documents kept: entities" in outcome.err
     assert run("link", *linking(folder)[3:], docs, "--find-mentions", "Dictionary", "--out", tmp_path / "run").code == 0
@@ -200,7 +200,7 @@ def test_types_are_proposed_if_they_explain_missing_ids(run: Run, tmp_path: Path
     assert f"{hint}it has the ids of Disease: try --types Disease\n" in run("link", docs, *command).err
     assert "missing from" not in run("link", docs, *command, "--types", "Disease").err
     chemicals = run("link", docs, *command, "--types", "Chemical").err
-    assert "100% of the ids are missing from the knowledge base; 1 of them are cross-ref" in chemicals
+    assert "100% of the ids are missing from the knowledge base; cross-references of its entities expl" in chemicals
     assert "try --kb-xrefs X\n" in chemicals
     Corpus.of([arbo.Document("d", "flu", (mentions[3],))]).to_jsonl(docs)
     assert "check that the ids match: the documents have 'C3', for example, the knowledge base 'D1'" in (

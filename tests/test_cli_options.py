@@ -89,7 +89,7 @@ def test_a_missing_or_misspelt_configuration_is_told_plainly(run: Run, folder: P
     assert "cannot read the configuration: No such file or directory; check the path" in missing.told
     (tmp_path / "tuned.json").write_text('{"config": {"treshold": 1}}')
     misspelt = run("link", *linking(folder), "--out", tmp_path / "run", "--config", tmp_path / "tuned.json")
-    assert "tuned.json: unknown setting: 'treshold'; did you mean 'entity_threshold' instead" in misspelt.told
+    assert "tuned.json: unknown setting: 'treshold'; did you mean 'nil_threshold' instead of" in misspelt.told
     with pytest.raises(arbo.UsageError, match=r"unknown setting: 'methd'; did you mean 'method' instead of 'methd'\?"):
         arbo.LinkerConfig(methd="minimax")  # type: ignore[call-arg]
     with pytest.raises(arbo.UsageError, match="unknown setting: 'zzz'; known: method, k, entity_threshold"):

@@ -309,7 +309,7 @@ def test_bad_data_is_3_and_names_the_place(score: Run, write: Write, tmp_path: P
         ((bad, key), f"{bad}, line 3, column 11"),
         ((key, key, broken), f"{broken}, line 2, column 1: unknown key 'cluster'; known: document, mentions"),
         ((key, tmp_path / "absent"), f"{tmp_path / 'absent'}: cannot be read: No such file"),
-        ((key, tmp_path), f"{tmp_path}: cannot be read: Is a directory"),
+        ((key, tmp_path), f"{tmp_path}: not a run folder"),
         ((key, tmp_path / "mentions.parquet"), "this is Parquet"),
     ):
         outcome = score(*arguments, "--json")
@@ -344,3 +344,11 @@ def test_help_is_light() -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "RESPONSE" in done.stdout
     assert done.stderr.split() == []
+
+
+def test_singletons_are_removed_from_key_and_response(score: Run, write: Write) -> None:
+    key, response = write("key.conll", d=["(1)", "(1)", "(2)", "-"]), write("r.conll", d=["(1)", "(2)", "(2)", "(3)"])
+    scored = score(key, response, "--remove-singletons", "--json").json
+    expected = coreference_scores([[(0, 0), (1, 1)]], [[(1, 1), (2, 2)]])
+    assert scored["coreference"] == expected
+    assert scored["mentions"]["counts"] == [1, 2, 1, 2]  # type: ignore[index]

@@ -239,7 +239,7 @@ def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
         ([[1.0]], [0, 2], None, None, "indptr must go from 0 to 1, the number of tokens, not from 0 to 2"),
         ([[1.0]], [1, 1], None, None, "indptr must go from 0 to 1, the number of tokens, not from 1 to 1"),
         ([[1.0]], [0, 1, 0, 1], None, None, "indptr must not decrease, but decreases from 1 to 0 at index 2"),
-        ([[1.0]], [0, 1], [0, 1], None, "1 texts, but owners of shape"),
+        ([[1.0]], [0, 1], [0, 1], None, r"owner must be \(1,\), one for each of the texts, not"),
         ([[1.0]], [0, 1], [2], 2, r"owners must lie in 0 \.\. 1, not 2"),
     ],
 )
@@ -277,9 +277,9 @@ def test_pairs_and_searches_that_cannot_be() -> None:
         late_nearest(one, one, -1, n_candidates=None)
     with pytest.raises(ValueError, match="n_candidates=2 must be at least k=3"):
         late_nearest(one, one, 3, n_candidates=2)
-    with pytest.raises(ValueError, match=r"1 queries, but self_ids of shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"self_ids must be \(1,\), one for each query, not \(2,\)"):
         late_nearest(one, one, 1, n_candidates=None, self_ids=np.zeros(2, int))
-    with pytest.raises(ValueError, match="found has lists of 0 queries, but there are 1 queries"):
+    with pytest.raises(ValueError, match="found has 0 lists for 1 queries"):
         comparison.measured_recall(Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32)), one, one)
 
 

@@ -158,8 +158,8 @@ def test_sparse_indices_out_of_range() -> None:
 @pytest.mark.parametrize(
     ("owner", "n", "message"),
     [
-        ([0], None, "2 vectors, but owners of shape"),
-        ([[0, 1]], None, "2 vectors, but owners of shape"),
+        ([0], None, r"owner must be \(2,\), one for each of the vectors, not"),
+        ([[0, 1]], None, r"owner must be \(2,\), one for each of the vectors, not"),
         ([0, 3], 3, r"0 \.\. 2, not 0 \.\. 3"),
         ([-1, 0], None, r"not -1 \.\. 0"),
         ([0.0, 1.5], None, "integers, not float64"),

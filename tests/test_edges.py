@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from conftest import Run
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import arbo
+from arbo.cli.models import load_edges
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
@@ -247,7 +249,13 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
     other = run("discover", tmp_path / "dev.jsonl", *options)
-    assert (other.code, "add --edges" in other.told) == (2, True)
+    assert (other.code, "tuned with an edge model" in other.told, "give --edges that" in other.told) == (2, True, True)
+    (tmp_path / "bare.json").write_text('{"config": {}}')
+    with pytest.raises(arbo.UsageError, match=r"tuned without an edge model, .*; leave --edges out, or tune again"):
+        load_edges(edges, tmp_path / "bare.json")
+    tuned.write_text(re.sub('"fingerprint": "[^"]*"', '"fingerprint": "other"', tuned.read_text("utf-8")))
+    with pytest.raises(arbo.UsageError, match=r"with another edge model, .*; give --edges the model that it was tuned"):
+        load_edges(edges, tuned)
 
 
 def test_spans_in_any_order_give_the_same_facts() -> None:

@@ -146,7 +146,7 @@ def test_weights_are_never_made_up(
     folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]
 ) -> None:
     edit_weights(folder, change)
-    with pytest.raises(DataError, match=r"weights are missing, or differ from the shape in config.json: e\w+\."):
+    with pytest.raises(DataError, match=r"weights do not fit config.json: e\w+\.\S+ (is missing|has another shape)"):
         Tower.load(folder)
 
 
@@ -326,7 +326,7 @@ def test_a_linker_takes_an_encoder_by_name(folder: Path) -> None:
     assert arbo.Linker(None, "ngram").encoder == arbo.NgramEncoder()  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"no encoder 'all-minilm': no such folder; did you mean all-MiniLM-L6-v2\?"):
         arbo.Linker(None, "all-minilm")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="the encoder must be an encoder or the name of a model, not int"):
+    with pytest.raises(UsageError, match="expected an encoder object or the name of a model, not int"):
         arbo.Linker(None, 5)  # type: ignore[arg-type]
 
 
@@ -338,5 +338,5 @@ def test_minilm_is_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(DataError, match="cannot read the weights"):
         minilm_folder()
     (tmp_path / "fake_minilm" / "model" / "model.safetensors").write_bytes(b"other")
-    with pytest.raises(DataError, match="not the published weights"):
+    with pytest.raises(DataError, match=r"the weights have SHA-256 \w+, not 53aa"):
         minilm_folder()

@@ -183,7 +183,9 @@ def test_coarser_precisions_give_nearly_the_same(bert_folder: Path, bert: Tower,
     np.testing.assert_allclose(vectors, exact, atol=0.05)
 
 
-@pytest.mark.parametrize(("precision", "hint"), [("float32", "texts$"), ("float16", "use precision='float32'$")])
+@pytest.mark.parametrize(
+    ("precision", "hint"), [("float32", "another model$"), ("float16", "use precision='float32'$")]
+)
 def test_models_that_give_no_numbers(bert: Tower, precision: str, hint: str) -> None:
     model = deepcopy(bert.model).to(getattr(torch, precision))
     with torch.no_grad():

@@ -89,22 +89,22 @@ def test_the_manifest_names_the_vectors_by_content() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"m2": None}, r"'m2': the mention has object \(\); expected numbers of the shape \(2,\)$"),
-        ({"m2": [1.0]}, r"'m2': the mention has float64 \(1,\)"),
-        ({"m2": 1.0}, r"'m2': the mention has float64 \(\)"),
-        ({"m2": []}, r"'m2': the mention has float64 \(0,\)"),
-        ({"m2": [[0, 1], [1, 0]]}, r"'m2': the mention has int64 \(2, 2\)"),
-        ({"m2": [[1, 2], [3]]}, r"'m2': the mention has object \(\)"),
-        ({"m2": ["a", "b"]}, r"'m2': the mention has <U1 \(2,\)"),
-        ({"m2": [True, False]}, r"'m2': the mention has bool \(2,\)"),
-        ({"m2": [1j, 0]}, r"'m2': the mention has complex128 \(2,\)"),
+        ({"m2": None}, r"'m2': the mention has object of the shape \(\); expected numbers of the shape \(2,\)$"),
+        ({"m2": [1.0]}, r"'m2': the mention has float64 of the shape \(1,\)"),
+        ({"m2": 1.0}, r"'m2': the mention has float64 of the shape \(\)"),
+        ({"m2": []}, r"'m2': the mention has float64 of the shape \(0,\)"),
+        ({"m2": [[0, 1], [1, 0]]}, r"'m2': the mention has int64 of the shape \(2, 2\)"),
+        ({"m2": [[1, 2], [3]]}, r"'m2': the mention has object of the shape \(\)"),
+        ({"m2": ["a", "b"]}, r"'m2': the mention has <U1 of the shape \(2,\)"),
+        ({"m2": [True, False]}, r"'m2': the mention has bool of the shape \(2,\)"),
+        ({"m2": [1j, 0]}, r"'m2': the mention has complex128 of the shape \(2,\)"),
         ({"m2": [0, np.nan]}, r"'m2': the vector has NaN, infinity or a number too large for float32"),
         ({"m2": [0, np.inf]}, r"'m2': the vector has NaN"),
         ({"m2": [0, 1e300]}, r"'m2': the vector has NaN"),
-        ({"E2": np.empty((0, 2))}, r"'E2': the entity has float64 \(0, 2\); .* or \(vectors, 2\)$"),
-        ({"E2": []}, r"'E2': the entity has float64 \(0,\)"),
-        ({"E2": [[1, 2, 3]]}, r"'E2': the entity has int64 \(1, 3\)"),
-        ({"E2": np.zeros((1, 1, 2))}, r"'E2': the entity has float64 \(1, 1, 2\)"),
+        ({"E2": np.empty((0, 2))}, r"'E2': the entity has float64 of the shape \(0, 2\); .* or \(vectors, 2\)$"),
+        ({"E2": []}, r"'E2': the entity has float64 of the shape \(0,\)"),
+        ({"E2": [[1, 2, 3]]}, r"'E2': the entity has int64 of the shape \(1, 3\)"),
+        ({"E2": np.zeros((1, 1, 2))}, r"'E2': the entity has float64 of the shape \(1, 1, 2\)"),
         ({"E2": [[0, 1], [0, np.nan]]}, r"'E2': the vector has NaN"),
     ],
 )
@@ -116,9 +116,9 @@ def test_vectors_that_are_none(changes: dict[str, Any], problem: str) -> None:
 
 
 def test_vectors_that_are_missing() -> None:
-    with pytest.raises(DataError, match="1 of 2 ids have no vector; the first mention is 'm2'"):
+    with pytest.raises(DataError, match="no vector for 1 of 2 mention ids, the first of them 'm2'"):
         linked(arbo.VectorEncoder({"m1": [1, 0]}, ENTITIES))
-    with pytest.raises(DataError, match="2 of 2 ids have no vector; the first entity is 'E1'"):
+    with pytest.raises(DataError, match="no vector for 2 of 2 entity ids, the first of them 'E1'"):
         linked(arbo.VectorEncoder(VECTORS))
 
 

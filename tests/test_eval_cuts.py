@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.cluster import hierarchy
 
-from eval import all_cuts, b_cubed, clustering_scores, dendrogram_purity, muc
+from eval import (
+    all_cuts,
+    b_cubed,
+    clustering_scores,
+    conll_of_cuts,
+    coreference_scores,
+    dendrogram_purity,
+    lea,
+    muc,
+)
 
-METRICS = ("ari", "pairwise", "b3", "muc")
+METRICS = ("ari", "pairwise", "b3", "muc", "lea")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,7 +96,7 @@ def assert_each_cut_is_right(cuts, places, labels, left, right, height):
         assert cuts.clusters[place] == len(set(cut))
         assert cuts.ari[place] == pytest.approx(scores["ari"], abs=1e-14)
         assert {name: getattr(cuts.pairwise, name)[place] for name in cuts.pairwise._fields} == scores["pairwise"]
-        for curves, metric in ((cuts.b3, b_cubed), (cuts.muc, muc)):
+        for curves, metric in ((cuts.b3, b_cubed), (cuts.muc, muc), (cuts.lea, lea)):
             score = metric(by_label(truth), by_label(cut))
             for name in curves._fields:
                 assert getattr(curves, name)[place] == pytest.approx(score[name], abs=1e-12)
@@ -130,6 +139,39 @@ def test_trees_of_scipy(method, n_values):
         assert cuts.pairwise.f1[place] == scores["pairwise"]["f1"]
 
 
+def conll_by_cut(labels, left, right, height):
+    """CoNLL of every cut, each by itself."""
+    known = [i for i, label in enumerate(labels) if label >= 0]
+    for threshold in [-np.inf, *sorted(set(height))]:
+        cut = clusters_at(threshold, len(labels), left, right, height)
+        truth, found = ([by[i] for i in known] for by in (labels, cut))
+        yield coreference_scores(by_label(truth), by_label(found))["conll"]
+
+
+def assert_conll_is_right(labels, left, right, height):
+    every = np.array([*conll_by_cut(labels, left, right, height)])
+    scored = conll_of_cuts(labels, left, right, height)
+    best = every >= every.max() - 1e-13
+    np.testing.assert_allclose(scored[best], every[best], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(scored, np.where(np.isnan(scored), np.nan, every), rtol=0, atol=1e-12)
+    return scored
+
+
+@given(forests())
+def test_conll_is_exact_wherever_it_is_best(forest):
+    assert_conll_is_right(*forest)
+
+
+@pytest.mark.slow
+def test_conll_of_a_larger_tree_needs_few_alignments():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(120), rng.integers(1, 5, 120))
+    tree = hierarchy.linkage(labels[:, None] + rng.normal(0, 0.2, (len(labels), 3)), "single")
+    sides = (tree[:, i].astype(int).tolist() for i in (0, 1))
+    scored = assert_conll_is_right(labels.tolist(), *sides, tree[:, 2].tolist())
+    assert np.isfinite(scored).sum() < len(scored) / 2
+
+
 @given(forests())
 def test_dendrogram_purity_by_its_definition(forest):
     expected = purity_by_pairs(*forest)
@@ -156,7 +198,7 @@ def test_a_pair_that_is_never_joined_is_not_pure():
 
 def curves(cuts):
     """Everything as one array."""
-    columns = [cuts.threshold, cuts.clusters, cuts.ari, *cuts.pairwise, *cuts.b3, *cuts.muc]
+    columns = [cuts.threshold, cuts.clusters, cuts.ari, *cuts.pairwise, *cuts.b3, *cuts.muc, *cuts.lea]
     return np.array([*columns, np.full(len(cuts.ari), cuts.dendrogram_purity)])
 
 
@@ -209,7 +251,7 @@ def test_leaves_without_a_class_change_no_score(forest):
 @given(forests(max_leaves=10))
 def test_the_best_cut_is_the_first_of_the_best(forest):
     cuts = all_cuts(*forest)
-    for metric, curve in zip(METRICS, (cuts.ari, cuts.pairwise.f1, cuts.b3.f1, cuts.muc.f1), strict=True):
+    for metric, curve in zip(METRICS, (cuts.ari, *(getattr(cuts, name).f1 for name in METRICS[1:])), strict=True):
         best = cuts.best(metric)
         assert best.value == max(curve)
         assert best.place == curve.tolist().index(best.value)

@@ -381,7 +381,9 @@ def test_lines_take_plain_mappings():
 
 def test_lines_of_clusters_are_the_scores_of_all_mentions():
     true, (predicted,), document = collection(20, np.random.default_rng(18))
-    ari_, b3, conll = cluster_lines(true, predicted, document)
+    lines = cluster_lines(true, predicted, document)
+    assert [line.name for line in lines] == ["ARI", *METRICS, "CoNLL"]
+    ari_, _, b3, *_, conll = lines
     key, response = by_label(true.tolist()), by_label(predicted.tolist())
     expected = b_cubed(key, response)
     assert ari_.score.value == clustering_scores(true, predicted)["ari"]
@@ -389,9 +391,23 @@ def test_lines_of_clusters_are_the_scores_of_all_mentions():
     assert b3.score.value == pytest.approx(expected["f1"], abs=1e-15)
     scores = scores_from_counts(coreference_counts(key, response))
     assert conll.score.value == pytest.approx(scores["conll"], abs=1e-15)
-    for line in (ari_, b3, conll):
+    for line in lines[1:-1]:
+        score = scores[METRICS[line.name]]
+        assert (line.recall.value, line.precision.value) == pytest.approx((score["recall"], score["precision"]))
+        assert line.score.value == pytest.approx(score["f1"], abs=1e-15)
+    for line in lines:
         low, high = line.score.interval(FEW)
         assert low < line.score.value < high
+
+
+def test_singletons_are_removed_from_either_side():
+    """As coval does: key {1, 2}, {3}; response {1}, {2, 3} become {1, 2} and {2, 3}."""
+    lines = cluster_lines([0, 0, 1], [0, 1, 1], ["a", "b", "b"], singletons=False)
+    expected = coreference_counts([[1, 2]], [[2, 3]])
+    assert [line.name for line in lines] == [*METRICS, "CoNLL"]
+    assert lines[-1].score.value == pytest.approx(scores_from_counts(expected)["conll"])
+    same = cluster_lines([0, 0, 1, 2], [0, 0, 1, 2], ["a", "b", "c", "d"], singletons=False)
+    assert same[-1].score.interval(FEW) is not None
 
 
 def test_lines_of_clusters_take_any_labels():

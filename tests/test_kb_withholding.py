@@ -219,7 +219,7 @@ def test_the_verb(run: Run, tmp_path: Path) -> None:
     jsonl = ["--kb", out, "--kb-format", "jsonl"]
     for options, message in (
         ([*jsonl, "--withhold-branch", "U:1", "--out", tmp_path / "b.jsonl"], "is_a relations of an OBO file"),
-        ([*jsonl, "--withhold-id", "U:1", "--out", out], "would overwrite an input"),
+        ([*jsonl, "--withhold-id", "U:1", "--out", out], "would change the input"),
         ([*base, "--withhold-id", "U:1", "--out", tmp_path / "b.obo"], "ending must be .jsonl"),
         ([*base, "--out", tmp_path / "b.jsonl"], "withhold some types, ids or branches"),
     ):

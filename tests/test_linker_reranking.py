@@ -206,7 +206,7 @@ def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:
         "link", *data_arguments(files), "--config", files / "without.json", "--reranker", files / "cross", "--out", out
     )
     assert refused.code == 2
-    assert "tuned with no reranker" in refused.told
+    assert "tuned without a reranker" in refused.told
     discovered = run("discover", files / "docs.jsonl", "--format", "jsonl", "--config", tuned, "--out", out)
     assert discovered.code == 2
     assert f"{tuned} was tuned with a reranker" in discovered.told

@@ -15,12 +15,14 @@ from conftest import Sample
 from hypothesis import given, settings, strategies as st
 
 import arbo
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.files import write_json
 from arbo.linking.config import tuned_model
+from arbo.linking.objectives import Objective
 from arbo.linking.tuning import Curve, Trial, _Steps
 from arbo.retrieval.retrieval import Retrieval
 from clustering import Graph, Method, merge_tree, partition
+from clustering.methods import METHODS
 from eval import adjusted_rand_index
 
 INF = float("inf")
@@ -265,6 +267,38 @@ def test_discovery_finds_the_best_of_all_cuts(sample: Sample) -> None:
         for height, expected in at.items():
             score = curve.score[np.searchsorted(curve.threshold, height, side="right") - 1]
             assert score == pytest.approx(expected, abs=1e-12)
+
+
+def test_each_objective_of_discovery_is_what_discovery_then_reaches(dev: arbo.Corpus) -> None:
+    names: tuple[Objective, ...] = ("ari", "b3", "conll", "lea")
+    reached, promised = {}, {}
+    for name in names:
+        tuned = arbo.Linker().tune(dev, objective=name)
+        assert tuned.tuning is not None
+        json.dumps(tuned.tuning.as_dict(), allow_nan=False)
+        evaluation = tuned.discover(dev).evaluate()
+        assert evaluation.clustering is not None
+        assert evaluation.coreference is not None
+        of = evaluation.coreference
+        reached[name] = {"ari": evaluation.clustering["ari"], "conll": of["conll"]} | {
+            metric: of[metric]["f1"] for metric in ("b3", "lea")
+        }
+        promised[name] = tuned.tuning.best.score
+    for name in names:
+        assert reached[name][name] == pytest.approx(promised[name], abs=1e-12)
+        assert max(scores[name] for scores in reached.values()) <= promised[name] + 1e-12
+
+
+def test_tuning_can_be_held_to_one_method(sample: Sample, dev: arbo.Corpus) -> None:
+    linker, few = arbo.Linker(sample[1]), dev[:8]
+    free = linker.tune(few).tuning
+    assert free is not None
+    for method in METHODS:
+        held = linker.tune(few, method=method).tuning
+        assert held is not None
+        assert list(held.trials) == [trial for trial in free.trials if trial.method == method]
+    with pytest.raises(UsageError, match="all methods give the same clusters"):
+        arbo.Linker().tune(dev, method="minimax")
 
 
 def test_a_curve_holds_from_its_points_up_to_the_next() -> None:

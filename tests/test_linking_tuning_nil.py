@@ -126,7 +126,7 @@ def test_the_verb(run: Run, dev: arbo.Corpus, kb: arbo.KnowledgeBase, tuned: arb
     data = save_data(tmp_path, dev, kb)
     docs, base = data[:3], data[3:]
     out, plot = tmp_path / "tuned.json", tmp_path / "tuned.svg"
-    found = run("tune", *docs, *base, "--nil", "--out", out, "--plot", plot, "--json")
+    found = run("tune", *docs, *base, "--objective", "nil_f1", "--out", out, "--plot", plot, "--json")
     assert found.code == 0
     assert found.json["objective"] == "nil_f1"
     assert found.json["config"] == tuned.config.as_dict()

@@ -11,7 +11,7 @@ import pytest
 from builders import save_lines
 
 from arbo.data.corpus import Corpus
-from arbo.errors import DataError
+from arbo.errors import DataError, UsageError
 from arbo.readers import read_documents
 from arbo.readers.ecbplus import read_ecbplus, read_ecbplus_events
 
@@ -54,6 +54,14 @@ def test_words_make_the_text_and_the_mentions(read: Read) -> None:
         ("1_1ecb:0-5,11-16", ((0, 5), (11, 16)), "Perry rehab", "HUM", ("HUM1",)),
     ]
     assert corpus.notes == {}
+    assert corpus[0].metadata == {"topic": "1"}
+
+
+def test_only_documents_of_ecbplus_have_topics(read: Read) -> None:
+    corpus = read("GUM_bio_x 0 0 Perry")
+    assert corpus[0].metadata == {}
+    with pytest.raises(UsageError, match="1 documents have no topic in their metadata, such as 'GUM_bio_x'"):
+        corpus.by_topic()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from conftest import Run, Sample
 from hypothesis import given, settings, strategies as st
 
 import arbo
+from arbo.cli.console import print_changes
 from arbo.results.diff import Diff, diff
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever"), arbo.Entity("E2", "kelp blight")])
@@ -93,21 +94,33 @@ def test_every_change_is_told_once(first: list[int], second: list[int]) -> None:
     assert {row.cluster for row in changes.clusters if row.after} == differing
 
 
-def test_the_command_line(run: Run, tmp_path: object, sample: Sample) -> None:
+def test_the_command_line(run: Run, tmp_path: object, sample: Sample, capsys: pytest.CaptureFixture[str]) -> None:
     documents, kb = sample
     folder = tmp_path
     linker(kb).link(documents[:40]).save(f"{folder}/one")
     linker(kb).link(documents).save(f"{folder}/two")
-    told = run("diff", f"{folder}/one", f"{folder}/two", "--limit", 3)
+    told = run("diff", f"{folder}/one", f"{folder}/two")
     assert told.code == 0, told.err
-    assert "mentions: 1 linked, 312 new" in told.out
-    assert "--json prints all" in told.out
+    assert "mentions: 1 linked, 312 new" in told.err
+    head, *lines = [line.split("\t") for line in told.out.splitlines()]
+    assert head == ["change", "mention", "document", "text", "before", "after", "gold", "sentence"]
+    assert len(lines) == 313
+    assert len(run("diff", f"{folder}/one", f"{folder}/two", "--limit", 3).out.splitlines()) == 4
+    (linked,) = (dict(zip(head, line, strict=True)) for line in lines if line[0] == "linked")
+    assert linked["before"].startswith("new-")
+    assert linked["after"] == linked["gold"]
+    assert linked["text"] in linked["sentence"]
+    print_changes(diff(*(arbo.Result.load(f"{folder}/{name}") for name in ("one", "two"))), 3)
+    shown = capsys.readouterr().out
+    assert shown.count("--json prints all") == 2
+    assert "gold" in shown
     rows = run("diff", f"{folder}/one", f"{folder}/two", "--json").json
     assert set(rows) == {"clusters", "mentions"}
     assert len(rows["mentions"]) == 313
     assert {"mention", "change", "entity_before", "entity_after", "parent", "weight"} <= set(rows["mentions"][0])
     same = run("diff", f"{folder}/two", f"{folder}/two")
-    assert same.out.split("\n")[:2] == ["clusters: no change", "mentions: no change"]
+    assert same.err.split("\n")[:2] == ["clusters: no change", "mentions: no change"]
+    assert len(same.out.splitlines()) == 1
 
 
 def test_documents_are_part_of_a_run(sample: Sample, tmp_path: object) -> None:

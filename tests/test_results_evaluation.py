@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from builders import document
 import arbo
 from arbo import compare
 from arbo.results.evaluation import Evaluation
-from eval import Line, Resampling, nil_scores
+from eval import Line, Resampling, coreference_counts, nil_scores, scores_from_counts
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)), arbo.Entity("E2", "kelp blight")])
 NAMES = ["marsh fever", "marsh fever", "kelp blight", "zzz qqq", "zzz qqq", "kelp blight", "marsh fever"]
@@ -127,6 +128,55 @@ def test_seen_looks_through_alternative_ids() -> None:
         assert linking.seen.mentions == 1
 
 
+def test_kinds_of_mentions_are_scored_apart_where_there_are_pronouns() -> None:
+    rows = ("Kelp Blight", ("E2",)), ("it", ("E2",)), ("the fever", ("E1",)), ("Kelp Blight", ("E2",))
+    result = arbo.Linker(KB).link([document("a", *rows)])
+    evaluation = result.evaluate()
+    lines = by_name(evaluation)
+    assert lines["accuracy, named"].score.value == 1
+    assert lines["accuracy, pronoun"].score.value == 0
+    assert lines["B-cubed, named"].recall is not None
+    assert lines["B-cubed, named"].recall.value == pytest.approx(2 / 3)  # with the other kelp blight, without "it"
+    parts = [lines[f"B-cubed, {kind}"] for kind in ("named", "nominal", "pronoun")]
+    assert evaluation.coreference is not None
+    for side, place in (("recall", 0), ("precision", 2)):
+        total = sum(getattr(line, side).counts[0, 0] for line in parts)
+        assert total == pytest.approx(evaluation.coreference["b3"]["counts"][place])
+    within = by_name(result.evaluate(per_document=True))
+    assert within["B-cubed, named"].score.value == lines["B-cubed, named"].score.value
+    assert not any("named" in name for name in by_name(arbo.Linker(KB).link(DOCUMENTS).evaluate()))
+
+
+METRICS: dict[str, Any] = {
+    **{"MUC": "muc", "B-cubed": "b3", "CEAF-m": "ceafm", "CEAF-e": "ceafe", "LEA": "lea", "BLANC": "blanc"}
+}
+
+
+def test_coreference_within_documents_splits_all_clusters() -> None:
+    documents = [
+        document("a", ("kelp blight", ("E2",)), ("kelp blight", ("E2",)), ("marsh fever", ("E9",))),
+        document("b", ("kelp blight", ("E2",)), ("marsh fever", ("E9",)), ("marsh fever", ("E1",))),
+    ]
+    result = arbo.Linker(KB).link(documents)
+    key, response = [[[0, 1], [2]], [[0], [1], [2]]], [[[0, 1], [2]], [[0], [1, 2]]]
+    within = result.evaluate(per_document=True)
+    expected = scores_from_counts(sum(map(coreference_counts, key, response)))
+    assert within.coreference == expected
+    assert within.clustering is None
+    lines = by_name(within)
+    assert {name: lines[name].score.value for name in METRICS} == pytest.approx(
+        {name: expected[metric]["f1"] for name, metric in METRICS.items()}
+    )
+    assert lines["CoNLL"].score.n_documents == 2
+    alone = result.evaluate(per_document=True, singletons=False)
+    kept = [([[0, 1]], [[0, 1]]), ([], [[1, 2]])]
+    assert alone.coreference == scores_from_counts(sum(coreference_counts(*sides) for sides in kept))
+    across = result.evaluate(singletons=False)
+    assert across.coreference is not None
+    assert across.coreference["b3"]["counts"] == pytest.approx([5, 5, 3 + 4 / 3, 6])
+    assert "ARI" not in by_name(across)
+
+
 def by_name(evaluation: Evaluation) -> dict[str, Line]:
     return {line.name: line for line in evaluation.lines}
 
@@ -153,7 +203,7 @@ def test_the_lines_are_the_scores() -> None:
         "recall@1 with NIL": evaluation.with_nil.recall[1] if evaluation.with_nil else None,
         "NIL": nil.f1,
         "ARI": evaluation.clustering["ari"],
-        "B-cubed": coreference["b3"]["f1"],
+        **{name: coreference[metric]["f1"] for name, metric in METRICS.items()},
         "CoNLL": coreference["conll"],
         "ARI, unseen": evaluation.clustering_unseen["ari"],
     }

@@ -262,7 +262,7 @@ def test_the_command_line(run: Run, result: arbo.Result, tmp_path: Path) -> None
     told = run("export", tmp_path / "run", "--to", "pubtator", "--out", tmp_path / "docs.txt").told
     assert told == "4 discontinuous mentions written from first to last offset"
     inside = run("export", tmp_path / "run", "--to", "csv", "--out", tmp_path / "run" / "links.csv")
-    assert (inside.code, "would overwrite an input" in inside.told) == (2, True)
+    assert (inside.code, "would change the input" in inside.told) == (2, True)
 
 
 def test_gold_clusters_are_exported_beside_gold_ids(tmp_path: Path) -> None:

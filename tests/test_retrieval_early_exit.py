@@ -69,7 +69,7 @@ def test_early_exit_of_nothing_and_of_others() -> None:
     found = small([[0.9], [0.9]])[2]
     gold = np.array([[0], [1]])
     assert skipping(found, found, gold) == (None, 0.0, 0.5, 0.0)
-    with pytest.raises(ValueError, match="2 retrieved, 2 reranked, 1 in gold"):
+    with pytest.raises(ValueError, match="2 in retrieved, 2 in reranked, 1 in gold"):
         skipping(found, found, gold[:1])
     with pytest.raises(ValueError, match=r"reranked candidates were made with other documents .*elsewhere"):
         skipping(found, replace(found, documents="elsewhere"), gold)

@@ -60,8 +60,8 @@ def test_mentions_of_other_types_are_never_in_one_cluster() -> None:
 @pytest.mark.parametrize(
     ("types", "problem"),
     [
-        ("Chem=drug", "no mention has the type Chem; types here: Chemical, Disease$"),
-        ("Chemical=drugs,Disease=disease", "no entity has the type drugs; types here: disease, drug, other$"),
+        ("Chem=drug", "no mention has the type Chem; mention types found: Chemical, Disease$"),
+        ("Chemical=drugs,Disease=disease", "no entity has the type drugs; entity types found: disease, drug, other$"),
         *((bad, "must be like 'Chemical=drug,Disease=disease'") for bad in ("Chemical", "", "a=", "a=b=c", "a=b,")),
         (5, "must be a string or None, not 5"),
     ],

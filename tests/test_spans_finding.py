@@ -355,7 +355,7 @@ def test_a_run_is_scored_against_a_corpus(run: Run, linked: Path) -> None:
 def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path) -> None:
     documents, kb = arbo.load_sample()
     result = arbo.Result.load(linked / "run")
-    with pytest.raises(arbo.UsageError, match="the document 'D01' is only in the run, and so are 0 others"):
+    with pytest.raises(arbo.UsageError, match=r"'D01' is only in the run \(documents in only one .*: 1\)"):
         run_scores(result, documents[1:], kb)
     with pytest.raises(arbo.UsageError, match="'more' is only in the annotated corpus"):
         run_scores(result, Corpus([*documents, document("", "more")]), kb)
@@ -386,9 +386,9 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
     [
         (["spans", "--finder", "magic"], "--finder 'magic': no such folder; choose `dictionary`"),
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
-        (["spans", "--out", "notes/x.jsonl"], "would overwrite an input"),
+        (["spans", "--out", "notes/x.jsonl"], "would change the input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
-        (["spans", "--find-threshold", "1"], "`dictionary` has no scores; use --finder with `fuzzy` or a model"),
+        (["spans", "--find-threshold", "1"], "`dictionary` has no scores; leave it out, or use --finder with `fuzzy`"),
     ],
 )
 def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:

@@ -1,5 +1,6 @@
 """Positives and negatives against brute force over small training sets."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import get_args
 
@@ -115,6 +116,34 @@ def test_positives(seed, strategy):
                 assert picked[m] in allowed - {case.node(m)} | {case.text(m, entity)}
             continue
         assert {m: int(picked[m]) for m in cluster} == expected
+
+
+@settings(deadline=None)
+@given(seeds, st.sampled_from([name for name in get_args(PositiveStrategy) if name != "entity"]))
+def test_positives_of_clusters_without_an_entity(seed, strategy):
+    case = Case(seed)
+    with_entity = pick_positives(case.snapshot, strategy, np.random.default_rng(seed))
+    lonely = 9 + np.arange(len(case.rows))
+    known = case.snapshot.gold >= 0
+    gold = np.where(known, case.snapshot.gold, np.where(case.rng.random(len(case.rows)) < 0.8, 7, lonely))
+    snapshot = replace(case.snapshot, gold=np.where(known | (np.bincount(gold)[gold] > 1), gold, -1))
+    picked = pick_positives(snapshot, strategy, np.random.default_rng(seed))
+    assert (picked[known] == with_entity[known]).all()
+    cluster = np.flatnonzero(snapshot.gold == 7).tolist()
+    assert (picked[~known & (snapshot.gold < 0)] == -1).all()
+    edges = {(a, b): case.weight(case.node(a), case.node(b)) for a in cluster for b in cluster if a != b}
+    nearest = {m: min((o for o in cluster if o != m), key=lambda o: edges[m, o]) for m in cluster if edges}
+    parents = {m: int(picked[m]) - len(case.texts) for m in cluster if edges}
+    if strategy == "1nn":
+        assert parents == nearest
+    elif strategy.startswith("1rand"):
+        assert all(parent in cluster and parent != m for m, parent in parents.items())
+    else:
+        graph = networkx.Graph()
+        chosen = edges if strategy == "arborescence" else {(m, o): edges[m, o] for m, o in nearest.items()}
+        graph.add_weighted_edges_from((a, b, weight) for (a, b), weight in chosen.items())
+        tree = {frozenset(edge) for edge in networkx.minimum_spanning_tree(graph).edges}
+        assert {frozenset(pair) for pair in parents.items()} == tree  # each root takes its nearest: an edge of the tree
 
 
 @given(seeds)

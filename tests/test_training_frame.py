@@ -158,11 +158,13 @@ def test_tensorboard(bert: Tower, tmp_path: Path, sample: Any, monkeypatch: pyte
     ]
 
 
-def test_every_training_needs_a_knowledge_base(tmp_path: Path) -> None:
+def test_trainings_need_a_knowledge_base(tmp_path: Path) -> None:
     documents, _ = arbo.load_sample()
     out = tmp_path / "model"
-    for train_model in (arbo.train, arbo.train_label_attention, arbo.train_linking_head, arbo.train_oslat):
+    for train_model in (arbo.train_label_attention, arbo.train_linking_head, arbo.train_oslat):
         with pytest.raises(UsageError, match=r"needs a knowledge base, not NoneType; read one, .* KnowledgeBase\.of"):
             train_model(None, documents, None, out=out)  # type: ignore[operator]
     with pytest.raises(UsageError, match="needs a knowledge base, not list"):
         arbo.train_self_alignment(None, [], out=out)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="needs a knowledge base, not list"):
+        arbo.train(None, documents, [], out=out)  # type: ignore[arg-type]

@@ -160,34 +160,22 @@ _NUMBERS = {"start", "end", "score", "margin", "confidence", "size", "weakest jo
 
 def print_changes(changes: Diff, limit: int) -> None:
     """Print the first changes of clusters and of mentions as tables."""
-    clusters = [
-        (row.change, row.cluster, row.name, f"{row.before:,}", f"{row.after:,}", ", ".join(row.of), ", ".join(row.into))
-        for row in changes.clusters[:limit]
-    ]
-    mentions = [
-        (
-            row.change,
-            row.mention,
-            row.text,
-            "" if row.change == "new" else row.entity_before or "NIL",
-            "" if row.change == "gone" else row.entity_after or "NIL",
+    clusters = _table(("change", "cluster", "name", "before", "after", "from", "into"), ("before", "after"))
+    for row in changes.clusters[:limit]:
+        sizes = f"{row.before:,}", f"{row.after:,}"
+        clusters.add_row(
+            *map(plain, (row.change, row.cluster, row.name, *sizes, ", ".join(row.of), ", ".join(row.into)))
         )
-        for row in changes.mentions[:limit]
-    ]
-    of_clusters = _table(("change", "cluster", "name", "before", "after", "from", "into"), ("before", "after"))
-    of_mentions = _table(("change", "mention", "text", "before", "after"))
-    for title, table, rows, n in (
-        ("Clusters", of_clusters, clusters, len(changes.clusters)),
-        ("Mentions", of_mentions, mentions, len(changes.mentions)),
-    ):
-        if not rows:
+    for title, n in (("Clusters", len(changes.clusters)), ("Mentions", len(changes.mentions))):
+        if not min(n, limit):
             continue
         print_title(title)
-        for row in rows:
-            table.add_row(*map(plain, row))
-        out.print(table)
-        if n > len(rows):
-            out.print(f"and {n - len(rows):,} more; --limit shows more, --json prints all")
+        if title == "Clusters":
+            out.print(clusters)
+        else:
+            print_view(changes.mention_view(limit).drop_columns("document"), as_table=True)
+        if n > limit:
+            out.print(f"and {n - limit:,} more; --limit shows more, --json prints all")
 
 
 def print_found(found: Found, kb: KnowledgeBase, limit: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -13,12 +14,14 @@ from arbo.cli import console, options
 def diff(
     run: options.Run,
     other: Annotated[Path, typer.Argument(metavar="RUN2", help="The later run folder.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Rows to show in each table.")] = 20,
+    limit: options.Limit = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare two runs, and show the clusters and mentions that changed from RUN to RUN2.
 
-    The runs may differ in settings, model or documents. Mentions are matched by id. `--json` prints all rows.
+    The runs may differ in settings, model or documents. Mentions are matched by id. Both predictions of a mention are
+    shown side by side, with its gold ids and its sentence. In a pipe, the output is only this table of mentions,
+    tab-separated. `--json` prints all rows.
     """
     from arbo import Result
     from arbo.results.diff import diff as compare
@@ -27,5 +30,9 @@ def diff(
     if as_json:
         console.print_json(changes.as_dict())
         return
-    console.out.print(console.plain(str(changes)))
-    console.print_changes(changes, limit)
+    if sys.stdout.isatty():
+        console.out.print(console.plain(str(changes)))
+        console.print_changes(changes, 20 if limit is None else limit)
+    else:
+        console.say(str(changes))
+        console.print_view(changes.mention_view(limit), as_table=False)

@@ -14,9 +14,12 @@ def discover(
     out: options.Out,
     format_: options.Format = None,
     types: options.Types = None,
+    by_topic: options.ByTopic = False,
     config: options.Config = None,
     k: options.K = None,
     threshold: options.Threshold = None,
+    nil_linkage: options.NilLinkageOption = None,
+    nil_threshold: options.NilThreshold = None,
     search: options.SearchOption = None,
     edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
@@ -37,7 +40,14 @@ def discover(
             "without --reranker"
         )
     check_replaceable(out)
-    fields = {"k": k, "search": search}
+    fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold}
     linker = LinkerOptions(fields, encoder, encoder_config, cache, None, threshold, config, edges).load()
     documents = read_documents(docs, format_, types, on_error)
-    run(linker, documents, out, texts=not no_texts, dry_run=dry_run, as_json=as_json)
+    run(
+        linker,
+        documents.by_topic() if by_topic else documents,
+        out,
+        texts=not no_texts,
+        dry_run=dry_run,
+        as_json=as_json,
+    )

@@ -10,7 +10,16 @@ import typer
 
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
-from arbo.cli.reporting import Save, Seed, check_outputs, drawing, name_systems, of_systems, save_report
+from arbo.cli.reporting import (
+    RemoveSingletons,
+    Save,
+    Seed,
+    check_outputs,
+    drawing,
+    name_systems,
+    of_systems,
+    save_report,
+)
 from arbo.errors import UsageError
 from arbo.readers import DocumentFormat
 
@@ -47,6 +56,10 @@ def evaluate(
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
+    per_document: Annotated[
+        bool, typer.Option("--per-document", help="Score coreference within each document: clusters are split.")
+    ] = False,
+    remove_singletons: RemoveSingletons = False,
     save: Save = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     seed: Seed = 0,
@@ -62,7 +75,7 @@ def evaluate(
     """
     from arbo import Result
     from arbo.metrics import Report, Resampling
-    from arbo.results.evaluation import evaluate_together
+    from arbo.results.evaluation import Coreference, evaluate_together
     from arbo.spans.evaluation import run_scores
 
     if (train and gold) or (format_ and not (train or gold)):
@@ -70,7 +83,7 @@ def evaluate(
     if (gold is None) != (kb is None) or (gold and plot):
         raise UsageError("--gold and --kb need each other, and --plot works with neither")
     names = name_systems(runs)
-    check_outputs(runs, save, plot)
+    check_outputs([*names.values()], save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]
@@ -78,7 +91,8 @@ def evaluate(
         base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
         evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
     else:
-        evaluations = evaluate_together(results, train=annotated)
+        how = Coreference(per_document, singletons=not remove_singletons)
+        evaluations = evaluate_together(results, train=annotated, how=how)
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
     save_report(report, save)
     if as_json:

@@ -21,7 +21,9 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
 
     if name.lower() == "dictionary":
         if threshold is not None:
-            raise UsageError(f"--find-threshold: `dictionary` has no scores; use {option} with `fuzzy` or a model")
+            raise UsageError(
+                f"--find-threshold: `dictionary` has no scores; leave it out, or use {option} with `fuzzy` or a model"
+            )
         return DictionaryFinder()
     if name.lower() == "fuzzy":
         fuzzy = Fuzzy() if threshold is None else Fuzzy(threshold)

@@ -51,8 +51,7 @@ def read_documents(
 ) -> Corpus:
     """Read documents, with all mentions or only mentions of ``types``.
 
-    Raises:
-        DataError: the documents have no mentions, and ``mentions`` is true.
+    Raise DataError if the documents have no mentions, unless ``mentions`` is false.
     """
     first = docs if isinstance(docs, Path) else docs[0]
     documents = readers.read_documents(
@@ -63,7 +62,7 @@ def read_documents(
     _tell_kept("mentions", documents.mentions, first)
     if mentions and not documents.mentions:
         raise DataError(
-            "the documents have no mention; find mentions with `arbo spans` or `arbo link --find-mentions dictionary`; "
+            "the documents have no mentions; find some with `arbo spans` or `arbo link --find-mentions dictionary`; "
             "if the documents have mentions, check --format and the names of columns or keys",
             file=str(first),
         )
@@ -125,7 +124,6 @@ def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> Non
 
 
 def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
-    """Return a hint if cross-references with one prefix explain many of the missing ids."""
     counts: Counter[str] = Counter()
     for entity in kb:
         for xref in entity.xrefs:
@@ -134,4 +132,4 @@ def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
     prefix, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
     if count < _ENOUGH * sum(missing.values()):
         return None
-    return f"{count:,} of them are cross-references of its entities: try --kb-xrefs {prefix}"
+    return f"cross-references of its entities explain {count:,} of them: try --kb-xrefs {prefix}"

@@ -128,8 +128,8 @@ def remove_names(
 ) -> None:
     """Remove names from all entities; case and plural forms are ignored.
 
-    If an entity loses its preferred name, its first remaining alias becomes its name. An entity without any other name
-    is left out, and its mentions count as NIL.
+    If an entity loses its preferred name, its first remaining alias becomes its name. An entity that loses all names is
+    left out, and its mentions count as NIL.
     """
     if not names and not generic:
         raise UsageError("no names to remove; give --names or --generic")
@@ -139,7 +139,8 @@ def remove_names(
     removed += [line.strip() for file in files for _, line in read_lines(file) if line.strip()]
     held = set(map(normalize_name, base.names().names))
     if unknown := [name for name in removed if normalize_name(name) not in held]:
-        console.warn(f"the knowledge base has no name {', '.join(map(repr, unknown[:3]))} ({len(unknown):,} unknown)")
+        more = f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else ""
+        console.warn(f"not names of the knowledge base: {', '.join(map(repr, unknown[:3]))}{more}")
     changed = base.without_names([*removed, *(base.generic_names() if generic else ())])
     changes = {"removed": len(base.names().names) - len(changed.names().names), "left_out": len(base) - len(changed)}
     said = f"{changes['removed']:,} names removed, {changes['left_out']:,} entities without any other name left out"
@@ -162,7 +163,6 @@ def convert(
 def _read(
     kb: Path, kb_format: KnowledgeBaseFormat | None, kb_xrefs: list[str] | None, out: Path, *inputs: Path
 ) -> KnowledgeBase:
-    """Check the output, and read the knowledge base."""
     from arbo.kb.saving import ENDINGS
 
     check_jsonl_output(out, kb, *inputs, endings=ENDINGS)
@@ -171,7 +171,7 @@ def _read(
 
 def _write(kb: KnowledgeBase, out: Path, said: str, changes: Mapping[str, int], *, as_json: bool) -> None:
     """Write a knowledge base; print the changes, and warn of items that the format cannot hold."""
-    if lost := ", ".join(f"{count:,} {what}" for what, count in kb.save(out).items()):
+    if lost := ", ".join(f"{what} ({count:,})" for what, count in kb.save(out).items()):
         console.warn(f"{out.name} cannot hold {lost}; .jsonl and .parquet can")
     if as_json:
         console.print_json({"kb": str(out), **changes})

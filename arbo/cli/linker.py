@@ -34,9 +34,8 @@ class LinkerOptions:
     def load(self) -> Linker:
         """Return the linker, without a knowledge base.
 
-        Raises:
-            UsageError: the configuration file was tuned with another encoder or reranker, or with other settings of
-                the reranker, so that its thresholds would not fit.
+        Raise UsageError if the configuration file was tuned with another encoder, reranker or edge model, or with other
+        settings of the reranker, so that its thresholds would not fit.
         """
         from arbo import Linker
         from arbo.progress import bars
@@ -61,7 +60,6 @@ class LinkerOptions:
 
 
 def _check_reranking(tuned: Path | None, settings: LinkerConfig, changes: Mapping[str, object]) -> None:
-    """Raise UsageError if options of the reranker differ from those of the tuned file."""
     from arbo.linking.config import tuned_model
 
     if not tuned_model(tuned, "reranker"):

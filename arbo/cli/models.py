@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | None, tuned: Path | None) -> Encoder:
     """Return the chosen encoder, else the encoder of the tuned configuration, else the n-gram encoder.
 
-    Raises:
-        UsageError: the configuration was tuned with another encoder, so that its thresholds would not fit.
+    Raise UsageError if the configuration was tuned with another encoder, so that its thresholds would not fit.
     """
     from arbo.encoders.model_folder import same_model
     from arbo.linking.config import tuned_model
@@ -28,10 +27,12 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
     settings = tuned_model(tuned, "encoder")
     encoder = encoder_like(settings, tuned, model, encoder_config, cache)
     if settings and not same_model(settings, encoder.settings):
+        name = settings.get("model", settings.get("encoder"))
+        if model is None and encoder_config is None:
+            raise _changed(tuned, f"encoder {name}")
         raise UsageError(
-            f"{tuned} was tuned with another encoder ({settings.get('model', settings.get('encoder'))}), or with other "
-            "weights or settings, so its thresholds would not fit; leave --encoder and --encoder-config out, or tune "
-            "again"
+            f"{tuned} was tuned with another encoder, {name}, or other settings of it; its thresholds would not fit: "
+            "leave --encoder and --encoder-config out, or tune again"
         )
     return encoder
 
@@ -74,8 +75,7 @@ def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
 def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
     """Return the chosen reranker, else the reranker of the tuned configuration, else None.
 
-    Raises:
-        UsageError: the configuration was tuned with another reranker, or without one.
+    Raise UsageError if the configuration was tuned with another reranker, or without one.
     """
     from arbo.encoders.cross import CrossEncoder
     from arbo.encoders.model_folder import same_model
@@ -87,8 +87,10 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
         return None
     reranker = CrossEncoder.from_pretrained(name)
     if tuned and not same_model(settings, reranker.settings):
+        if model is None:
+            raise _changed(tuned, f"reranker {name}")
         raise UsageError(
-            f"{tuned} was tuned with {'another reranker' if settings else 'no reranker'}, so its thresholds would not "
+            f"{tuned} was tuned {'with another' if settings else 'without a'} reranker, so its thresholds would not "
             "fit; leave --reranker out, or tune again"
         )
     return reranker
@@ -105,13 +107,22 @@ def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
         model = EdgeModel.load(file)
     was = tuned_model(tuned, "edges")
     if was and model is None:
-        raise UsageError(f"{tuned} was tuned with an edge model, without which its thresholds do not fit; add --edges")
-    if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
         raise UsageError(
-            f"{tuned} was tuned with {'an edge model other than that of --edges' if was else 'no edge model'}: its "
-            "thresholds would not fit; give the same --edges, or tune again"
+            f"{tuned} was tuned with an edge model, so its thresholds would not fit; give --edges that model, or tune "
+            "again"
         )
+    if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
+        fault, mend = "without an edge model", "leave --edges out"
+        if was:
+            fault, mend = "with another edge model", "give --edges the model that it was tuned with"
+        raise UsageError(f"{tuned} was tuned {fault}, so its thresholds would not fit; {mend}, or tune again")
     return model
+
+
+def _changed(tuned: Path | None, model: str) -> UsageError:
+    return UsageError(
+        f"the {model} has changed since {tuned} was tuned with it, so the thresholds would not fit; tune again"
+    )
 
 
 def _cache_folder() -> Path:

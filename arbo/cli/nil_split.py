@@ -62,7 +62,7 @@ def nil_split(
             "--withhold-id"
         )
     if branches and not kb.is_file() and not kb.is_dir():
-        raise UsageError(f"--withhold-branch reads the knowledge base twice; {kb} must be a file or a folder")
+        raise UsageError(f"--withhold-branch reads the knowledge base twice; give --kb a file or a folder, not {kb}")
     check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(
         read_kb(kb, kb_format, kb_xrefs),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from arbo.data.records import OnError
-from arbo.engine import Method, SearchMethod
+from arbo.engine import Method, NilLinkage, SearchMethod
 from arbo.readers import DocumentFormat, KnowledgeBaseFormat
 
 
@@ -64,6 +64,9 @@ NoGenericNames = Annotated[
         help="Leave out names that texts use for many entities, such as `disease`; `arbo kb validate` lists them.",
     ),
 ]
+ByTopic = Annotated[
+    bool, typer.Option("--by-topic", help="Compare only mentions of the same `topic`, in the metadata of documents.")
+]
 OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[
@@ -103,7 +106,8 @@ MapTypes = Annotated[
     _cluster(
         "--map-types",
         metavar="MENTION=ENTITY,...",
-        help="Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease.",
+        help="Compare mentions of type MENTION only with entities of type ENTITY, e.g. Chemical=drug,Disease=disease. "
+        "[default: compare all types]",
     ),
 ]
 Threshold = Annotated[
@@ -112,7 +116,25 @@ Threshold = Annotated[
         "--threshold",
         metavar="E[,M]",
         help="Largest dissimilarity of entity edges and of mention edges: two numbers, or one for both; `none` for "
-        "no limit. [default: the encoder's]",
+        "no limit. [default: those of --config, else of the encoder and the reranker]",
+    ),
+]
+NilLinkageOption = Annotated[
+    NilLinkage | None,
+    _cluster(
+        "--nil-linkage",
+        metavar="LINKAGE",
+        case_sensitive=False,
+        help="How to cluster mentions that no entity reaches (all mentions, in discovery): single, or average, which "
+        "has its own threshold instead of M. [default: single]",
+    ),
+]
+NilThreshold = Annotated[
+    float | None,
+    _cluster(
+        "--nil-threshold",
+        metavar="A",
+        help="Largest average dissimilarity of clusters that --nil-linkage average merges. [default: the encoder's]",
     ),
 ]
 EncoderModel = Annotated[
@@ -130,7 +152,7 @@ EncoderConfigFile = Annotated[
         "--encoder-config",
         metavar="FILE",
         help="JSON file with fields of arbo.EncoderConfig, which say how the transformer reads mentions and entities, "
-        'e.g. {"pooling": "mention", "context": 25}.',
+        'e.g. {"pooling": "mention", "context": 25}. [default: the model\'s own]',
     ),
 ]
 Cache = Annotated[
@@ -157,7 +179,7 @@ EdgesFile = Annotated[
         "--edges",
         metavar="FILE",
         help="Edge model of `arbo train-edges`, whose probabilities become the edges of the graph; thresholds then "
-        "limit 1 minus the probability.",
+        "limit 1 minus the probability. [default: none]",
     ),
 ]
 NumberOfCandidates = Annotated[
@@ -184,7 +206,7 @@ RerankMentions = Annotated[
     bool | None,
     _rerank(
         "--rerank-mentions/--rerank-entities",
-        help="Rerank the edges between mentions too, or only those from entities. [default: entities]",
+        help="Rerank the edges between mentions too, or only those from entities. [default: only from entities]",
         show_default=False,
     ),
 ]
@@ -212,7 +234,7 @@ FindThreshold = Annotated[
     _find(
         "--find-threshold",
         metavar="SCORE",
-        help="Minimum score of a proposed mention. [default: 0.8 for `fuzzy`, or the model's]",
+        help="Minimum score of a proposed mention, for `fuzzy` or a model. [default: 0.8 for `fuzzy`, or the model's]",
     ),
 ]
 NoTexts = Annotated[
@@ -223,7 +245,8 @@ NoTexts = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Read the inputs, estimate memory and time, and stop.")]
 OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it.")
+    OnError,
+    typer.Option("--on-error", case_sensitive=False, help="Stop at a malformed record, or skip and count it."),
 ]
 Limit = Annotated[
     int | None,
@@ -232,7 +255,7 @@ Limit = Annotated[
         "--examples",
         metavar="N",
         min=0,
-        help="Rows to show. [default: 20 on a terminal, else all]",
+        help="Number of rows to show. [default: 20 on a terminal, else all]",
         show_default=False,
     ),
 ]

@@ -20,23 +20,36 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Also write the table to FILE, in the format of its ending: .md, .tex, .txt or .json; may be repeated.",
+        help="Also write the table to FILE, as its ending says: .md, .tex, .csv, .txt or .json; may be repeated.",
     ),
 ]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Random seed of confidence intervals and significance tests.")
 ]
 
+RemoveSingletons = Annotated[
+    bool,
+    typer.Option(
+        "--remove-singletons",
+        help="Remove clusters of one mention, the key's from the key and each response's from that response, as coval "
+        "and the CorefUD scorer do.",
+    ),
+]
+
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
-    """Name systems by their file or folder, or by the whole path if two have the same name.
+    """Name systems as `name=path` does, or else by their file or folder, or by the path if two have the same name.
 
     ``what`` is the word for a system in error messages. A repeated path is an error.
     """
+    given = [str(path).partition("=") if not path.exists() else ("", "", "") for path in paths]
+    paths = [Path(real) if sign and name else path for (name, sign, real), path in zip(given, paths, strict=True)]
     files = [path.name for path in paths]
-    names = {path.name if path.name and files.count(path.name) == 1 else str(path): path for path in paths}
+    plain = [path.name if path.name and files.count(path.name) == 1 else str(path) for path in paths]
+    named = [name if sign and name else other for (name, sign, _), other in zip(given, plain, strict=True)]
+    names = dict(zip(named, paths, strict=True))
     if len(names) < len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
+        twice = next(name for name in named if named.count(name) > 1)
         raise UsageError(f"the {what} {twice} is repeated; name each {what} once")
     return names
 
@@ -60,7 +73,7 @@ def check_outputs(
             raise UsageError(f"{option} {file}: the file's ending must be one of {', '.join(suffixes)}")
         check_no_input(option, file, inputs)
         if not file.resolve().parent.is_dir():
-            raise UsageError(f"{option} {file}: the folder {file.parent} does not exist")
+            raise UsageError(f"{option} {file}: the folder {file.parent} does not exist; create it")
         check_writable(file)
     if plot is not None and find_spec("matplotlib") is None:
         raise UsageError(f"{plotted_by} needs matplotlib: pip install 'arbo[plot]'")
@@ -79,8 +92,9 @@ def check_jsonl_output(out: Path, *inputs: Path, endings: Sequence[str] = (".jso
 
 def check_no_input(option: str, file: Path, inputs: Sequence[Path]) -> None:
     """Raise UsageError if an output is an input, or lies in an input folder."""
-    if {path.resolve() for path in inputs} & {file.resolve(), *file.resolve().parents}:
-        raise UsageError(f"{option} {file} would overwrite an input; choose another file")
+    for path in inputs:
+        if path.resolve() in {file.resolve(), *file.resolve().parents}:
+            raise UsageError(f"{option} {file} would change the input {path}; choose another file")
 
 
 def save_report(report: Report, files: Sequence[Path] | None) -> None:

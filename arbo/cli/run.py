@@ -55,7 +55,6 @@ def run(
 
 
 def _tell_notes(result: Result) -> None:
-    """Print notes and warnings: gold ids, neighbours that the search missed, giant clusters."""
     gold = result.mention_table["gold"]
     if annotated := len(gold) - gold.null_count:
         console.say(
@@ -73,7 +72,6 @@ def _tell_notes(result: Result) -> None:
 
 
 def _summary(result: Result, folder: Path, scores: FoundScores | None) -> dict[str, Any]:
-    """Return the counts of a result, ready for JSON."""
     nil = result.link_table["entity_id"].null_count
     return {
         "run": str(folder),

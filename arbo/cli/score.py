@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.reporting import Save, Seed, check_outputs, name_systems, of_systems, save_report
+from arbo.cli.reporting import RemoveSingletons, Save, Seed, check_outputs, name_systems, of_systems, save_report
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
     from arbo.metrics import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report, Table
+    from arbo.writers import Ids
 
 
 ClusterFormat = Literal["conll", "jsonl"]
 
 
 def score(
-    key: Annotated[Path, typer.Argument(metavar="KEY", help="A file with the true clusters.")],
+    key: Annotated[Path, typer.Argument(metavar="KEY", help="A file with the true clusters, or an annotated run.")],
     responses: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RESPONSE", help="Response files, one for each system; each is compared with the first."
+            metavar="RESPONSE",
+            help="Response files or run folders, one for each system, also as NAME=PATH; each is compared with the "
+            "first.",
         ),
     ],
     format_: Annotated[
@@ -32,7 +38,7 @@ def score(
         typer.Option(
             "--format",
             case_sensitive=False,
-            help="Format of all files. [default: jsonl for .jsonl and .jsonl.gz, else conll]",
+            help="Format of all files. [default: jsonl for .jsonl, .jsonl.gz and runs, else conll]",
         ),
     ] = None,
     per_document: Annotated[
@@ -42,6 +48,7 @@ def score(
             help="Also show the F1 of each document (of several systems, the CoNLL F1); --json prints all scores.",
         ),
     ] = False,
+    remove_singletons: RemoveSingletons = False,
     save: Save = None,
     seed: Seed = 0,
     as_json: options.Json = False,
@@ -61,15 +68,22 @@ def score(
     integer, or a list such as `[0, 4]`, which is the span of words 0 to 4 in CoNLL, so that the two formats can be
     mixed.
 
+    A **run folder** stands for its gold ids as KEY, and for its clusters as RESPONSE, as `arbo export --to clusters`
+    writes them: across documents. With an annotated run as KEY, intervals come from random halves of its documents.
+    With `--format conll`, the clusters of each document count.
+
     The documents of KEY are scored. A document that is missing from the response counts as an empty response, and a
     document that is missing from KEY is ignored. Only the first of repeated mentions counts. Notes on stderr report
     these cases, files without mentions, and documents whose number of words differs from KEY.
     """
     names = name_systems(responses)
-    check_outputs([key, *responses], save)
-    true = _read(key, format_)
-    pairs = {name: _counts(name, true, _read(path, format_)) for name, path in names.items()}
-    report = _report(pairs, key.name, seed)
+    check_outputs([key, *names.values()], save)
+    true = _read(key, format_, "gold", singletons=not remove_singletons)
+    found = {name: _read(path, format_, "links", singletons=not remove_singletons) for name, path in names.items()}
+    pairs = {name: _counts(name, true, response) for name, response in found.items()}
+    where = _documents_of(key) if [*true.documents] == [""] and key.is_dir() else {}
+    lines = lines_across(true, found, where) if where else None
+    report = _report(pairs, lines, key.name, seed)
     save_report(report, save)
     if as_json:
         systems = {name: _as_dict(names[name], pair, per_document) for name, pair in pairs.items()}
@@ -80,23 +94,47 @@ def score(
         console.out.print(console.plain(f"\n{_by_document(pairs)}"))
 
 
-def _report(pairs: Mapping[str, PairedCounts], key: str, seed: int) -> Report:
-    """Make the report of all systems; warn if the key has too few documents for intervals."""
+def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | None, key: str, seed: int) -> Report:
+    """Make the report of all systems; tell if the key has too few documents for intervals."""
     from arbo.metrics import Report, Resampling
 
     first, *others = pairs
-    n = len(pairs[first].documents)
-    if n == 1:
+    n, across = len(pairs[first].documents), [*pairs[first].documents] == [""]
+    if across and lines is None:
+        console.say(f"{key}: does not say in which documents its mentions are; intervals need a run folder as KEY")
+    elif n == 1 and lines is None:
         console.say(f"{key}: one document; intervals and significance tests need two or more")
-    lines = {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
-    title = f"{'F1' if others else first} against {key}, {_counted(n)}"
-    return Report.of(lines, title=title, how=Resampling(seed=seed))
+    by_name = lines or {name: _lines(pair.documents.values()) for name, pair in pairs.items()}
+    title = f"{'F1' if others else first} against {key}, {'clusters across documents' if across else _counted(n)}"
+    return Report.of(by_name, title=title, how=Resampling(seed=seed))
 
 
-def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
-    """Read a file of clusters, and print notes about irregularities."""
+def _documents_of(run: Path) -> dict[Hashable, str]:
+    """Return the document of each mention of a run."""
+    from arbo import Result
+
+    table = Result.load(run).mention_table
+    return dict(zip(*(table[name].to_pylist() for name in ("mention_id", "document_id")), strict=True))
+
+
+def _exported(run: Path, format_: ClusterFormat | None, ids: Ids, folder: str) -> Path:
+    """Write the clusters of a run, or its gold clusters, to a file in ``folder``."""
+    from arbo import Result
+
+    file = Path(folder, f"{run.name}.{format_ or 'jsonl'}")
+    for note, count in Result.load(run).export(file, "conll" if format_ == "conll" else "clusters", ids=ids).items():
+        if count:
+            console.say(f"{run.name}: {count:,} {note}")
+    return file
+
+
+def _read(path: Path, format_: ClusterFormat | None, ids: Ids, *, singletons: bool) -> ClusteredDocuments:
+    """Read a file or a run, perhaps without clusters of one mention, and print notes about irregularities."""
     from arbo.metrics import FileFormatError, read_clusters, read_conll
 
+    if path.is_dir():
+        with TemporaryDirectory() as folder:
+            return _read(_exported(path, format_, ids, folder), format_, ids, singletons=singletons)
     if format_ is None:
         format_ = "jsonl" if path.name.lower().endswith((".jsonl", ".jsonl.gz")) else "conll"
     try:
@@ -110,7 +148,10 @@ def _read(path: Path, format_: ClusterFormat | None) -> ClusteredDocuments:
     if not any(found.documents.values()):
         where = ": no chain in the last column of any word" if format_ == "conll" else ""
         console.warn(f"{path.name}: no mentions{where}")
-    return found
+    if singletons:
+        return found
+    kept = {name: [one for one in clusters if len(one) > 1] for name, clusters in found.documents.items()}
+    return replace(found, documents=kept)
 
 
 def _counts(name: str, key: ClusteredDocuments, response: ClusteredDocuments) -> PairedCounts:
@@ -173,10 +214,40 @@ def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
     from arbo.metrics import Line, coreference_lines
 
     counts = [document.mentions for document in documents]
-    right, in_key, _, in_response = map(sum, zip(*counts, strict=True))
-    over = f"{right:,} right, {in_key:,} in the key, {in_response:,} in the response"
-    mentions = Line.of_counts("mentions", counts, over=over)
+    mentions = Line.of_counts("mentions", counts, over=_over(*map(sum, zip(*counts, strict=True))))
     return [mentions, *coreference_lines([document.coreference for document in documents])]
+
+
+def lines_across(
+    key: ClusteredDocuments, found: Mapping[str, ClusteredDocuments], where: Mapping[Hashable, str]
+) -> dict[str, list[Line]]:
+    """Make the lines of clusters across documents, from the document of each mention of the key."""
+    import numpy as np
+
+    from arbo.metrics import Line, lines_of_codes
+    from arbo.results.lines import MOST_WITH_INTERVALS
+
+    sides = [side.documents.get("", []) for side in (key, *found.values())]
+    place = {mention: i for i, mention in enumerate(dict.fromkeys(chain(*chain(*sides))))}
+    number = {document: i for i, document in enumerate(dict.fromkeys(where.get(mention, "") for mention in place))}
+    document = np.array([number[where.get(mention, "")] for mention in place], np.int64)
+    if len(place) > MOST_WITH_INTERVALS:
+        document[:] = 0  # with one document there is no interval
+    codes = np.full((len(sides), len(place)), -1)
+    for own, clusters in zip(codes, sides, strict=True):
+        own[[place[mention] for mention in chain(*clusters)]] = np.repeat(range(len(clusters)), [*map(len, clusters)])
+    true = codes[0]
+    lines = {}
+    for name, pred in zip(found, codes[1:], strict=True):
+        flags = ((true >= 0) & (pred >= 0), true >= 0, (true >= 0) & (pred >= 0), pred >= 0)
+        counts = np.column_stack([np.bincount(document, flag, len(number)) for flag in flags])
+        mentions = Line.of_counts("mentions", counts, over=_over(*counts.sum(axis=0).astype(int)))
+        lines[name] = [mentions, *lines_of_codes(true, pred, document, ari=False)]
+    return lines
+
+
+def _over(right: int, in_key: int, _: int, in_response: int) -> str:
+    return f"{right:,} right, {in_key:,} in the key, {in_response:,} in the response"
 
 
 def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, Any]:

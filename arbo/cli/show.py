@@ -77,7 +77,6 @@ def show(
 
 
 def _print(result: Result, rows: Rows, clusters: bool, limit: int | None) -> None:
-    """Print the first of these mentions or clusters."""
     from arbo.results.views import cluster_view, mention_view
 
     on_terminal = sys.stdout.isatty()

@@ -69,7 +69,6 @@ def spans(
 
 
 def _as_dict(found: Found, kb: KnowledgeBase, out: Path | None, scores: FoundScores | None) -> dict[str, Any]:
-    """Return the found mentions, ready for JSON."""
     mentions = [
         {
             "document": mention.document_id,

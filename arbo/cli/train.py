@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
 from arbo.cli import options, train_options
-from arbo.cli.inputs import read_documents, read_kb, tell_known
+from arbo.cli.inputs import read_documents, read_gold, read_kb, tell_known
 from arbo.cli.models import reading
 from arbo.cli.train_options import changed_by, default_of, number, report, run_options
-from arbo.training.config import LossName, NegativeStrategy, PositiveStrategy, PresetName, TrainingConfig
+from arbo.training.config import (
+    WITHOUT_KB,
+    LossName,
+    NegativeStrategy,
+    PositiveStrategy,
+    PresetName,
+    TrainingConfig,
+)
+
+if TYPE_CHECKING:
+    from arbo.data.corpus import Corpus
+    from arbo.data.knowledge_base import KnowledgeBase
 
 _VERBS = {"self-alignment": "train-names", "oslat": "train-finder"}
 
@@ -58,10 +70,10 @@ _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
 
 def train(
     docs: options.Documents,
-    kb: options.Kb,
     out: train_options.ModelOut,
     encoder: train_options.Start,
     format_: options.Format = None,
+    kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     dev: train_options.Dev = None,
     encoder_config: train_options.EncoderConfig = None,
@@ -84,6 +96,8 @@ def train(
 ) -> None:
     """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
 
+    Without --kb it learns from gold clusters alone: mentions with the same gold id or cluster.
+
     `arbo train train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out
     model`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo --encoder model --out run`.
 
@@ -98,14 +112,18 @@ def train(
     from arbo.training.presets import PRESETS
 
     base = None if preset is None else PRESETS[preset]
+    defaults = base.training if base else WITHOUT_KB if kb is None else TrainingConfig()
+    if kb is None:
+        defaults = replace(defaults, best=WITHOUT_KB.best)
     numbers = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
     parts = {"positives": positives, "negatives": negatives, "loss": loss}
-    settings = changed_by(base.training if base else TrainingConfig(), config, **parts, **numbers)
+    settings = changed_by(defaults, config, **parts, **numbers)
     start = reading(DualEncoder.from_pretrained(encoder, base and base.encoder), encoder_config).with_markers()
-    if preset is not None if two_towers is None else two_towers:
+    if (preset is not None and kb is not None) if two_towers is None else two_towers:
         start = start.with_two_towers()
-    documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
-    tell_known(documents, entities)
+    documents = read_documents(docs, format_, types, on_error)
+    entities = None if kb is None else read_kb(kb, kb_format, kb_xrefs)
+    _tell_examples(documents, entities, clusters=settings.positives != "entity")
     if dev is None:
         console.warn(
             "without --dev the last model is kept and its thresholds are not tuned; run `arbo tune` before linking"
@@ -115,11 +133,27 @@ def train(
     trained = train_encoder(start, documents, entities, dev=held_out, out=out, config=settings, options=run)
     entity, mention = trained.threshold
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
-    told = f"{thresholds}\nnext: arbo link DOCS --encoder {out} ..."
+    verb = "discover" if kb is None else "link"
+    told = f"{thresholds}\nnext: arbo {verb} DOCS --encoder {out} ..."
     report(out, trained, settings.as_dict(), told, as_json=as_json)
 
 
+def _tell_examples(documents: Corpus, kb: KnowledgeBase | None, *, clusters: bool) -> None:
+    """Print how many mentions are trained on, with an entity and without."""
+    from arbo import KnowledgeBase
+    from arbo.cli import console
+    from arbo.training.data import TrainingSet
+
+    if kb is None:
+        read_gold(documents, None)  # warns of a doubtful id
+    else:
+        tell_known(documents, kb)
+    if clusters:
+        data = TrainingSet.of(documents, kb or KnowledgeBase(), clusters=True, expand_abbreviations=False)
+        n = (data.entity[data.queries] < 0).sum()
+        console.say(f"{n:,} mentions without an entity share a gold id or gold cluster: they are trained on")
+
+
 def _scores(figures: Mapping[str, Any]) -> str | None:
-    if "recall@1" not in figures:
-        return None
-    return ", ".join(f"{name} {figures[name]:.3f}" for name in ("recall@1", "recall@64", "ari"))
+    names = ("recall@1", "recall@64", "ari") if "recall@1" in figures else ("ari", "b3", "conll")
+    return ", ".join(f"{name} {figures[name]:.3f}" for name in names) if "ari" in figures else None

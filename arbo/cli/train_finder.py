@@ -81,7 +81,7 @@ def train_finder(
     tell_known(documents, entities)
     alone = AnnotatedTexts.of(documents, entities).n_alone
     if alone:
-        console.say(f"{alone:,} entities of documents have only one name; only the linking head is trained on them")
+        console.say(f"entities of documents with only one name: {alone:,}; only the linking head is trained on them")
     if dev is None:
         console.warn(
             "without --dev the last model is kept and the minimum score of an entity is not tuned; set it with "
@@ -106,7 +106,6 @@ def _scores(figures: Mapping[str, Any]) -> str | None:
 
 
 def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadConfig]:
-    """Return the training settings of attention and head, read from a file if there is one."""
     from arbo import DataError
     from arbo.settings import read_json
     from arbo.training.presets import OSLAT
@@ -114,11 +113,11 @@ def _settings(file: Path | None) -> tuple[LabelAttentionTraining, LinkingHeadCon
     if file is None:
         return OSLAT.attention, OSLAT.head
     values = read_json(file, "the training configuration")
-    unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else [type(values).__name__]
+    unknown = sorted(set(values) - {"attention", "head"}) if isinstance(values, dict) else ["this is not an object"]
     if unknown:
         raise DataError(
             'expected an object {"attention": {...}, "head": {...}} with fields of arbo.LabelAttentionTraining and '
-            f"arbo.LinkingHeadConfig; unknown: {', '.join(unknown)}",
+            f"arbo.LinkingHeadConfig; {'unknown: ' * isinstance(values, dict)}{', '.join(unknown)}",
             file=str(file),
         )
     attention = OSLAT.attention.changed_by(values.get("attention", {}), file=str(file))

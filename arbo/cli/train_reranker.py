@@ -35,7 +35,7 @@ _K = Annotated[
         "--k",
         metavar="N",
         min=2,
-        help="Number of candidates that the reranker reads for each mention. [default: 64, or the preset's]",
+        help="Number of candidates that the reranker reads for each mention. [default: 64, or 16 with --preset pel]",
     ),
 ]
 _Reads = Annotated[
@@ -55,6 +55,10 @@ _Runs = Annotated[
         help="Run of `arbo link` over DOCS or DEV with the same knowledge base and no reranker; its candidates are "
         "used instead of a new search. Repeat for both.",
     ),
+]
+_BatchSize = Annotated[
+    int | None,
+    typer.Option("--batch-size", metavar="N", min=1, help="Examples per step. [default: 2, or 4 with --preset pel]"),
 ]
 _Preset = Annotated[
     RerankingPresetName,
@@ -87,7 +91,7 @@ def train_reranker(
     config: Annotated[Path | None, train_options.settings_file(RerankingConfig)] = None,
     epochs: Annotated[int | None, number("epochs", RerankingConfig)] = None,
     steps: train_options.Steps = None,
-    batch_size: Annotated[int | None, number("batch_size", RerankingConfig)] = None,
+    batch_size: _BatchSize = None,
     learning_rate: Annotated[float | None, number("learning_rate", RerankingConfig)] = None,
     seed: Annotated[int | None, number("seed", RerankingConfig)] = None,
     tensorboard: train_options.Tensorboard = None,
@@ -144,7 +148,7 @@ def _results(runs: Sequence[Path]) -> dict[Path, Result]:
     from arbo import Result, UsageError
 
     if len({run.resolve() for run in runs}) < len(runs):
-        raise UsageError("--run names the same run twice")
+        raise UsageError("--run names the same run twice; name each run once")
     return {run: Result.load(run) for run in runs}
 
 

@@ -11,7 +11,9 @@ from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_gold, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.reporting import check_outputs, drawing
+from arbo.engine import Method
 from arbo.errors import UsageError
+from arbo.linking.objectives import Objective, objective_of
 
 if TYPE_CHECKING:
     from arbo.linker import Linker
@@ -19,6 +21,21 @@ if TYPE_CHECKING:
 
 _PLOT = "Draw the score against the threshold, to a .png or .svg file."
 _PLOT_CONFIDENCE = "Draw the share of correct links against their confidence, to a .png or .svg file."
+_Objective = Annotated[
+    Objective | None,
+    typer.Option(
+        "--objective",
+        case_sensitive=False,
+        show_default=False,
+        metavar="SCORE",
+        help="The score to maximise. With --kb: accuracy_with_nil (default) or nil_f1. Without: ari (default), b3, "
+        "conll or lea.",
+    ),
+]
+_Method = Annotated[
+    Method | None,
+    typer.Option("--method", metavar="METHOD", case_sensitive=False, help="Try only this method. [default: all]"),
+]
 
 
 def tune(
@@ -30,10 +47,12 @@ def tune(
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
     types: options.Types = None,
-    nil: Annotated[
-        bool, typer.Option("--nil", help="Maximise the F1 of NIL decisions; the links of other mentions do not count.")
-    ] = False,
+    by_topic: options.ByTopic = False,
+    nil: Annotated[bool, typer.Option("--nil", hidden=True, help="The same as --objective nil_f1.")] = False,
+    objective: _Objective = None,
+    method: _Method = None,
     map_types: options.MapTypes = None,
+    nil_linkage: options.NilLinkageOption = None,
     edges: options.EdgesFile = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
@@ -51,20 +70,22 @@ def tune(
 ) -> None:
     """Choose k, method and thresholds on documents with gold annotations.
 
-    With a knowledge base, tuning maximises the accuracy including NIL decisions or, with `--nil`, the F1 of NIL
-    decisions. It also fits a confidence, the probability that a link is correct, which `arbo link` then writes for each
-    link. Without a knowledge base, tuning maximises the ARI.
+    With a knowledge base, tuning maximises the accuracy including NIL decisions or, with `--objective nil_f1`, the F1
+    of NIL decisions. It also fits a confidence, the probability that a link is correct, which `arbo link` then writes
+    for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`, the F1 of B-cubed, CoNLL
+    or LEA; the best of all thresholds is found exactly for each of these.
     """
     if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
-    if nil and kb is None:
-        raise UsageError("--nil needs --kb, since NIL means a missing entity")
     if plot_confidence and kb is None:
         raise UsageError("--plot-confidence needs --kb, since a confidence is the probability of a link")
+    sought = _objective(objective, nil=nil, kb=kb)
+    objective_of(sought, method, discovers=kb is None)
     _check_output(out)
     check_outputs(docs, None, plot)
     check_outputs(docs, None, plot_confidence, plotted_by="--plot-confidence")
     fields = {
+        "nil_linkage": nil_linkage,
         "map_types": map_types,
         "candidates": candidates,
         "skip_margin": skip_margin,
@@ -74,12 +95,25 @@ def tune(
     if kb is not None:
         linker = linker.configured(kb=read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names))
     documents = read_documents(docs, format_, types, on_error)
+    if by_topic:
+        documents = documents.by_topic()
     read_gold(documents, linker.kb)
-    linker = linker.tune(documents, objective="nil_f1" if nil else None)
+    linker = linker.tune(documents, objective=sought, method=method)
     assert linker.tuning is not None
     _write(linker, linker.tuning, out)
     _draw(linker.tuning, plot, plot_confidence)
     _report(linker, linker.tuning, out, as_json=as_json)
+
+
+def _objective(objective: Objective | None, *, nil: bool, kb: Path | None) -> Objective | None:
+    """Return the objective; `--nil` is the earlier name of one of them."""
+    if nil and kb is None:
+        raise UsageError("--nil needs --kb, since NIL means a missing entity")
+    if nil:
+        console.warn("--nil is deprecated; write --objective nil_f1")
+    if nil and objective not in (None, "nil_f1"):
+        raise UsageError(f"--nil and --objective {objective} exclude each other")
+    return "nil_f1" if nil else objective
 
 
 def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> None:
@@ -127,17 +161,18 @@ def _report(linker: Linker, tuning: Tuning, out: Path, *, as_json: bool) -> None
         console.print_json({"config": linker.config.as_dict(), **scored, "reliability": measured})
     else:
         calibrated = "" if reliability is None else f"\n{reliability}\n\n"
-        console.out.print(f"{_told(tuning, discovery=linker.kb is None)}\n{calibrated}written to {out}")
+        told = _told(tuning, discovery=linker.kb is None, average=linker.config.nil_linkage == "average")
+        console.out.print(f"{told}\n{calibrated}written to {out}")
 
 
-def _told(tuning: Tuning, *, discovery: bool) -> str:
+def _told(tuning: Tuning, *, discovery: bool, average: bool) -> str:
     """Describe the best configuration; discovery has neither methods nor entity edges."""
     best = tuning.best
-    kinds = [] if discovery else [("entity", best.entity_threshold)]
-    limits = ", ".join(
-        f"no limit on {kind} edges" if limit is None else f"{kind} edges up to {limit:.3f}"
-        for kind, limit in (*kinds, ("mention", best.mention_threshold))
-    )
+    kinds = {"entity edges": best.entity_threshold, "mention edges": best.mention_threshold}
+    if average:
+        kinds["averages"] = best.nil_threshold
+    told = list(kinds.items())[1 + average :] if discovery else kinds.items()
+    limits = ", ".join(f"no limit on {kind}" if limit is None else f"{kind} up to {limit:.3f}" for kind, limit in told)
     method = "" if discovery else f"{best.method}, "
     return (
         f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "

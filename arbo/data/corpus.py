@@ -130,6 +130,16 @@ class Corpus(Sequence[Document]):
         """Return a corpus of these documents, with the notes and index names of this one."""
         return type(self)(documents, self.notes, self.index_names)
 
+    def by_topic(self) -> Corpus:
+        """Return the same documents with the `topic` in their metadata as domain: topics are not compared.
+
+        Raises:
+            UsageError: a document has no topic.
+        """
+        if lacking := [document.id for document in self.documents if document.metadata.get("topic") is None]:
+            raise UsageError(f"{len(lacking):,} documents have no topic in their metadata, such as {lacking[0]!r}")
+        return self.of_documents(replace(d, domain=str(d.metadata["topic"])) for d in self.documents)
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of ids, texts, mentions (without scores and metadata) and domains, in order."""

@@ -20,22 +20,10 @@ from arbo.data.codes import codes_of
 from arbo.data.inputs import MentionInput
 from arbo.engine import Ids
 from arbo.text.names import normalize_name
+from arbo.text.phrases import PRONOUNS, TOKEN, head_of, tokens_of
 from arbo.text.sentences import sentences
 from arbo.text.words import STOP_WORDS, words
 
-_PRONOUNS = (
-    "",
-    "i me my mine myself",
-    "we us our ours ourselves",
-    "you your yours yourself yourselves",
-    "he him his himself",
-    "she her hers herself",
-    "it its itself",
-    "they them their theirs themselves",
-    "who whom whose which",
-    "this that these those",
-    "there here one",
-)
 _STARTS = ("", "the", "this that these those", "my your his her its our their", "a an some any another many several no")
 _DEFINITE = 3
 """The last number of `_STARTS` that refers to something known."""
@@ -51,12 +39,6 @@ _CLASSES = (
 )
 _BEFORE = "by of , ( in to and with 's is was \" that said as for"
 _AFTER = "'s , ) is was are were and of in who which has had said be ("
-_AFTER_HEAD = """
-    of in on at for to with by from who which that and or as about between into where when whose against over under
-    through , ( -
-"""
-_BREAKS = frozenset(_AFTER_HEAD.split())
-_TOKEN = re.compile(r"'s\b|\w+|[^\w\s]")
 _PART = re.compile("[a-z]+")
 _CONTEXT = 150
 """Characters to either side of a mention."""
@@ -67,7 +49,7 @@ def _numbered(groups: Iterable[str]) -> dict[str, int]:
     return {word: number for number, group in enumerate(groups) for word in group.split()}
 
 
-_PRONOUN, _START, _CLASS = map(_numbered, (_PRONOUNS, _STARTS, _CLASSES))
+_PRONOUN, _START, _CLASS = map(_numbered, (PRONOUNS, _STARTS, _CLASSES))
 _LEFT, _RIGHT = (_numbered(["", *group.split()]) for group in (_BEFORE, _AFTER))
 
 
@@ -167,30 +149,6 @@ class Facts(NamedTuple):
         return np.asarray((of["pronoun"] > 0) | phrase | (self.names.n_words == 0))
 
 
-def tokens_of(text: str) -> list[str]:
-    """Split a text into words and signs, without the s of a possessive.
-
-    >>> tokens_of("Wilson's disease (WD)")
-    ['Wilson', 'disease', '(', 'WD', ')']
-    """
-    return [token for token in _TOKEN.findall(text.replace("\u2019", "'")) if token != "'s"] or [text]
-
-
-def head_of(tokens: Sequence[str]) -> str:
-    """Return the last word before a preposition or a relative pronoun, the head of most English noun phrases.
-
-    >>> head_of("the former Governor of Virginia".split())
-    'Governor'
-    """
-    head = ""
-    for token in tokens:
-        if head and token.lower() in _BREAKS:
-            break
-        if token[0].isalnum():
-            head = token
-    return head or tokens[-1]
-
-
 def hashed_words(texts: Sequence[str]) -> csr_matrix:
     """Return the square roots of counts of words, without stop words, as vectors of length 1; (texts, hashes)."""
     counts = _hashed(texts, stop_words=sorted(STOP_WORDS))
@@ -223,8 +181,8 @@ def _facts_of(item: MentionInput, layout: _Layout) -> tuple[object, ...]:
     at, stop = np.searchsorted(layout.words, (begin, end)).tolist()
     sentence = int(np.searchsorted(layout.sentences, begin, "right")) - 1
     opening = int(layout.sentences[sentence]) if sentence >= 0 else 0
-    before = _TOKEN.findall(layout.text[max(0, begin - 20) : begin].lower())
-    after = _TOKEN.match(layout.text[end : end + 20].replace("\u2019", "'").lstrip().lower())
+    before = TOKEN.findall(layout.text[max(0, begin - 20) : begin].lower())
+    after = TOKEN.match(layout.text[end : end + 20].replace("\u2019", "'").lstrip().lower())
     return (
         layout.number,
         kind,

@@ -51,7 +51,7 @@ class CrossEncoder(OneTower):
             raise UsageError("a cross-encoder needs a linear layer with one output; use CrossEncoder.of(tower)")
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
-                f"max_length={self.config.max_length}: half of it leaves no room beside the markers of a template"
+                f"max_length={self.config.max_length} is too small: half of it has no room beside a template's markers"
             )
 
     @classmethod
@@ -86,7 +86,7 @@ class CrossEncoder(OneTower):
 
     @property
     def retrieval_weight(self) -> float:
-        """The weight with which the first stage's similarity is added to the score."""
+        """Weight of the similarity from retrieval, which is added to the score; 0 leaves it out."""
         return self.config.retrieval_weight
 
     def pairs(self, mentions: Sequence[MentionInput], kb: KnowledgeBase) -> Pairs:
@@ -96,10 +96,9 @@ class CrossEncoder(OneTower):
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score mention ``mention[i]`` with the entity in row ``entity[i]``, in evaluation mode; (pairs,).
+        """Score mention ``mention[i]`` with the entity in row ``entity[i]`` ; return (pairs,) unbounded numbers.
 
-        Scores are unbounded. Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed`
-        for the errors.
+        Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed` for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
         pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))
@@ -114,7 +113,6 @@ class CrossEncoder(OneTower):
 
     @cached_property
     def _reader(self) -> DualEncoder:
-        """The encoder that reads each part separately."""
         return DualEncoder(self.tower, self.tower, self.config.reading)
 
 

@@ -41,8 +41,8 @@ class CrossEncoderConfig(Settings):
     candidates: Count = 64
     """Number of candidates per mention that the cross-encoder reads."""
     retrieval_weight: _Weight = 0.0
-    """Weight of the first stage's similarity, which is added to the score. It is also added in training, so that the
-    cross-encoder learns to correct the first stage. 0 leaves the similarity out, as the papers do."""
+    """Weight of the similarity from retrieval, which is added to the score. It is also added in training, so that the
+    cross-encoder learns to correct the retrieval. 0 leaves the similarity out, as the papers do."""
     entity_threshold: Share = 0.5
     """Default threshold on 1 minus the probability of an entity among the candidates; see `rerank`."""
 

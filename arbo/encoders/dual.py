@@ -65,10 +65,7 @@ class DualEncoder:
 
     def __post_init__(self) -> None:
         for tower in (self.mention_tower, self.entity_tower):
-            if tower.longest is not None and self.config.max_length > tower.longest:
-                raise UsageError(
-                    f"max_length={self.config.max_length}, but the model reads at most {tower.longest} tokens"
-                )
+            tower.check_length(self.config.max_length)
         if self.mention_tower.dim != self.entity_tower.dim:
             raise UsageError(
                 f"vectors of mentions have {self.mention_tower.dim} dimensions, but vectors of entities have "
@@ -149,7 +146,7 @@ class DualEncoder:
 
     @property
     def threshold(self) -> tuple[float, float]:
-        """Default thresholds of the configuration if it sets them, otherwise of the metric."""
+        """Default thresholds on entity edges and on mention edges: those of the configuration, else of the metric."""
         entity, mention = DEFAULT_THRESHOLD[self.metric]
         own = self.config.entity_threshold, self.config.mention_threshold
         return entity if own[0] is None else own[0], mention if own[1] is None else own[1]
@@ -159,9 +156,9 @@ class DualEncoder:
         return self
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
-        """Encode each name of every entity, or every entity as a whole; the pooling ``tokens`` gives token matrices.
+        """Encode each name of every entity, or every entity as a whole, as `EncoderConfig.entity_view` says.
 
-        See `Tower.embed` for the errors.
+        The pooling ``tokens`` gives token matrices, any other pooling vectors. See `Tower.embed` for the errors.
         """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 
@@ -192,7 +189,7 @@ class DualEncoder:
         return Texts.of(self.mention_tower, self._spellers[0], read, range(len(mentions)))
 
     def missing(self, texts: Texts, into: Floats | None = None) -> Ids:
-        """Return the texts whose vectors are not in the store, in the order in which they are embedded.
+        """Return the indices of the distinct texts that are not in the cache, in the order in which they are embedded.
 
         The vectors of the other texts are copied to their rows of ``into``, if it is given.
         """
@@ -208,12 +205,10 @@ class DualEncoder:
         return {"encoder": "transformer", "model": self.name, "weights": list(towers), "config": asdict(self.config)}
 
     def _changed(self, change: Callable[[Tower], Tower]) -> Self:
-        """Change the towers; change a shared tower once."""
         mention = change(self.mention_tower)
         return self._with(mention, mention if self.shared else change(self.entity_tower))
 
     def _with(self, mention: Tower, entity: Tower) -> Self:
-        """Return the encoder with other towers, and without cache."""
         return replace(self, mention_tower=mention, entity_tower=entity, cache=None)
 
     @cached_property
@@ -229,11 +224,7 @@ class DualEncoder:
         return embed(texts, n, announce, what)
 
     def _vectors(self, texts: Texts, n: int, announce: Announce, what: str) -> Vectors:
-        """Embed each text as one vector.
-
-        Missing texts are embedded slice by slice, in an order that depends only on them, so that a resumed run forms
-        the same batches.
-        """
+        """Embed missing texts in an order that depends only on them, so that a resumed run forms the same batches."""
         matrix = np.empty((len(texts.keys), texts.tower.dim), np.float32)
         store, missing = self._store(texts), self.missing(texts, matrix)
         slices = range(0, len(missing), SLICE)
@@ -250,11 +241,7 @@ class DualEncoder:
         return Vectors(distinct.matrix, distinct.row[texts.row], np.array(texts.owner, np.int32), n)
 
     def _token_matrices(self, texts: Texts, n: int, announce: Announce, what: str) -> TokenMatrices:
-        """Embed all tokens, with texts in the order of embedding.
-
-        Texts are first tokenised once to compute the size of the result. Only one slice is in memory besides the
-        result.
-        """
+        """Tokenise texts once to compute the size of the result, and again to embed them slice by slice."""
         order = self.missing(texts)
         slices = [order[begin : begin + SLICE] for begin in range(0, len(order), SLICE)]
         counts = [[len(row.ids) for row in texts.spell(chosen)] for chosen in slices]

@@ -39,7 +39,10 @@ class EmbeddingStore:
 
     @classmethod
     def open(cls, folder: str | PathLike[str], model: str, dim: int) -> EmbeddingStore:
-        """Open or create the folder ``folder / model``; ``model`` hashes all that determines a vector but its text."""
+        """Open or create the folder ``folder / model``; raise UsageError if that fails.
+
+        ``model`` is a hash of everything that determines a vector, apart from its text.
+        """
         path = Path(os.path.expanduser(folder)) / model
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -68,7 +71,7 @@ class EmbeddingStore:
         return known
 
     def add(self, keys: Keys, vectors: Floats) -> None:
-        """Write embeddings to a new file, completely or not at all."""
+        """Write embeddings to a new file, completely or not at all; raise UsageError if that fails."""
         from safetensors.numpy import save
 
         content = save(
@@ -98,13 +101,14 @@ class EmbeddingStore:
                 tensors = load(content)
                 keys, vectors = tensors["keys"], tensors["vectors"]
                 if keys.dtype != np.uint8 or keys.shape[1:] != (KEY_BYTES,):
-                    raise ValueError(f"its keys are {keys.dtype} {keys.shape}")
+                    raise ValueError(f"its keys are {keys.dtype} {keys.shape}, not uint8 (n, {KEY_BYTES})")
                 if vectors.dtype != np.float32 or vectors.shape != (len(keys), self.dim):
-                    raise ValueError(f"its vectors are {vectors.dtype} {vectors.shape}")
+                    expected = len(keys), self.dim
+                    raise ValueError(f"its vectors are {vectors.dtype} {vectors.shape}, not float32 {expected}")
                 if not np.isfinite(vectors).all():
                     raise ValueError("it has NaN or infinity")
             except (OSError, ValueError, KeyError, SafetensorError) as error:
-                logger.warning("%s is ignored, and its embeddings are computed again; delete the file: %s", file, error)
+                logger.warning("%s is ignored (%s); delete it: its embeddings are computed again", file, error)
                 continue
             yield np.ascontiguousarray(keys).view(f"S{KEY_BYTES}").ravel(), vectors
 

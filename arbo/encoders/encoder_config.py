@@ -44,9 +44,11 @@ class EncoderConfig(Settings):
     metric: Metric = "cosine"
     """Measure of similarity between vectors."""
     entity_threshold: Finite | None = None
-    """Default threshold between entity and mention; None means the default of the metric, `DEFAULT_THRESHOLD`."""
+    """Default threshold on the dissimilarity of entity and mention; None means that of the metric: 0.35 for cosine, 0
+    for dot."""
     mention_threshold: Finite | None = None
-    """Default threshold between mentions; None means the default of the metric."""
+    """Default threshold on the dissimilarity of two mentions; None means that of the metric: 0.2 for cosine, 0 for
+    dot."""
 
     def __post_init__(self) -> None:
         Settings.__post_init__(self)
@@ -56,7 +58,7 @@ class EncoderConfig(Settings):
     def in_context(cls, **changes: Any) -> Self:
         """Return settings with the inputs of the ArboEL paper (section 2.1), changed by ``changes``.
 
-        Mentions are in context, and entities have a description.
+        Mentions are read in context, and entities with their description.
         """
         preset: dict[str, Any] = {
             "mention": "[CLS] {left} [START] {mention} [END] {right} [SEP]",

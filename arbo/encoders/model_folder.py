@@ -66,10 +66,9 @@ class _Manifest(NamedTuple, Generic[Config]):
 
 
 def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
-    """Write towers and configuration, completely or not at all.
+    """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
 
-    A model that arbo saved earlier is replaced. Raise UsageError if the folder has any other content, or cannot be
-    written.
+    Raise UsageError if the folder has any other content, or cannot be written.
     """
     target = Path(folder).resolve()
     check_model_replaceable(target)
@@ -105,14 +104,14 @@ class OneTower:
 
     @property
     def module(self) -> torch.nn.ModuleList:
-        """The modules with weights, see `DualEncoder.module`."""
+        """All modules with weights, for an optimiser or for ``train()`` or ``to(device)``."""
         import torch
 
         return torch.nn.ModuleList(self.tower.modules)
 
     @property
     def threshold(self) -> float:
-        """The ``entity_threshold`` of the configuration."""
+        """The default ``entity_threshold``, from the configuration."""
         return float(self.config.entity_threshold)
 
     @property
@@ -125,7 +124,7 @@ class OneTower:
 def load_model(
     name: PathLike, kind: type[Config], *, revision: str | None, device: str | None, precision: Precision
 ) -> tuple[tuple[Tower, ...], Config | None]:
-    """Load the towers and settings of a model that arbo saved, or one tower without settings of any other model.
+    """Load the towers and settings of a model that arbo saved; any other transformer gives one tower, and None.
 
     See `Tower.load` for arguments and errors. Raise DataError also for a missing or changed file of a model that arbo
     saved, a model of another ``kind``, or one that a newer arbo saved.
@@ -134,7 +133,8 @@ def load_model(
     manifest = _manifest_of(folder, kind)
     if manifest is None and kind.format != EncoderConfig.format:
         raise DataError(
-            f"this is a transformer, not {FORMATS[kind.format]} that arbo saved; choose such a model", file=str(folder)
+            f"this is not {FORMATS[kind.format]} that arbo saved: it has no {MANIFEST}; choose another folder",
+            file=str(folder),
         )
     if manifest is not None:
         check_hashes(folder, manifest.files, _MEND)
@@ -178,7 +178,10 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
         return None
     manifest = _read_manifest(folder)
     if manifest["format"] != kind.format:
-        raise DataError(f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}", file=str(folder))
+        raise DataError(
+            f"this is {FORMATS[manifest['format']]}, not {FORMATS[kind.format]}; choose another folder",
+            file=str(folder),
+        )
     config = kind.from_dict(manifest["config"], file=str(path))
     return _Manifest(config, manifest["shared"], manifest["files"])
 
@@ -192,7 +195,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
     if unknown:
         known = ", ".join(("format", "format_version", *_KEYS))
-        raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {known}", file=str(path))
+        raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {known}; {_MEND}", file=str(path))
     return manifest
 
 

@@ -16,20 +16,23 @@ NGRAM = "ngram"
 
 
 def encoder_of(encoder: Encoder | str | PathLike[str]) -> Encoder:
-    """Return a given encoder, or load one by name: ``ngram``, or any that `DualEncoder.from_pretrained` takes."""
+    """Return a given encoder, or load one by name: ``ngram``, or any that `DualEncoder.from_pretrained` takes.
+
+    Raise UsageError for any other object, and for a name that seems misspelt.
+    """
     if isinstance(encoder, (str, PathLike)):
         check_model_name(name := fspath(encoder))
         return NgramEncoder() if name == NGRAM else DualEncoder.from_pretrained(name)
     if not hasattr(encoder, "encode_mentions"):
         kind = type(encoder).__name__
         raise UsageError(
-            f"the encoder must be an encoder or the name of a model, not {kind}; wrap vectors in VectorEncoder"
+            f"expected an encoder object or the name of a model, not {kind}; for vectors, use arbo.VectorEncoder"
         )
     return encoder
 
 
 def check_model_name(name: str) -> None:
-    """Raise UsageError for a misspelt name before the hub is asked."""
+    """Raise UsageError for a name that resembles ``ngram`` or the packaged model, and is not a folder."""
     known = {own.lower(): own for own in (NGRAM, MINILM)}
     close = get_close_matches(name.lower(), known, n=1)
     if close and "/" not in name and name not in known.values() and not Path(name).exists():

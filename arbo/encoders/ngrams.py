@@ -50,7 +50,7 @@ class NgramEncoder:
 
     An entity has one vector for each name. An alias has a small weight in a separate dimension, so that if two entities
     have the same name, the one that has it as preferred name is nearer. An n-gram that does not occur in the fitted
-    names is assigned to one of ``_UNSEEN`` further dimensions by its checksum, so that "Xqz fever" differs from
+    names is assigned to one of 65,536 further dimensions by its checksum, so that "Xqz fever" differs from
     "fever", and equal mentions in an unknown script have equal vectors. Default thresholds were chosen on training
     data, see DECISIONS.md.
     """
@@ -66,7 +66,7 @@ class NgramEncoder:
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
 
     def fit(self, names: Sequence[str]) -> Self:
-        """Return the encoder with the frequencies of words and n-grams in the distinct names."""
+        """Return a new encoder with the frequencies of words and n-grams in the distinct names; only it can encode."""
         words: dict[str, int] = {}
         grams: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words)
@@ -112,7 +112,7 @@ class NgramEncoder:
         """Return unit vectors of names: (names, n-grams + unseen + 1); the last dimension marks aliases."""
         known = self.frequencies
         if known is None:
-            raise RuntimeError("the encoder is not fitted; call fit(names) first")
+            raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
         words: dict[str, int] = {}
         in_name = _incidence([self._words(name) for name in names], words)
         in_word = self._gram_weights(words, known.grams, grow=False)

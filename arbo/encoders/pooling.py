@@ -29,8 +29,8 @@ def pool(hidden: torch.Tensor, mask: torch.Tensor, focus: torch.Tensor, pooling:
     """Pool the token vectors of each row: (rows, tokens, dim) to (rows, 1, dim), in float32.
 
     ``"cls"`` takes the first token, ``"mean"`` the mean over the tokens in ``mask``, ``"mention"`` the mean over the
-    tokens in ``focus``, or over all tokens if the mention has none; ``"tokens"`` keeps all vectors, including those
-    outside ``mask``.
+    tokens in ``focus``, or over those in ``mask`` if the row has none in ``focus``. ``"tokens"`` does not pool: the
+    result has all vectors, including those outside ``mask``.
     """
     hidden = hidden.float()
     if pooling == "tokens":

@@ -42,7 +42,7 @@ def load_pretrained(folder: Path, *, precision: str) -> tuple[Any, Any]:
         try:
             state = _weights(folder)
             if not any(file for pattern in _VOCABULARIES for file in folder.glob(pattern)):
-                raise ValueError("the model has no tokenizer.json")
+                raise ValueError("the model has no tokenizer.json; save its tokenizer to the folder")
             options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
             tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **options)
             model = _model(AutoConfig.from_pretrained(folder, **options), state, getattr(torch, precision))
@@ -77,7 +77,7 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
     folder = os.path.expanduser(place)
     if place and os.path.isdir(folder):
         if revision is not None:
-            raise UsageError(f"revision {revision!r} is for models of the hub; {place} is a folder")
+            raise UsageError(f"revision {revision!r} is for models of the hub, but {place} is a folder; leave it out")
         return Path(folder)
     if not _HUB_NAME.fullmatch(place):
         raise DataError(f"{place!r} is neither a folder that exists nor a hub name like org/model")
@@ -97,7 +97,6 @@ def find_folder(name: str | os.PathLike[str], revision: str | None) -> Path:
 
 
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
-    """Read the weights from one file, or from the files that an index names."""
     from safetensors.torch import load_file
 
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
@@ -111,13 +110,12 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     state: dict[str, torch.Tensor] = {}
     for shard in sorted(set(json.loads(index.read_text("utf-8"))["weight_map"].values())):
         if Path(shard).name != shard or not shard.endswith(".safetensors"):
-            raise ValueError(f"{index.name} names {shard!r}; weights are .safetensors files beside it")
+            raise ValueError(f"{index.name} names {shard!r}; weights must be .safetensors files beside it")
         state |= load_file(folder / shard)
     return state
 
 
 def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> Any:
-    """Make a model from a configuration, and refuse missing weights."""
     import torch
     from transformers import AutoModel
 
@@ -130,33 +128,36 @@ def _model(config: Any, state: dict[str, torch.Tensor], dtype: torch.dtype) -> A
     model, report = kind.from_pretrained(
         None, config=config, state_dict=state, ignore_mismatched_sizes=True, output_loading_info=True, **plain
     )
-    unfit = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
-    unfit = {key for key in unfit if not key.startswith("pooler.")}  # its output is not used
+    unfit = {f"{key} is missing" for key in report["missing_keys"]}
+    unfit |= {f"{key} has another shape" for key, *_ in report["mismatched_keys"]}
+    unfit = {fault for fault in unfit if not fault.startswith("pooler.")}  # its output is not used
     if unfit:
         shown = ", ".join(sorted(unfit)[:2]) + (", ..." if len(unfit) > 2 else "")
-        raise ValueError(f"weights are missing, or differ from the shape in config.json: {shown}")
+        raise ValueError(f"the weights do not fit config.json: {shown}; fetch the model again")
     return model.eval()
 
 
 def _check(model: Any, tokenizer: Any) -> None:
-    """Raise DataError for models and tokenizers that would fail later."""
+    """Raise ValueError for models and tokenizers that would fail later."""
     import torch
 
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise ValueError("the tokenizer has no fast form (tokenizer.json)")
+        raise ValueError("the tokenizer has no fast form (tokenizer.json); choose another model")
     largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
     if largest >= rows:
-        raise ValueError(f"the tokenizer has ids up to {largest:,}, but the model has only {rows:,} embeddings")
+        raise ValueError(
+            f"the tokenizer has ids up to {largest:,}, but the model has only {rows:,} embeddings; use the model's own "
+            "tokenizer"
+        )
     one = torch.ones((1, 1), dtype=torch.long)
     with torch.inference_mode():
         hidden = getattr(model(input_ids=one - 1, attention_mask=one), "last_hidden_state", None)
     if hidden is None or hidden.shape != (1, 1, model.config.hidden_size):
-        raise ValueError(f"{type(model).__name__} does not return a vector for each token")
+        raise ValueError(f"{type(model).__name__} does not return a vector for each token; choose another model")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress the progress bars and messages of transformers."""
     from transformers.utils import logging
 
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -171,7 +172,7 @@ def _quiet() -> Iterator[None]:
 
 
 def load_linear(file: Path) -> torch.nn.Linear:
-    """Read a linear layer, such as a projection; raise DataError if the file is not one."""
+    """Read a linear layer, such as a projection; raise DataError if the file has none."""
     from safetensors.torch import load_file
 
     try:
@@ -190,7 +191,8 @@ def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
     linear = load_linear(file)
     if linear.in_features != hidden:
         raise DataError(
-            f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}",
+            f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}; "
+            "save the model again, or fetch it again",
             file=str(file),
         )
     return linear

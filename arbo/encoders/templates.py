@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 class TokenRow(NamedTuple):
-    """Tokens of one input, and the range of the tokens of the mention or the name."""
+    """Tokens of one input; those of the mention or the name are ``ids[begin:end]``."""
 
     ids: list[int]
     begin: int
@@ -76,15 +76,16 @@ class Template:
             if field is None:  # after a doubled brace
                 continue
             if field not in fields or Part(field, True) in parts or spec or conversion:
+                formatted = "is formatted" if spec or conversion else "occurs twice"
                 raise UsageError(
-                    f"template {text!r}: {{{field}}} is unknown, formatted or occurs twice; fields are "
+                    f"template {text!r}: {{{field}}} {'is unknown' if field not in fields else formatted}; fields are "
                     + ", ".join(f"{{{name}}}" for name in fields)
                 )
             parts += [*(Part(word, False) for word in literals.split()), Part(field, True)]
             literals = ""
         parts += [Part(word, False) for word in literals.split()]
         if Part(focus, True) not in parts:
-            raise UsageError(f"template {text!r} leaves out {{{focus}}}")
+            raise UsageError(f"template {text!r} leaves out {{{focus}}}; add it")
         return cls(tuple(parts), focus)
 
     @property
@@ -134,7 +135,9 @@ class Speller:
         markers.pop(tokenizer.unk_token_id, None)
         taken = sum(len(literals[text]) for text, is_field in template.parts if not is_field)
         if taken >= max_length:
-            raise UsageError(f"max_length={max_length} leaves no room: the template's markers are {taken} tokens")
+            raise UsageError(
+                f"max_length={max_length} leaves no room: the template's markers are {taken} tokens; raise it"
+            )
         return cls(backend, template, literals, markers, max_length - taken)
 
     @property
@@ -157,10 +160,7 @@ class Speller:
         return [self.row(tokens) for tokens in self.spell(inputs)]
 
     def spell(self, inputs: Sequence[Sequence[str]]) -> list[FieldTokens]:
-        """Tokenise the fields of inputs, as much of each as fits the window.
-
-        Only the part of a long text that can fit is tokenised; the result is the same.
-        """
+        """Tokenise the fields of inputs, as much of each as fits the window."""
         names, focus = self.template.fields, self.template.focus
         spellings: dict[int, FieldTokens] = {}
         waiting, reach = list(range(len(inputs))), _CHARACTERS_A_TOKEN * self.room
@@ -198,8 +198,9 @@ class Speller:
     def spell_with_offsets(self, texts: Sequence[str]) -> list[tuple[list[int], npt.NDArray[np.int64]]]:
         """Tokenise whole texts; return the ids and the offsets of the tokens of each text.
 
-        Offsets have the shape (tokens, 2): the start and end of each token, without white space around it. If a part of
-        a text looks like a marker, it becomes several tokens, which all have the offsets of the whole part.
+        Offsets have the shape (tokens, 2): the first character of each token, counted from 0, and the one after its
+        last, without white space around it. If a part of a text looks like a marker, it becomes several tokens, which
+        all have the offsets of the whole part.
         """
         found = []
         for text, encoding in zip(texts, self.tokenizer.encode_batch(texts, add_special_tokens=False), strict=True):
@@ -240,7 +241,6 @@ def _cut(tokens: FieldTokens, shares: Mapping[str, int]) -> FieldTokens:
 
 
 def _share(wanted: Mapping[str, int], focus: str, room: int) -> dict[str, int]:
-    """Divide the room among fields, see `Speller`."""
     shares: dict[str, int] = {}
     for name in (focus, "left", "right", *wanted):
         if name in wanted and name not in shares:

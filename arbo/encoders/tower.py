@@ -67,19 +67,21 @@ class Tower:
     ) -> Tower:
         """Load a model from a local folder, or from the hub by name: only safetensors weights, no remote code.
 
-        This reads one tower of a model that arbo saved; `DualEncoder.from_pretrained` reads the whole model.
+        A model that arbo saved with two towers has them in the subfolders ``mention`` and ``entity``: give one of them,
+        or read both with `DualEncoder.from_pretrained`.
 
         Args:
             name: an existing folder, or a hub name such as ``"org/model"``.
             revision: branch, tag or commit of a hub model.
             device: a device of torch, such as ``"cuda:1"``; by default a GPU if there is one.
-            precision: precision of the weights and the computation.
+            precision: of weights and computation: ``"float32"``, ``"bfloat16"`` or ``"float16"``.
 
         Raises:
             MissingDependency: torch or transformers is not installed.
             DataError: the model is missing or has no safetensors weights, its weights or vocabulary are incomplete, or
                 its tokenizer or architecture needs remote code.
-            UsageError: the device is unknown.
+            UsageError: the precision is unknown, the device is unknown or too small, or a local folder is given with a
+                revision.
         """
         check_choice("precision", precision, get_args(Precision))
         folder = find_folder(name, revision)
@@ -100,7 +102,7 @@ class Tower:
         return cls(model, tokenizer, _fingerprint(model, tokenizer, projection), projection)
 
     def save(self, folder: Path) -> None:
-        """Write the model to a folder that `load` can read."""
+        """Write the model and its projection to a folder that `load` can read."""
         from safetensors.torch import save
 
         save_pretrained(self.model, self.tokenizer, folder)
@@ -147,7 +149,6 @@ class Tower:
         return Tower.of(model, tokenizer, projection)
 
     def _copied(self) -> tuple[Any, Any, torch.nn.Linear | None]:
-        """Copy the model (in evaluation mode), the tokenizer and the projection."""
         model, tokenizer, projection = deepcopy((self.model, self.tokenizer, self.projection))
         return model.eval(), tokenizer, projection
 
@@ -172,13 +173,18 @@ class Tower:
         padding = getattr(table, "padding_idx", None)
         return int(positions) - (0 if padding is None else padding + 1)
 
+    def check_length(self, max_length: int) -> None:
+        """Raise UsageError if the model cannot read ``max_length`` tokens at once."""
+        if self.longest is not None and max_length > self.longest:
+            raise UsageError(f"max_length={max_length}, but the model reads at most {self.longest} tokens; lower it")
+
     @property
     def tokens_a_batch(self) -> int:
         """Number of tokens in a batch that is large enough to keep the device busy."""
         return _TOKENS_A_BATCH.get(self.model.device.type, _TOKENS_A_BATCH_ELSEWHERE)
 
     def read(self, rows: Sequence[TokenRow]) -> TokenVectors:
-        """Run the model on one or more rows of tokens as one batch, padded to the longest.
+        """Run the model on one or more rows as one batch, padded to the longest.
 
         The caller sets gradients and dropout.
         """
@@ -274,7 +280,7 @@ class Tower:
     ) -> Iterator[tuple[list[int], T]]:
         """Yield, for each batch, the indices of its rows and the result of ``compute`` for these rows; see `embed`.
 
-        Rows without tokens are left out.
+        Rows without tokens are left out. A batch that does not fit in memory is halved.
         """
         import torch
 
@@ -306,17 +312,16 @@ class Tower:
                 torch.cuda.empty_cache()
 
     def refuse(self, n_bad: int, n: int) -> None:
-        """Raise DataError if the model gives NaN or infinity for ``n_bad`` of ``n`` texts, unless ``n_bad`` is 0."""
+        """Raise DataError if ``n_bad``, the number of texts with NaN or infinity among ``n``, is not 0."""
         import torch
 
         if n_bad:
-            hint = "" if self.model.dtype == torch.float32 else "; use precision='float32'"
-            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {n:,} texts{hint}")
+            mend = "choose another model" if self.model.dtype == torch.float32 else "use precision='float32'"
+            raise DataError(f"the model gives NaN or infinity for {n_bad:,} of {n:,} texts; {mend}")
 
 
 @contextmanager
 def _evaluating(modules: Sequence[torch.nn.Module]) -> Iterator[None]:
-    """Put modules into evaluation mode, and restore the mode of each submodule afterwards."""
     training = [part for module in modules for part in module.modules() if part.training]
     for part in training:
         part.training = False

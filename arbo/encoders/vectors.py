@@ -28,8 +28,6 @@ Given = Mapping[str, npt.ArrayLike] | npt.ArrayLike
 class VectorEncoder:
     """Looks up vectors that any other encoder has computed.
 
-    Looking up a missing vector, or vectors of different lengths, raises an error.
-
     Args:
         mentions: the vector of each mention id; or a matrix (mentions, dim) with a row for each mention, in the order
             of the documents, which then fits only these documents.
@@ -69,7 +67,8 @@ class VectorEncoder:
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Look up the vectors of every entity.
 
-        Raise DataError if an entity has no vector, or a vector differs in length from others, or has NaN or infinity.
+        Raise DataError if an entity has no vector, or if a vector has another length than others, is not numeric, or
+        has NaN, infinity or a number too large for float32.
         """
         return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
 
@@ -79,7 +78,7 @@ class VectorEncoder:
 
     @property
     def dim(self) -> int:
-        """The length of all vectors, which is the length of the first one."""
+        """The length of all vectors, taken from the first one; 0 without vectors."""
         both = [given.values() if isinstance(given, Mapping) else [given] for given in (self.mentions, self.entities)]
         return next((size for given in chain(*both) for size in reversed(_array(given).shape)), 0)
 
@@ -111,7 +110,10 @@ def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
         return _by_row(kind, len(ids), _array(known), dim)
     missing = [id_ for id_ in ids if id_ not in known]
     if missing:
-        raise DataError(f"{len(missing):,} of {len(ids):,} ids have no vector; the first {kind} is {missing[0]!r}")
+        raise DataError(
+            f"no vector for {len(missing):,} of {len(ids):,} {kind} ids, the first of them {missing[0]!r}; give one "
+            "for each id"
+        )
     rows: list[npt.NDArray[np.float32]] = []
     for id_ in ids:
         given = _array(known[id_])
@@ -124,7 +126,7 @@ def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
             or given.dtype.kind not in "iuf"
         ):
             raise DataError(
-                f"the {kind} has {given.dtype} {given.shape}; expected numbers of the shape ({dim},)"
+                f"the {kind} has {given.dtype} of the shape {given.shape}; expected numbers of the shape ({dim},)"
                 + (f" or (vectors, {dim})" if kind == "entity" else ""),
                 id=id_,
             )
@@ -137,12 +139,10 @@ def _stacked(kind: str, ids: Sequence[str], known: Given, dim: int) -> Vectors:
 
 
 def _array(given: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Make an array; values without a regular shape become an array of objects, which is refused later."""
     try:
-        array = np.asarray(given)
-    except ValueError:
+        return np.asarray(given)
+    except ValueError:  # without a regular shape: an array of objects, which is refused later
         return np.array(None)
-    return array
 
 
 def _fingerprint(vectors: Given) -> str:

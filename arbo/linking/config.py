@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import fspath
 from typing import Any, Literal, Self
 
-from arbo.engine import Method, Metric, SearchMethod
+from arbo.engine import Method, Metric, NilLinkage, SearchMethod
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
 from arbo.linking.confidence import Confidence
@@ -16,6 +16,7 @@ from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 Limit = float | Literal["default"] | None
 """Largest dissimilarity of an edge; ``"default"`` for the encoder's threshold, None for no limit."""
 
+_THRESHOLDS = ("entity_threshold", "mention_threshold", "nil_threshold")
 _MOST = 2.001  # 1 - cosine, and what rounding adds
 
 
@@ -31,6 +32,13 @@ class LinkerConfig(Settings):
     """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL."""
     mention_threshold: Limit = "default"
     """Largest dissimilarity of an edge between mentions."""
+    nil_linkage: NilLinkage = "single"
+    """How to cluster the mentions that no entity reaches (in discovery, all mentions): ``single``, by the edges up to
+    the mention threshold; or ``average``, which merges the clusters with the smallest average dissimilarity, see
+    `clustering.average_tree`. Mentions that are not among each other's ``k`` nearest then count as different."""
+    nil_threshold: Limit = "default"
+    """Largest average dissimilarity of clusters that average linkage merges, whatever the mention threshold; the
+    default is the encoder's threshold of mention edges."""
     candidates: Count = 16
     """Number of nearest entities to keep for each mention, for margins, recall@k and a reranker."""
     skip_margin: NotBelow0 | None = None
@@ -56,27 +64,36 @@ class LinkerConfig(Settings):
             object.__setattr__(self, "confidence", Confidence.from_dict(self.confidence))
         if self.map_types is not None:
             type_pairs(self.map_types)
-        for name in ("entity_threshold", "mention_threshold"):
+        for name in _THRESHOLDS:
             value = getattr(self, name)
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
             if value == float("-inf"):
                 raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all edges")
+        if self.nil_threshold != "default" and self.nil_linkage == "single":
+            raise UsageError("nil_threshold needs nil_linkage average; single linkage obeys mention_threshold")
         if self.rerank_mentions and self.skip_margin is not None:
             raise UsageError("rerank_mentions reads the candidates of all mentions; leave skip_margin out")
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``defaults`` are the encoder's."""
-        chosen = (self.entity_threshold, self.mention_threshold)
-        entity, mention = (
-            default if value == "default" else float("inf") if value is None else float(value)
-            for value, default in zip(chosen, defaults, strict=True)
-        )
-        return entity, mention
+        return _limit(self.entity_threshold, defaults[0]), _limit(self.mention_threshold, defaults[1])
 
-    def check_limits(self, metric: Metric) -> None:
-        """Raise UsageError for a finite threshold that no edge can exceed: 1 minus a cosine is at most 2."""
-        for name in ("entity_threshold", "mention_threshold"):
+    def nil_limit(self, defaults: tuple[float, float]) -> float:
+        """Return the threshold of average linkage; ``defaults`` are the encoder's on (entity, mention) edges."""
+        return _limit(self.nil_threshold, defaults[1])
+
+    def check_limits(self, metric: Metric, *, learnt: bool = False) -> None:
+        """Raise UsageError for a finite threshold that no edge can exceed: 1 minus a cosine is at most 2.
+
+        Average linkage is refused for inner products, unless the edges between mentions are ``learnt``.
+        """
+        if self.nil_linkage == "average" and metric != "cosine" and not learnt:
+            raise UsageError(
+                "average linkage needs similarities from 0 to 1, but the encoder compares by inner products; choose an "
+                "encoder with the metric cosine, or nil_linkage single"
+            )
+        for name in _THRESHOLDS:
             value = getattr(self, name)
             if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
                 raise UsageError(
@@ -88,6 +105,10 @@ class LinkerConfig(Settings):
     def from_json(cls, path: PathLike) -> Self:
         """Read the ``config`` of a file that `arbo tune` wrote."""
         return cls.from_dict(_tuned(path)["config"], file=fspath(path))
+
+
+def _limit(value: Limit, default: float) -> float:
+    return default if value == "default" else float("inf") if value is None else float(value)
 
 
 def tuned_model(path: PathLike | None, part: Literal["encoder", "reranker", "edges"]) -> dict[str, Any]:

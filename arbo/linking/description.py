@@ -27,11 +27,13 @@ def describe(
     mention_ids = mentions["mention_id"].combine_chunks()
     cluster_rows, cluster_ids = cluster_table(kb, mention_ids.to_pylist(), names, clusters)
     links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids, config.confidence)
-    entity_limit, mention_limit = config.limits(retrieval.threshold)
+    threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
+    if config.nil_linkage == "average":
+        threshold["nil"] = config.nil_limit(retrieval.threshold)
     manifest = {
         "config": config.as_dict(),
         "offset": retrieval.offset,  # similarity = offset - dissimilarity
-        "threshold": {"entity": entity_limit, "mention": mention_limit},
+        "threshold": threshold,
         "encoder": retrieval.settings,
         "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},

@@ -11,8 +11,9 @@ candidate_scores`` (nearest entities and their similarities); after tuning, also
 link is correct, null for NIL).
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
-the edge that joined its last two parts; null for one mention or a linked cluster). Clusters of entities come first, in
-the order of the knowledge base, then discovered clusters, largest first. The id of a discovered entity is ``new-`` and
+the edge that joined its last two parts, or their average dissimilarity under average linkage; null for one mention or a
+linked cluster). Clusters of entities come first, in the order of the knowledge base, then discovered clusters, largest
+first. The id of a discovered entity is ``new-`` and
 the id of its first mention in the order of the documents, so that the same clusters have the same ids in every run. If
 the knowledge base already has this id, ``#2`` or a higher number is appended.
 

@@ -3,7 +3,7 @@
 Tuning maximises an `Objective`. Links and NIL decisions are counted once for all objectives.
 
 If the results at different thresholds are nested, one partition contains them all, and gives the exact score at every
-threshold. The results of discovery are nested in the mention threshold, and form one merge tree. Those of
+threshold. The results of discovery are nested in the threshold of its linkage, and form one merge tree. Those of
 `independent`, `minimax` and `undirected` are nested in the larger of the two thresholds: these methods take edges from
 the lightest to the heaviest, and a smaller threshold only stops them earlier. A mention is then linked if and only if
 its bottleneck is at most the threshold, and always to the same entity. `arborescence` is not nested, so it is tried at
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
 from os import PathLike
 from typing import Any, Literal, NamedTuple, Self
 
@@ -22,11 +23,12 @@ import numpy.typing as npt
 
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
-from arbo.engine import Method, Partition, Progress, merge_tree, partition, silent
-from arbo.errors import DataError, UsageError
+from arbo.engine import MergeTree, Method, Partition, Progress, average_tree, merge_tree, partition, silent
+from arbo.errors import DataError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
-from arbo.metrics import Brief, all_cuts, plot_thresholds
+from arbo.linking.objectives import DISCOVERY, LINKING, Objective
+from arbo.metrics import Brief, all_cuts, conll_of_cuts, plot_thresholds
 from arbo.retrieval.retrieval import Retrieval
 
 _K = (1, 2, 4, 8)
@@ -34,12 +36,8 @@ _ENTITY_THRESHOLDS = 24
 _MENTION_THRESHOLDS = 6
 _POINTS_WRITTEN = 200
 
-Objective = Literal["accuracy_with_nil", "nil_f1", "ari"]
-"""The score to maximise: share of correct links and NIL decisions, F1 of NIL decisions, or ARI of clusters."""
-_OBJECTIVES: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1", "ari": "ARI"}
-
-Kind = Literal["entity", "mention"]
-"""A kind of edge: from an entity, or from a mention."""
+Kind = Literal["entity", "mention", "nil"]
+"""What a threshold limits: edges from entities, edges from mentions, or average linkage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +49,8 @@ class Trial:
     entity_threshold: float | None
     mention_threshold: float | None
     score: float
+    nil_threshold: float | None = None
+    """The threshold of average linkage."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -61,7 +61,10 @@ class Trial:
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Curve(Brief):
-    """The exact score at every value of one threshold; all other settings are taken from ``best``."""
+    """The exact score at every value of one threshold; all other settings are taken from ``best``.
+
+    Of CoNLL, only the scores that could be the best are computed; the others are NaN.
+    """
 
     best: Trial
     varies: Kind
@@ -84,8 +87,9 @@ class Curve(Brief):
 
         A curve of more than 200 points is thinned evenly; the best point is kept.
         """
-        n = len(self.score)
-        kept = np.union1d(np.linspace(0, n - 1, min(n, _POINTS_WRITTEN - 1)).astype(np.int64), [self.place])
+        known = np.flatnonzero(~np.isnan(self.score))
+        n = len(known)
+        kept = np.union1d(known[np.linspace(0, n - 1, min(n, _POINTS_WRITTEN - 1)).astype(np.int64)], [self.place])
         threshold = [None if value == -np.inf else value for value in self.threshold[kept].tolist()]
         return {
             "best": asdict(self.best),
@@ -126,8 +130,12 @@ class Tuning:
     def applied(self, config: LinkerConfig) -> LinkerConfig:
         """Return a configuration with the chosen settings."""
         chosen: dict[str, Any] = {"k": self.best.k, "mention_threshold": self.best.mention_threshold}
-        if self.objective != "ari":  # discovery does not choose these
+        if self.objective in LINKING:  # discovery does not choose these
             chosen |= {"method": self.best.method, "entity_threshold": self.best.entity_threshold}
+        elif config.nil_linkage == "average":
+            del chosen["mention_threshold"]
+        if config.nil_linkage == "average":
+            chosen["nil_threshold"] = self.best.nil_threshold
         return replace(config, **chosen, confidence=self.confidence)
 
     def plot(self, path: str | PathLike[str]) -> None:
@@ -140,19 +148,25 @@ class Tuning:
         for curve in sorted(self.curves, key=lambda curve: -curve.best.score):
             if curve.varies == top.varies:
                 shown.setdefault(curve.best.method, curve)
-        threshold = np.unique(np.concatenate([curve.threshold for curve in shown.values()]))
-        name = _OBJECTIVES[self.objective]
+        known = [curve.threshold[~np.isnan(curve.score)] for curve in shown.values()]
+        threshold = np.unique(np.concatenate(known))
+        name = (LINKING | DISCOVERY)[self.objective]
         plot_thresholds(
             threshold,
             {f"{name}, {method}, k={curve.best.k}": curve.at(threshold) for method, curve in shown.items()},
             path,
-            chosen=top.best.limits[top.varies == "mention"],
-            xlabel=f"largest dissimilarity of {top.varies} edges",
+            chosen=np.inf if (limit := getattr(top.best, f"{top.varies}_threshold")) is None else limit,
+            xlabel="average dissimilarity" if top.varies == "nil" else f"largest dissimilarity of {top.varies} edges",
         )
 
 
 def choose(
-    retrieval: Retrieval, gold: Gold, config: LinkerConfig, objective: Objective, progress: Progress = silent
+    retrieval: Retrieval,
+    gold: Gold,
+    config: LinkerConfig,
+    objective: Objective,
+    progress: Progress = silent,
+    method: Method | None = None,
 ) -> Tuning:
     """Choose the best configuration; see `Linker.tune`.
 
@@ -162,13 +176,14 @@ def choose(
         config: the configuration to start from; it wins ties.
         objective: the score to maximise, see `objective_of`.
         progress: shows progress.
+        method: the only method to try; None for all of them. Discovery has none to choose.
     """
     own = config.limits(retrieval.threshold)
-    scoring = None if objective == "ari" else _Scoring.of(gold, objective)
+    scoring = _Scoring.of(gold, objective) if objective in LINKING else None
     if scoring is None:
-        plan = _discovery_plan(retrieval, gold, ks_of(config), own[1])
+        plan = _discovery_plan(retrieval, gold, ks_of(config), config, objective)
     else:
-        plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own)
+        plan = _linking_plan(retrieval, scoring, ks_of(config), config.k, own, method)
     trials: list[Trial] = []
     curves: dict[tuple[Method, int], Curve] = {}
     for tried in progress(*plan):
@@ -177,6 +192,8 @@ def choose(
             key = tried.best.method, tried.best.k
             curves[key] = max(curves.get(key, tried), tried, key=lambda curve: curve.best.score)
     best = max(trials, key=lambda trial: trial.score)  # ties go to the first
+    if scoring and config.nil_linkage == "average":
+        best = replace(best, nil_threshold=_nil_threshold(retrieval, gold, best, config.nil_limit(retrieval.threshold)))
     calibrated = scoring and _calibrated(retrieval, scoring, best)
     return Tuning(objective, best, tuple(trials), tuple(curves.values()), *calibrated or ())
 
@@ -194,21 +211,6 @@ def ks_of(config: LinkerConfig) -> list[int]:
     return sorted({*_K, config.k})
 
 
-def objective_of(objective: Objective | None, *, discovers: bool) -> Objective:
-    """Check an objective, or return the default objective; ``discovers`` means that there is no knowledge base.
-
-    Raises:
-        UsageError: the objective is unknown, or is not possible with (or without) a knowledge base.
-    """
-    possible: tuple[Objective, ...] = ("ari",) if discovers else ("accuracy_with_nil", "nil_f1")
-    if objective is None:
-        return possible[0]
-    if objective not in possible:
-        kind = "without" if discovers else "with"
-        raise UsageError(f"objective {objective!r}: {kind} a knowledge base, it must be {' or '.join(possible)}")
-    return objective
-
-
 class _Plan(NamedTuple):
     """The trials, and their number."""
 
@@ -217,9 +219,9 @@ class _Plan(NamedTuple):
 
 
 def _linking_plan(
-    retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float]
+    retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float], method: Method | None
 ) -> _Plan:
-    """Plan trials of every method, k and pair of thresholds; of equally good trials, the first is chosen.
+    """Plan trials of every method or of one, k and pair of thresholds; of equally good trials, the first is chosen.
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.
@@ -230,7 +232,10 @@ def _linking_plan(
     entity_limits = _limits(retrieval.entities.dissimilarity[:, :1], _ENTITY_THRESHOLDS, own[0])[::-1]
     mention_limits = _limits(retrieval.mentions.dissimilarity, _MENTION_THRESHOLDS, own[1])
     mention_limits.sort(key=lambda limit: limit != own[1])
-    nested: tuple[Method, ...] = ("minimax", "undirected")
+    every: tuple[Method, ...] = ("independent", "arborescence", "minimax", "undirected")
+    tried = [one for one in every if method in (None, one)]
+    nested = [one for one in tried if one in ("minimax", "undirected")]
+    alone, trees = ([one] if one in tried else [] for one in every[:2])
     finite = [limit for limit in entity_limits if limit != np.inf]
     graphs = {k: retrieval.graph(k) for k in ks}
 
@@ -243,36 +248,57 @@ def _linking_plan(
         return steps.curve_of_mention_thresholds(Trial(method, k, limit, None, 0), own[1])
 
     def run() -> Iterator[Trial | Curve]:
-        yield entity_curve("independent", own_k, own[1], least=-np.inf)
+        for one in alone:
+            yield entity_curve(one, own_k, own[1], least=-np.inf)
         for k in ks:
             for mention in mention_limits:
-                for entity in entity_limits:
-                    linked = partition(graphs[k], "arborescence", (entity, mention)).entity
-                    yield Trial("arborescence", k, _finite(entity), _finite(mention), scoring.score(linked))
-            for method in nested:
+                for one, entity in product(trees, entity_limits):
+                    linked = partition(graphs[k], one, (entity, mention)).entity
+                    yield Trial(one, k, _finite(entity), _finite(mention), scoring.score(linked))
+            for one in nested:
                 for mention in mention_limits:
-                    yield entity_curve(method, k, mention, least=mention)
+                    yield entity_curve(one, k, mention, least=mention)
                 for entity in finite:
-                    yield mention_curve(method, k, entity)
+                    yield mention_curve(one, k, entity)
 
-    n_each = len(mention_limits) * len(entity_limits) + len(nested) * (len(mention_limits) + len(finite))
-    return _Plan(run(), 1 + len(ks) * n_each)
+    n_trees, n_nested = len(trees) * len(mention_limits) * len(entity_limits), len(mention_limits) + len(finite)
+    return _Plan(run(), len(alone) + len(ks) * (n_trees + len(nested) * n_nested))
 
 
-def _discovery_plan(retrieval: Retrieval, gold: Gold, ks: list[int], own: float) -> _Plan:
-    """Plan a merge tree for each k; of equally good trials, prefer ``own``, then small k, then small thresholds."""
+def _discovery_plan(
+    retrieval: Retrieval, gold: Gold, ks: list[int], config: LinkerConfig, objective: Objective
+) -> _Plan:
+    """Plan a merge tree for each k; of equally good trials, prefer `config`, then small k, then small thresholds."""
     classes = gold.classes
     if (classes < 0).all():
         raise DataError("tuning needs mentions with gold ids or clusters, but these documents have none")
+    average = config.nil_linkage == "average"
+    own = config.nil_limit(retrieval.threshold) if average else config.limits(retrieval.threshold)[1]
 
     def run() -> Iterator[Curve]:
         for k in ks:
-            tree = merge_tree(retrieval.graph(k))
-            cuts = all_cuts(classes, tree.left, tree.right, tree.height)
-            steps = _Steps.of(cuts.threshold.astype(tree.height.dtype), cuts.ari)
-            yield steps.curve_of_mention_thresholds(Trial("arborescence", k, None, None, 0), own)
+            tree = average_tree(retrieval.graph(k)) if average else merge_tree(retrieval.graph(k))
+            steps = _steps_of_tree(tree, classes, objective)
+            start = Trial("arborescence", k, None, None, 0)
+            yield steps.curve_of_mention_thresholds(start, own, "nil" if average else "mention")
 
     return _Plan(run(), len(ks))
+
+
+def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objective: Objective) -> _Steps:
+    merges = classes, tree.left, tree.right, tree.height
+    cuts = all_cuts(*merges)
+    curves = {"ari": cuts.ari, "b3": cuts.b3.f1, "lea": cuts.lea.f1}
+    score = conll_of_cuts(*merges) if objective == "conll" else curves[objective]
+    return _Steps.of(cuts.threshold.astype(tree.height.dtype), score)
+
+
+def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, own: float) -> float | None:
+    """Choose the threshold of average linkage by the ARI of the mentions that no entity reaches."""
+    clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
+    assert clusters.nil_tree is not None
+    steps = _steps_of_tree(clusters.nil_tree, np.where(clusters.entity < 0, gold.classes, -1), "ari")
+    return steps.curve_of_mention_thresholds(best, own, "nil").best.nil_threshold
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -362,17 +388,20 @@ class _Steps(NamedTuple):
         best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
         return Curve(best, "entity", self.threshold, self.score, place)
 
-    def curve_of_mention_thresholds(self, start: Trial, own: float) -> Curve:
-        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest."""
+    def curve_of_mention_thresholds(self, start: Trial, own: float, varies: Kind = "mention") -> Curve:
+        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest.
+
+        ``varies`` can name another threshold with the same rule.
+        """
         with np.errstate(over="ignore"):
             own_place = int(np.searchsorted(self.threshold, self.threshold.dtype.type(own), side="right")) - 1
-        place = int(np.argmax(self.score))
+        place = int(np.nanargmax(self.score))
         if own_place >= 0 and self.score[own_place] == self.score[place]:
             place, chosen = own_place, _finite(own)
         else:
             chosen = self._middle(place)
-        best = replace(start, mention_threshold=chosen, score=float(self.score[place]))
-        return Curve(best, "mention", self.threshold, self.score, place)
+        given: dict[str, Any] = {f"{varies}_threshold": chosen, "score": float(self.score[place])}
+        return Curve(replace(start, **given), varies, self.threshold, self.score, place)
 
     def _middle(self, place: int) -> float:
         """Return the middle of the thresholds with this point's score, or the smallest if they have no upper limit."""

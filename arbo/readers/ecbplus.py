@@ -10,9 +10,9 @@ consists of the words, with a space between words and a line end between sentenc
 
 `tokens_number` lists the words of a mention; if they are not consecutive, the mention has several spans. `mention_type`
 is the type. The gold id is the chain, `coref_chain`; each `Singleton_...` is a separate chain. In GUM, where no chain
-extends beyond a document, the chain is the gold cluster, and `identity`, a Wikipedia title, is the gold id.
-`tokens_str` is compared with the words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids
-from document and span.
+extends beyond a document, the chain is the gold cluster, and `identity`, a Wikipedia title, is the gold id. The
+metadata of a document of ECB+ hold its `topic`, the number at the beginning of its id. `tokens_str` is compared with
+the words, and `notes` counts differences. Other keys are ignored. `mention_ids` makes ids from document and span.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ Kind = Literal["Entity", "Event"]
 Numbered = tuple[int, dict[str, Any]]
 
 _STRINGS = ("mention_type", "identity", "coref_chain")
+_ECBPLUS_ID = re.compile(r"([0-9]+)_[0-9]+ecb(plus)?")
 _INTEGER = re.compile(r"[0-9]{1,18}")
 
 
@@ -156,7 +157,8 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
                 records.notes["mentions whose tokens_str differs from their words"] += 1
     document = marked_document(document_id, text, found)
     marked = (replace(mention, cluster=own) for mention, own in zip(document.mentions, clusters, strict=True))
-    return replace(document, mentions=tuple(marked))
+    topic = _ECBPLUS_ID.fullmatch(document_id)
+    return replace(document, mentions=tuple(marked), metadata={} if topic is None else {"topic": topic[1]})
 
 
 def _spans(

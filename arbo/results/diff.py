@@ -16,7 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from arbo.results.export import sentences_of
 from arbo.results.run import Run
+from arbo.results.views import mention_view
 
 ClusterChangeKind = Literal[
     "new", "gone", "grown", "shrunk", "merged", "split", "moved", "linked", "unlinked", "renamed"
@@ -71,6 +73,10 @@ class MentionChange:
     """The entity or mention from which an edge links the mention in the later run."""
     weight: float | None
     """Dissimilarity of that edge."""
+    gold: tuple[str, ...] | None
+    """The gold ids; None if the mention is not annotated."""
+    sentence: str | None
+    """The sentence of the mention; None if the run was saved without texts."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,6 +91,19 @@ class Diff:
     def as_dict(self) -> dict[str, Any]:
         """Return the rows, ready for JSON."""
         return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
+
+    def mention_view(self, limit: int | None = None) -> pa.Table:
+        """Make a table of the first changed mentions, with both predictions: an entity, or else a cluster."""
+        rows = self.mentions[:limit]
+        return pa.table(
+            {
+                **{name: [getattr(row, name) for row in rows] for name in ("change", "mention", "document", "text")},
+                "before": pa.array([row.entity_before or row.cluster_before for row in rows], pa.string()),
+                "after": pa.array([row.entity_after or row.cluster_after for row in rows], pa.string()),
+                "gold": pa.array([row.gold for row in rows], pa.list_(pa.string())),
+                "sentence": pa.array([row.sentence for row in rows], pa.string()),
+            }
+        )
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Count the changes of clusters and of mentions by kind."""
@@ -203,18 +222,19 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
         was, now = a.link_table[name].take(old), b.link_table[name]
         same = pc.or_(pc.fill_null(pc.equal(was, now), False), pc.and_(pc.is_null(was), pc.is_null(now)))
         changed |= ~same.to_numpy(zero_copy_only=False)
-    for row in np.flatnonzero(changed).tolist():
-        yield _mention_change(a, int(row_in_a[row]), b, row)
-    left = np.ones(a.mention_table.num_rows, np.bool_)
-    left[row_in_a[kept]] = False
-    for row in np.flatnonzero(left).tolist():
-        yield _mention_change(a, row, b, -1)
+    rows = np.flatnonzero(changed)
+    for row, sentence in zip(rows.tolist(), sentences_of(b, mention_view(b, rows)), strict=True):
+        yield _mention_change(a, int(row_in_a[row]), b, row, sentence)
+    left = np.setdiff1d(np.arange(a.mention_table.num_rows), row_in_a[kept])
+    for row, sentence in zip(left.tolist(), sentences_of(a, mention_view(a, left)), strict=True):
+        yield _mention_change(a, row, b, -1, sentence)
 
 
-def _mention_change(a: Run, row_a: int, b: Run, row_b: int) -> MentionChange:
+def _mention_change(a: Run, row_a: int, b: Run, row_b: int, sentence: str | None) -> MentionChange:
     """Describe the change of a mention, given its row in each run, or -1 if the run does not have the mention."""
     run, row = (a, row_a) if row_b < 0 else (b, row_b)
-    id_, document, text = (run.mention_table[name][row].as_py() for name in ("mention_id", "document_id", "text"))
+    shown = ("mention_id", "document_id", "text", "gold")
+    id_, document, text, gold = (run.mention_table[name][row].as_py() for name in shown)
 
     def of(run: Run, row: int, name: str) -> Any:
         return None if row < 0 else run.link_table[name][row].as_py()
@@ -238,4 +258,6 @@ def _mention_change(a: Run, row_a: int, b: Run, row_b: int) -> MentionChange:
         of(b, row_b, "cluster_id"),
         of(b, row_b, "parent"),
         of(b, row_b, "step"),
+        None if gold is None else tuple(gold),
+        sentence,
     )

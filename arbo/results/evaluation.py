@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from arbo.metrics import (
     Report,
     Resampling,
     clustering_scores,
+    coreference_lines,
     counts_from_contingency,
     linking_outcomes,
     linking_scores,
@@ -34,8 +37,9 @@ from arbo.metrics import (
     nil_curve,
     nil_scores,
     scores_from_counts,
+    without_singletons,
 )
-from arbo.results.lines import cluster_lines, linking_lines, nil_lines
+from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, kinds_of, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
 
 _USUAL = Resampling()
@@ -103,7 +107,22 @@ class Evaluation:
         return str(self.report(how=how)) if self.lines else nothing
 
 
-def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = None) -> Evaluation:
+@dataclass(frozen=True, slots=True)
+class Coreference:
+    """How clusters are scored."""
+
+    per_document: bool = False
+    """Score within each document: gold clusters and predicted clusters are split by document. There is no ARI."""
+    singletons: bool = True
+    """Without them, clusters of one mention are removed from either side; see `eval.cluster_lines`. There is no ARI."""
+
+
+_EVERYTHING = Coreference()
+
+
+def evaluate(
+    run: Run, *, train: Corpus | None = None, classes: Ints | None = None, how: Coreference = _EVERYTHING
+) -> Evaluation:
     """Score a run; see `Result.evaluate`.
 
     Args:
@@ -111,20 +130,26 @@ def evaluate(run: Run, *, train: Corpus | None = None, classes: Ints | None = No
         train: documents whose gold entities count as seen.
         classes: (mentions,) the gold class of each mention, against which clusters are scored; by default
             `Gold.classes` with the run's own knowledge base.
+        how: how clusters are scored.
     """
     gold, row_of = gold_of(run)
     document = _codes(run.mention_table["document_id"])
     seen = None if train is None else gold.seen(train)
+    kinds = kinds_of(run.mention_table["text"].to_pylist())
     classes = gold.classes if classes is None else classes
     evaluation = Evaluation(len(classes))
     if run.manifest["knowledge_base"] is not None and gold.annotated.any():
-        evaluation = _with_links(evaluation, run, gold, row_of, document, seen)
+        evaluation = _with_links(evaluation, run, gold, row_of, document, seen, kinds)
     if (classes >= 0).any():
-        evaluation = _with_clusters(evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen)
+        evaluation = _with_clusters(
+            evaluation, _codes(run.link_table["cluster_id"]), classes, document, seen, how, kinds
+        )
     return evaluation
 
 
-def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -> dict[str, Evaluation]:
+def evaluate_together(
+    runs: Mapping[str, Run], *, train: Corpus | None = None, how: Coreference = _EVERYTHING
+) -> dict[str, Evaluation]:
     """Score several runs of the same documents with the same gold classes, so that they can be compared.
 
     The gold classes come from the first run with a knowledge base, which may know that two gold ids belong to one
@@ -141,7 +166,7 @@ def evaluate_together(runs: Mapping[str, Run], *, train: Corpus | None = None) -
                 raise UsageError(f"{name} and {other} differ in {column}; compare only results of the same documents")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
-    return {name: evaluate(run, train=train, classes=classes) for name, run in runs.items()}
+    return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
 
 
 def compare(
@@ -195,7 +220,13 @@ def evaluate_candidates(
 
 
 def _with_links(
-    evaluation: Evaluation, run: Run, gold: Gold, row_of: Mapping[str, int], document: Ints, seen: Bools | None
+    evaluation: Evaluation,
+    run: Run,
+    gold: Gold,
+    row_of: Mapping[str, int],
+    document: Ints,
+    seen: Bools | None,
+    kinds: Mapping[str, Bools],
 ) -> Evaluation:
     predicted = numbers_of(row_of, run.link_table["entity_id"])
     candidates = _candidates(row_of, run.link_table["candidates"])
@@ -206,7 +237,7 @@ def _with_links(
     is_nil = gold.is_nil
     curve = nil_curve(is_nil, best_scores(run), annotated=gold.annotated)
     with_nil = nil_as_class(outcomes, predicted < 0)
-    lines = linking_lines(outcomes, document, groups, seen) + nil_lines(
+    lines = linking_lines(outcomes, document, groups, seen, kinds) + nil_lines(
         with_nil, is_nil, predicted < 0, document, curve
     )
     return replace(
@@ -220,23 +251,40 @@ def _with_links(
 
 
 def _with_clusters(
-    evaluation: Evaluation, cluster: Ints, truth: Ints, document: Ints, seen: Bools | None
+    evaluation: Evaluation,
+    cluster: Ints,
+    truth: Ints,
+    document: Ints,
+    seen: Bools | None,
+    how: Coreference,
+    kinds: Mapping[str, Bools],
 ) -> Evaluation:
     known = truth >= 0
-    lines = cluster_lines(truth, cluster, document, known, "")
-    unseen = None
-    if seen is not None and (known & ~seen).any():
-        unseen = clustering_scores(truth[known & ~seen], cluster[known & ~seen])
-        lines += cluster_lines(truth, cluster, document, known & ~seen, ", unseen")[:1]
-    table = Contingency.from_labels(truth[known], cluster[known])
-    return replace(
-        evaluation,
-        clustering=clustering_scores(truth[known], cluster[known]),
-        clustering_unseen=unseen,
-        coreference=scores_from_counts(counts_from_contingency(table)),
-        clustered=int(known.sum()),
-        lines=(*evaluation.lines, *lines),
-    )
+    if how.per_document:
+        counts = counts_by_document(truth[known], cluster[known], document[known], singletons=how.singletons)
+        first, *others = coreference_lines(counts)
+        lines = [replace(first, over=f"{int(known.sum()):,} mentions with gold ids, within documents"), *others]
+        scored: dict[str, Any] = {"coreference": scores_from_counts(reduce(add, counts))}
+    else:
+        lines = cluster_lines(truth, cluster, document, known, "", singletons=how.singletons)
+        sides = (truth[known], cluster[known]) if how.singletons else without_singletons(truth[known], cluster[known])
+        scored = {"coreference": scores_from_counts(counts_from_contingency(Contingency.from_codes(*sides)))}
+        if how.singletons:
+            scored["clustering"] = clustering_scores(truth[known], cluster[known])
+        if seen is not None and (new := known & ~seen).any() and how.singletons:
+            scored["clustering_unseen"] = clustering_scores(truth[new], cluster[new])
+            lines += cluster_lines(truth, cluster, document, new, ", unseen")[:1]
+    if how.singletons:
+        true, found = truth[known], cluster[known]
+        if how.per_document:
+            true, found = _pairs(document[known], true), _pairs(document[known], found)
+        lines += kind_lines(true, found, {kind: rows[known] for kind, rows in kinds.items()})
+    return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
+
+
+def _pairs(document: Ints, cluster: Ints) -> Ints:
+    """Return a code for each pair of a document and a cluster."""
+    return document * (int(cluster.max(initial=0)) + 1) + cluster
 
 
 def _codes(ids: pa.ChunkedArray) -> Ints:

@@ -100,6 +100,7 @@ def _explain_link(result: Run, link: Link) -> Explanation:
 
 def _explain_nil(result: Run, link: Link) -> Explanation:
     entity_limit, mention_limit = (result.manifest["threshold"][kind] for kind in ("entity", "mention"))
+    average = result.manifest["threshold"].get("nil")  # None under single linkage
     cluster = result.cluster_of(link)
     lines = [f'{_called(link)} is NIL, in cluster {link.cluster} "{cluster.name}":']
     method, k = result.manifest["config"]["method"], result.manifest["config"]["k"]
@@ -113,12 +114,15 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
     if others:
         shown = ", ".join(f'"{m.text}" in {m.document_id}' for m in others[:3])
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        lines.append(
-            f"    together with {shown}{more}; its weakest join is {_number(cluster.weakest_join)}, "
-            f"the mention threshold is {_number(mention_limit)}"
-        )
+        join = f"its weakest join is {_number(cluster.weakest_join)}, the mention threshold is {_number(mention_limit)}"
+        if average is not None:
+            join = f"its last two parts have the average dissimilarity {_number(cluster.weakest_join)}, "
+            join += f"the limit of average linkage is {_number(average)}"
+        lines.append(f"    together with {shown}{more}; {join}")
     else:
         near = f"no other NIL mention within {_number(mention_limit)}"
+        if average is not None:
+            near = f"no NIL cluster has an average dissimilarity of at most {_number(average)}"
         lines.append(f"    alone: {near if k else 'mentions are not compared with k=0'}")
     step = Step(link.mention.id, link.name, link.mention.document_id, None)
     return Explanation(link.mention.id, None, (step,), None, rivals, "\n".join(lines + _others(result, rivals)))

@@ -83,7 +83,7 @@ def flat_table(run: Run) -> pa.Table:
     columns |= _runners_up(run)
     columns["cluster_name"] = run.cluster_table["name"].take(pa.array(run.cluster_rows))
     columns |= {"nil": pc.is_null(links["entity_id"]), "path": _paths(run)}
-    columns |= {"sentence": pa.array(_sentences(run, flat), pa.string()), "gold": mentions["gold"]}
+    columns |= {"sentence": pa.array(sentences_of(run, flat), pa.string()), "gold": mentions["gold"]}
     columns |= {"gold_cluster": mentions["cluster"]} if "cluster" in mentions.column_names else {}
     columns |= {"domain": mentions["domain"]} if mentions["domain"].null_count < len(flat) else {}
     for key, values in _metadata(run):
@@ -130,8 +130,8 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
             yield key, pa.array(values)
 
 
-def _sentences(run: Run, flat: pa.Table) -> Iterator[str | None]:
-    """Yield the sentence of each mention, or its sentences if it spans several; None without texts."""
+def sentences_of(run: Run, flat: pa.Table) -> Iterator[str | None]:
+    """Yield the sentence or sentences of each mention of a `mention_view`; None without texts."""
     places = zip(*(flat[name].to_pylist() for name in ("document_id", "start", "end")), strict=True)
     for document_id, own in groupby(places, itemgetter(0)):
         text = run.text_of(document_id)

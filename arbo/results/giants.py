@@ -43,20 +43,22 @@ class Giant:
     names: int
     """Number of distinct names of its mentions, in lower case."""
     splits_below: float
-    """With a mention threshold just below this value, no part of the cluster is a giant."""
+    """With a mention threshold just below this value, no part of the cluster is a giant; under average linkage, with a
+    NIL threshold."""
     bridges: tuple[Bridge, ...]
-    """At most three edges that join its largest parts, see `clustering.bridges`. The smaller part at an edge has at
-    least a tenth as many mentions as the smaller part at the first edge."""
+    """At most three edges that join its largest parts, see `clustering.bridges`; none under average linkage. The
+    smaller part at an edge has at least a tenth as many mentions as the smaller part at the first edge."""
 
     def __str__(self) -> str:
         head = (
             f"the discovered cluster {self.cluster} has {self.share:.0%} of all mentions: {self.mentions:,} under "
-            f"{self.names:,} names; the edges that join its largest parts:"
+            f"{self.names:,} names" + ("; the edges that join its largest parts:" if self.bridges else "")
         )
         below = math.floor(self.splits_below * 1000) / 1000
-        tail = f"set the mention threshold below {below:.3f} to split it into parts of usual size"
+        kind = "mention" if self.bridges else "NIL"
+        tail = f"set the {kind} threshold below {below:.3f} to split it into parts of usual size"
         if below == 0:
-            tail = "no mention threshold splits it: its mentions have equal vectors"
+            tail = f"no {kind} threshold splits it: its mentions have equal vectors"
         return "\n".join([head, *(f"    {bridge}" for bridge in self.bridges), tail])
 
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from arbo.data.gold import Bools, Ints
-from arbo.metrics import Line, LinkingOutcomes, NilCurve, Summed, cluster_lines as lines_of_clusters, proportion
+from arbo.metrics import (
+    Contingency,
+    CoreferenceCounts,
+    Line,
+    LinkingOutcomes,
+    NilCurve,
+    Summed,
+    cluster_lines as lines_of_clusters,
+    counts_from_contingency,
+    proportion,
+    without_singletons,
+)
+from arbo.text.phrases import KINDS, kind_of
 
 _RECALL_SHOWN = (4, 16, 64)
 _RECALL_WITH_NIL_SHOWN = (1, 64)
@@ -17,9 +30,13 @@ MOST_WITH_INTERVALS = 50_000
 
 
 def linking_lines(
-    outcomes: LinkingOutcomes, document: Ints, groups: Mapping[str, list[str | None]], seen: Bools | None
+    outcomes: LinkingOutcomes,
+    document: Ints,
+    groups: Mapping[str, list[str | None]],
+    seen: Bools | None,
+    kinds: Mapping[str, Bools],
 ) -> list[Line]:
-    """Return accuracy and recall of links: overall, for seen and unseen entities, and as means over groups."""
+    """Return accuracy and recall of links: overall, for seen and unseen entities, by kind, and as means over groups."""
 
     def line(name: str, right: Bools, among: Bools, what: str) -> Line:
         over = f"{int((right & among).sum()):,} of {int(among.sum()):,} {what}"
@@ -38,6 +55,7 @@ def linking_lines(
     if seen is not None:
         lines += [line("accuracy, seen", correct, concept & seen, "in training")]
         lines += [line("accuracy, unseen", correct, concept & ~seen, "not in training")]
+    lines += [line(f"accuracy, {kind}", correct, concept & of_kind, kind) for kind, of_kind in kinds.items()]
     lines += [
         macro for name, labels in groups.items() if (macro := _macro_line(name, labels, correct, concept, document))
     ]
@@ -76,7 +94,9 @@ def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document:
     ]
 
 
-def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str) -> list[Line]:
+def cluster_lines(
+    truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suffix: str, *, singletons: bool = True
+) -> list[Line]:
     """Return the agreement of clusters with gold classes, over the chosen mentions."""
     if not chosen.any():
         return []
@@ -84,8 +104,41 @@ def cluster_lines(truth: Ints, cluster: Ints, document: Ints, chosen: Bools, suf
     if chosen.sum() > MOST_WITH_INTERVALS:
         document = np.zeros_like(document)  # with one document there is no interval
         over += f"; no interval above {MOST_WITH_INTERVALS:,}"
-    ari, *others = lines_of_clusters(truth[chosen], cluster[chosen], document[chosen])
-    return [Line(ari.name + suffix, ari.score, over=over), *others]
+    first, *others = lines_of_clusters(truth[chosen], cluster[chosen], document[chosen], singletons=singletons)
+    return [replace(first, name=first.name + suffix, over=over), *others]
+
+
+def kinds_of(texts: Sequence[str]) -> dict[str, Bools]:
+    """Return the mentions that are named, nominal and pronouns, see `kind_of`; nothing if none is a pronoun."""
+    distinct, place = np.unique(np.array(texts, object).astype(str), return_inverse=True)
+    kind = np.array([kind_of(text) for text in distinct.tolist()], object)[place]
+    return {name: kind == name for name in KINDS} if (kind == "pronoun").any() else {}
+
+
+def kind_lines(truth: Ints, cluster: Ints, kinds: Mapping[str, Bools]) -> list[Line]:
+    """Return B-cubed as means over the mentions of each kind, whose clusters have mentions of all kinds."""
+    _, cell, count = np.unique(np.stack([truth, cluster]), axis=1, return_inverse=True, return_counts=True)
+    recall, precision = (count[cell.ravel()] / np.bincount(side)[side] for side in (truth, cluster))
+    return [
+        Line.of_counts(
+            f"B-cubed, {kind}",
+            [[recall[rows].sum(), rows.sum(), precision[rows].sum(), rows.sum()]],
+            over=f"{int(rows.sum()):,} mentions",
+        )
+        for kind, rows in kinds.items()
+    ]
+
+
+def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:
+    """Count the agreement within each document: clusters across documents are split."""
+    order = np.argsort(document, kind="stable")
+    counts = []
+    for rows in np.split(order, np.flatnonzero(np.diff(document[order])) + 1):
+        true, found = truth[rows], cluster[rows]
+        if not singletons:
+            true, found = without_singletons(true, found)
+        counts.append(counts_from_contingency(Contingency.from_codes(true, found)))
+    return counts
 
 
 def _share(right: Bools, among: Bools, document: Ints) -> Summed:

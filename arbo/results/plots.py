@@ -41,7 +41,7 @@ def _plot_histogram(run: Run, path: PathLike) -> None:
     limits = {
         f"{kind} threshold": limit
         for kind, limit in run.manifest["threshold"].items()
-        if kind == "mention" or "nearest entity" in given
+        if kind != "entity" or "nearest entity" in given
     }
     every = np.concatenate([*given.values(), list(limits.values())])
     edges = np.histogram_bin_edges(every[np.isfinite(every)], _BINS)

@@ -9,7 +9,7 @@ from typing import Any, Self
 from arbo.data.corpus import Corpus
 from arbo.errors import UsageError
 from arbo.files import PathLike
-from arbo.results.evaluation import Evaluation, evaluate
+from arbo.results.evaluation import Coreference, Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
 from arbo.results.export import export, flat_table
 from arbo.results.giants import Giant, giants_of
@@ -49,12 +49,18 @@ class Result(Run):
             return explain(self, self.links[int(rows[0])])
         return explain(self, link)
 
-    def evaluate(self, *, train: Iterable[Any] | None = None) -> Evaluation:
+    def evaluate(
+        self, *, train: Iterable[Any] | None = None, per_document: bool = False, singletons: bool = True
+    ) -> Evaluation:
         """Score the result against the gold annotations of its mentions.
 
-        With ``train``, also score the links to entities that occur in these documents, and those that do not.
+        Args:
+            train: documents whose gold entities count as seen; adds scores of links for seen and unseen entities.
+            per_document: score coreference within each document: all clusters are split by document.
+            singletons: whether clusters of one mention count; otherwise they are removed from either side.
         """
-        return evaluate(self, train=None if train is None else Corpus.of(train))
+        how = Coreference(per_document, singletons)
+        return evaluate(self, train=None if train is None else Corpus.of(train), how=how)
 
     def plot(self, path: PathLike) -> None:
         """Plot a histogram or a curve: the file's name ends in ``histogram`` or ``curve``, then .png or .svg.

@@ -53,18 +53,17 @@ def load_candidates(path: PathLike) -> tuple[Ids, Floats, dict[str, Any]]:
         table = pq.read_table(path, partitioning=None, page_checksum_verification=True)
         entities, scores = (table[name].combine_chunks() for name in _COLUMNS)
         count = entities.value_lengths().to_numpy(zero_copy_only=False)
-        if entities.value_lengths() != scores.value_lengths() or count.max(initial=0) > own["k"]:
-            raise ValueError("its lists differ in length")
+        if entities.value_lengths() != scores.value_lengths():
+            raise ValueError("its lists of candidates and of scores differ in length")
+        if count.max(initial=0) > own["k"]:
+            raise ValueError(f"a list has {count.max():,} candidates, but k is {own['k']:,}")
         return *padded(entities.flatten().to_numpy(), scores.flatten().to_numpy(), count, own["k"]), own
     except (OSError, KeyError, AttributeError, ValueError, TypeError, pa.ArrowException) as error:
         raise DataError(f"the candidates cannot be read: {error}; {MEND}", file=fspath(path)) from None
 
 
 def padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floats]:
-    """Convert concatenated lists to arrays of the shape (mentions, k), padded with -1 and -inf.
-
-    ``count`` has the length of the list of each mention.
-    """
+    """Convert concatenated lists of the lengths ``count`` to arrays of (mentions, k), padded with -1 and -inf."""
     there = np.arange(k) < count[:, None]
     found = np.full(there.shape, -1, np.int32), np.full(there.shape, -np.inf, np.float32)
     found[0][there], found[1][there] = entities, scores
@@ -72,7 +71,6 @@ def padded(entities: Ids, scores: Floats, count: Ids, k: int) -> tuple[Ids, Floa
 
 
 def _metadata(file: Path) -> dict[str, Any]:
-    """Read the metadata of the table."""
     try:
         own = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
     except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:

@@ -39,7 +39,7 @@ class Candidates:
     """
 
     entities: Ids
-    """(mentions, k) rows of the knowledge base, padded with -1."""
+    """(mentions, k) rows of the knowledge base, counted from 0; empty places have -1, and come last."""
     scores: Floats
     """(mentions, k) float32, in descending order; higher is closer. Empty places, and entities without a score such as
     an added gold entity, have -inf."""
@@ -48,7 +48,7 @@ class Candidates:
     knowledge_base: str
     """Fingerprint of the knowledge base."""
     made_by: dict[str, Any]
-    """Settings of the encoder and of later stages; ready for JSON."""
+    """Settings of the encoder and of later steps, such as a reranker; ready for JSON."""
 
     def __post_init__(self) -> None:
         entities, scores = np.asarray(self.entities), np.asarray(self.scores, np.float32)
@@ -75,15 +75,15 @@ class Candidates:
 
     @classmethod
     def of_result(cls, result: Run, kb: KnowledgeBase) -> Self:
-        """Return the candidates in a run, for each mention as many as `LinkerConfig.candidates` sets.
+        """Return the candidates in a run, for each mention up to `LinkerConfig.candidates`.
 
         Raise UsageError if the run was made without a knowledge base, or with another one than ``kb``.
         """
         told, documents = result.manifest["knowledge_base"], result.manifest["documents"]["fingerprint"]
         if told is None:
-            raise UsageError("the run has no candidates: it was discovered without a knowledge base")
+            raise UsageError("the run has no candidates: it was made without a knowledge base; use a run of linking")
         if other := other_origin((documents, told["fingerprint"]), (documents, kb.fingerprint)):
-            raise UsageError(f"the run was made with {other}")
+            raise UsageError(f"the run was made with {other}; give that knowledge base, or link again")
         lists = result.link_table["candidates"].combine_chunks()
         rows = pc.index_in(lists.flatten(), pa.array([entity.id for entity in kb], pa.string()))
         count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
@@ -131,7 +131,7 @@ class Candidates:
     def check(self, documents: Corpus, kb: KnowledgeBase) -> None:
         """Raise DataError unless the candidates belong to these documents and this knowledge base."""
         if other := other_origin(self.origin, (documents.fingerprint, kb.fingerprint)):
-            raise DataError(f"the candidates were made with {other}")
+            raise DataError(f"the candidates were made with {other}; {MEND}")
         if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
             raise DataError(
                 f"the candidates have {len(self):,} mentions and rows up to {self.entities.max(initial=-1):,}; "
@@ -170,19 +170,16 @@ class Candidates:
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
     """Add the gold entity as the last candidate of each mention that has no gold candidate (the oracle SELF).
 
-    In a full list, the gold entity replaces the last candidate. Its score is -inf.
-
-    Args:
-        candidates: the candidates of a first stage.
-        gold: (mentions, any) rows of the correct entities of each mention, padded with -1; the first is added, see
-            `arbo.data.gold.Gold.entities`.
+    In a full list, the gold entity replaces the last candidate. Its score is -inf. ``gold`` holds the rows of the
+    correct entities of each mention, (mentions, any number), padded with -1; the first is added, see
+    `arbo.data.gold.Gold.entities`. Raise ValueError if it has another shape.
 
     >>> found = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
     >>> with_gold(found, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()
     [[3, 1], [2, 5], [0, 1]]
     """
     if gold.ndim != 2 or len(gold) != len(candidates):
-        raise ValueError(f"gold must be (mentions, any) for {len(candidates):,} mentions, not {gold.shape}")
+        raise ValueError(f"gold must have the shape ({len(candidates)}, any number), not {gold.shape}")
     if not gold.shape[1] or not candidates.k:
         return candidates
     missed = np.flatnonzero((gold[:, 0] >= 0) & ~is_gold(candidates.entities, gold).any(axis=1))
@@ -210,7 +207,7 @@ def union(*candidates: Candidates) -> Candidates:
     first = candidates[0]
     for place, other in enumerate(candidates):
         if differs := other_origin(other.origin, first.origin):
-            raise ValueError(f"set {place} was made with {differs}")
+            raise ValueError(f"candidates[{place}] were made with {differs}, unlike candidates[0]; {MEND}")
     entities = np.concatenate([one.entities for one in candidates], axis=1)
     rank = np.concatenate([np.arange(one.k, dtype=np.float32) for one in candidates])
     entities, scores = best_first(entities, np.where(entities >= 0, 0 - rank, -np.inf))
@@ -236,7 +233,7 @@ def other_origin(own: tuple[str, str], given: tuple[str, str]) -> str | None:
     """Describe, for errors, how one `Candidates.origin` differs from the ``given`` one; None if they are equal."""
     for what, one, other in zip(("other documents", "another knowledge base"), own, given, strict=True):
         if one != other:
-            return f"{what} (fingerprint {one}, not {other}); {MEND}"
+            return f"{what} (fingerprint {one}, not {other})"
     return None
 
 

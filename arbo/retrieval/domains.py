@@ -22,7 +22,10 @@ Rows = npt.NDArray[np.int32]
 
 
 class Part(NamedTuple):
-    """The rows of the queries, and of the things to compare them with, in one domain; rows ascend."""
+    """The rows, in one domain, of mentions (``queries``) and of the mentions or entities to compare them with.
+
+    Rows ascend.
+    """
 
     queries: Rows
     things: Rows
@@ -38,7 +41,7 @@ def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
 
 
 def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> list[Part]:
-    """Return a part for each domain of the mentions, in which they are compared with its entities, if it has any.
+    """Return a part for each domain of the mentions: these mentions, and the entities (perhaps none) of the domain.
 
     Raise UsageError if no mention has an entity in its domain, for example if only the documents have domains.
 
@@ -90,7 +93,10 @@ def nearest_within(
 def recall_within(
     parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Embeddings, *, metric: Metric
 ) -> float:
-    """Return the share of exact neighbours that `nearest_within` found: the weighted mean over the parts."""
+    """Return the share of exact neighbours that `nearest_within` found, measured on a sample of each part.
+
+    The shares of the parts are weighted by their numbers of neighbours; without neighbours the result is 1.
+    """
     n_there, n_right = 0, 0.0
     for part in parts:
         lists = Neighbors(found.ids[part.queries], found.dissimilarity[part.queries])
@@ -119,7 +125,6 @@ def _inside(part: Part, queries: Embeddings, things: Embeddings) -> tuple[Embedd
 
 
 def _named(domains: Sequence[Hashable], most: int = 3) -> str:
-    """Return the first domains as text."""
     distinct = list(dict.fromkeys(domains))
     shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]
     return ", ".join(shown) + (f" and {len(distinct) - most:,} more" if len(distinct) > most else "")

@@ -14,7 +14,7 @@ from arbo.retrieval.candidates import Candidates, is_gold, other_origin
 def check_skip_margin(margin: float | None) -> None:
     """Raise UsageError for an invalid margin, see `LinkerConfig.skip_margin`."""
     if margin is not None and (type(margin) not in (int, float) or not 0 <= margin < float("inf")):
-        raise UsageError(f"skip_margin must be a number of at least 0 or None, not {margin!r}")
+        raise UsageError(f"skip_margin must be None or a finite number of at least 0, not {margin!r}")
 
 
 def margins(scores: Floats) -> Floats:
@@ -36,7 +36,7 @@ class Skipping(NamedTuple):
     accuracy: float
     """Share of the mentions with a gold entity whose first candidate is a gold entity."""
     lost: float
-    """Accuracy of reranking all mentions, minus ``accuracy``; negative if the first stage is better."""
+    """Accuracy of reranking all mentions, minus ``accuracy``; negative if skipping improves the accuracy."""
 
 
 def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_lost: float = 0.0) -> Skipping:
@@ -45,14 +45,9 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
     It is the smallest margin in the data whose loss of accuracy is at most ``most_lost``, since the smallest margin
     skips the most mentions. Report scores on documents other than those used for this choice.
 
-    Args:
-        retrieved: candidates of a first stage.
-        reranked: the same candidates after `rerank` without a margin.
-        gold: (mentions, any) rows of the correct entities of each mention; see `arbo.data.gold.Gold.entities`.
-        most_lost: maximum loss of accuracy, between 0 and 1.
-
-    Raises:
-        ValueError: candidates and gold have different mentions, or ``most_lost`` is out of range.
+    ``reranked`` are the ``retrieved`` candidates after `rerank` without a margin. ``gold`` holds the rows of the
+    correct entities of each mention, (mentions, any number), padded with -1, see `arbo.data.gold.Gold.entities`. Raise
+    ValueError if these differ in mentions or origin, or ``most_lost`` is not between 0 and 1.
 
     >>> before = Candidates([[0, 1], [0, 1], [0, 1]], [[0.9, 0.1], [0.6, 0.5], [0.8, 0.1]], "d", "kb", {})
     >>> after = Candidates([[0, 1], [1, 0], [0, 1]], [[0.9, 0.1]] * 3, "d", "kb", {})
@@ -61,10 +56,11 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
     """
     if not len(retrieved) == len(reranked) == len(gold):
         raise ValueError(
-            f"the mentions differ: {len(retrieved):,} retrieved, {len(reranked):,} reranked, {len(gold):,} in gold"
+            f"the numbers of mentions differ: {len(retrieved):,} in retrieved, {len(reranked):,} in reranked, "
+            f"{len(gold):,} in gold"
         )
     if other := other_origin(reranked.origin, retrieved.origin):
-        raise ValueError(f"the reranked candidates were made with {other}")
+        raise ValueError(f"the reranked candidates were made with {other}; rerank the retrieved ones")
     if not 0 <= most_lost <= 1:
         raise ValueError(f"most_lost must be between 0 and 1, not {most_lost!r}")
     margin = margins(retrieved.scores)

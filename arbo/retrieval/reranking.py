@@ -44,7 +44,7 @@ class Reranker(Protocol):
 
     @property
     def retrieval_weight(self) -> float:
-        """Weight of the first stage's score, which is added to the reranker's score; 0 leaves it out."""
+        """Weight of the score from retrieval, which is added to the reranker's score; 0 leaves it out."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -58,8 +58,6 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """A reranker and the mentions that it scores."""
-
     reranker: Reranker
     inputs: Sequence[MentionInput]
     announce: Announce
@@ -81,15 +79,16 @@ class _Reading:
         own = np.asarray(self.reranker.score(self.inputs, kb, mention, entity, self.announce))
         if own.shape != mention.shape:
             raise DataError(
-                f"the reranker returned scores of shape {own.shape} for {len(mention):,} pairs, not one for each pair"
+                f"the reranker returned scores of the shape {own.shape}, not {mention.shape}: one for each pair"
             )
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
             given = own.astype(np.float32) + np.float32(weight) * retrieval[read]
         if n_bad := int((~np.isfinite(given)).sum()):
+            added = f", after adding {weight:g} times the score from retrieval (`retrieval_weight`)" if weight else ""
             raise DataError(
-                f"the reranker returned NaN or infinity for {n_bad:,} of {len(given):,} pairs, after adding {weight:g} "
-                "times the first stage's score (`retrieval_weight`)"
+                f"the reranker returned NaN or infinity for {n_bad:,} of {len(given):,} pairs{added}; it must return "
+                "finite scores"
             )
         scores = np.full(entities.shape, -np.inf, np.float32)
         scores[read] = given
@@ -108,22 +107,15 @@ def rerank(
 ) -> Candidates:
     """Sort the candidates of each mention with a reranker, and return them with probabilities as scores.
 
-    Candidates with equal scores keep their order.
-
-    Args:
-        reranker: scores each mention with each of its candidates.
-        candidates: the candidates of a first stage.
-        documents: the documents of the candidates, see `Linker.link`.
-        kb: the knowledge base of the candidates.
-        skip_margin: at least 0; if the first-stage score of the first candidate exceeds that of the second by this
-            margin, the mention is skipped, and its first candidate gets the probability 1. None skips no mention. See
-            `skipping`.
-        expand_abbreviations: see `LinkerConfig.expand_abbreviations`.
-        announce: shows progress, see `arbo.progress`.
+    Candidates with equal scores keep their order. ``documents`` (see `Linker.link`) and ``kb`` must be those of the
+    candidates. A mention is skipped if the score of its first candidate exceeds that of the second by ``skip_margin``
+    or more; its first candidate then has the probability 1. None skips no mention, see `skipping`. For
+    ``expand_abbreviations`` see `LinkerConfig`.
 
     Raises:
         DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,
             infinity, or a wrong number of scores.
+        UsageError: ``skip_margin`` is negative or not a number.
     """
     check_skip_margin(skip_margin)
     corpus = Corpus.of(documents)
@@ -148,7 +140,7 @@ def reranked(
     """Rerank the entity edges of a retrieval, see `rerank`; with ``mentions``, also those between mentions.
 
     The dissimilarity of an entity is then 1 minus its probability. The list of neighbouring mentions is not sorted
-    again: its first k are still the k nearest by the encoder.
+    again: it stays in the order of the encoder.
     """
     ids, dissimilarity = retrieval.entities
     reading = _Reading(reranker, retrieval.inputs, announce)
@@ -190,7 +182,6 @@ def _mention_edges(retrieval: Retrieval, reading: _Reading, entities: Ids, said:
 
 
 def _probability(entities: Ids, said: Floats) -> Floats:
-    """Return the softmax of the reranker's scores of each mention; (mentions, k)."""
     probability = softmax(said, axis=1) if said.size else said
     return np.where(entities >= 0, probability, np.float32(-np.inf))
 

@@ -24,7 +24,7 @@ from arbo.retrieval.worlds import Worlds
 
 
 class Sought(NamedTuple):
-    """The search method, and the number of neighbours to search for."""
+    """The search method, and the numbers of neighbours to search for."""
 
     k: int
     """Number of nearest other mentions per mention."""
@@ -82,11 +82,10 @@ def retrieve(
     sought: Sought,
     announce: Announce,
 ) -> Retrieval:
-    """Encode mentions, and search the ``candidates`` nearest entities and ``k`` nearest other mentions of each.
+    """Encode mentions, and search their nearest entities and other mentions, as many as ``sought`` says.
 
-    ``sought`` sets both numbers. Neighbours belong to the mention's world. If the world has fewer of them, lists are
-    padded with -1 and infinity. Raise UsageError if no mention has an entity in its world, or the search is approximate
-    and the vectors are sparse.
+    Neighbours belong to the mention's world. If the world has fewer of them, lists are padded with -1 and infinity.
+    Raise UsageError if no mention has an entity in its world, or the search is approximate and the vectors are sparse.
     """
     k, candidates, search = sought
     parts = {"mentions": mention_parts(worlds.mentions)}
@@ -94,7 +93,10 @@ def retrieve(
         parts["entities"] = entity_parts(worlds.mentions, worlds.entities)
     vectors = encoder.encode_mentions(inputs, announce)
     if search != "exact" and issparse(vectors.matrix):
-        raise UsageError(f"search={search!r} needs dense vectors, such as a transformer's; these need search='exact'")
+        raise UsageError(
+            f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
+            "search='exact'"
+        )
     things, most = {"mentions": vectors}, {"mentions": min(k, len(inputs) - 1)}
     if entities is not None:
         things = {"entities": entities, **things}

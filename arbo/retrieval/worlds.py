@@ -25,10 +25,10 @@ class Worlds(NamedTuple):
 
 
 def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, map_types: str | None) -> Worlds:
-    """Return the worlds of mentions and entities.
+    """Return the worlds of mentions and entities; with ``map_types`` None, these are their domains.
 
-    Raises:
-        UsageError: no mention has a mapped type, or no entity has any of the types that a mention type is mapped to.
+    Raise UsageError if no mention has a mapped type, if no entity has any of the types that a mention type is mapped
+    to, or if ``map_types`` is malformed.
     """
     entities = () if kb is None else kb.entities
     domains = Worlds([item.document.domain for item in inputs], [entity.domain for entity in entities])
@@ -47,7 +47,7 @@ def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, map_type
 
 
 def type_pairs(map_types: str) -> list[tuple[str, str]]:
-    """Return the pairs of a mention type and an entity type.
+    """Return the pairs of a mention type and an entity type; raise UsageError if the text is malformed.
 
     >>> type_pairs("Chemical=drug, Disease=disease")
     [('Chemical', 'drug'), ('Disease', 'disease')]
@@ -71,5 +71,8 @@ def _groups(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
 
 
 def _unknown(kind: str, mapped: Iterable[str], there: Iterable[str | None]) -> UsageError:
-    known = ", ".join(sorted({type_ for type_ in there if type_ is not None})[:12]) or "none"
-    return UsageError(f"map_types: no {kind} has the type {' or '.join(dict.fromkeys(mapped))}; types here: {known}")
+    known = sorted({type_ for type_ in there if type_ is not None})
+    shown = (", ".join(known[:12]) or "none") + (f" and {len(known) - 12:,} more" if len(known) > 12 else "")
+    return UsageError(
+        f"map_types: no {kind} has the type {' or '.join(dict.fromkeys(mapped))}; {kind} types found: {shown}"
+    )

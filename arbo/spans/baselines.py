@@ -28,7 +28,8 @@ class Fuzzy:
     """Finds runs of words that are spelt like a name of the entity, by normalised Levenshtein similarity.
 
     The similarity is 1 minus the edit distance divided by the length of the longer string, after words are folded and
-    joined by one blank. A run has at most one word more than the name. Needs the package rapidfuzz.
+    joined by one blank. A run has at most one word more than the name. Without the package rapidfuzz, the methods raise
+    MissingDependency.
     """
 
     threshold: float = 0.8  # minimum similarity of a span

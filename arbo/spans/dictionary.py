@@ -36,7 +36,7 @@ _COMMA, _OF = " ,", " of"
 
 
 class Match(NamedTuple):
-    """A name in a text."""
+    """A name in a text, at ``text[begin:end]``."""
 
     begin: int
     end: int
@@ -73,10 +73,10 @@ class Dictionary:
     ) -> Self:
         """Make a trie of the names of a knowledge base, or of some of its rows.
 
-        Names that consist only of stop words are left out. A name of one word with at most `_ACRONYM` capitals matches
-        only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1", never matches. A
-        name of digits, such as "34", matches only if it is the preferred name of an entity; as an alias it would match
-        too much.
+        Names that consist only of stop words are left out. A name of one word with at most five characters, in
+        capitals, matches only capitals; a plural s does not matter ("APCs"). A name of a single character, such as "1",
+        never matches. A name of digits, such as "34", matches only if it is the preferred name of an entity; as an
+        alias it would match too much.
         """
         made = cls(normalize)
         ends: dict[int, dict[int, None]] = {}
@@ -130,7 +130,6 @@ class Dictionary:
                 yield Match(spans[first][0], spans[place][1], place + 1 - first, self.ends[node])
 
     def _added(self, form: Sequence[str]) -> int:
-        """Add a path; return its last node."""
         node = _ROOT
         for part in form:
             number = self.number.setdefault(part, len(self.number))
@@ -179,7 +178,6 @@ def _capital_stop_words(text: str) -> list[Span]:
 
 
 def _gaps(text: str, spans: list[Span]) -> list[str]:
-    """Return the gap before each word."""
     return ["", *(_gap(text[end:begin]) for (_, end), (begin, _) in pairwise(spans))]
 
 

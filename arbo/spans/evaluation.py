@@ -42,16 +42,10 @@ class FoundScores:
 
 
 def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
-    """Score the mentions of a run and their links against annotated documents, see `found_scores`.
+    """Score the found mentions of a run and their links against the same documents with annotations, in any order.
 
-    Args:
-        run: a run over the same documents, whose mentions were found.
-        gold: annotated documents, in any order.
-        kb: the knowledge base of the run.
-
-    Raises:
-        UsageError: the run has documents other than those of ``gold``, or a knowledge base other than ``kb``.
-        DataError: the text of a document in ``gold`` differs from that in the run.
+    See `found_scores`. Raise UsageError if the run was made from other documents, or with another knowledge base than
+    ``kb``, and DataError if the text of a document differs from that in the run.
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         raise UsageError(
@@ -63,7 +57,10 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     known = {document.id for document in gold}
     if odd := sorted((known - links.keys()) | {id_ for id_, own in links.items() if own and id_ not in known}):
         where = "run" if odd[0] in links else "annotated corpus"
-        raise UsageError(f"the document {odd[0]!r} is only in the {where}, and so are {len(odd) - 1:,} others")
+        raise UsageError(
+            f"the document {odd[0]!r} is only in the {where} (documents in only one of run and corpus: {len(odd):,}); "
+            "give the documents that were linked"
+        )
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)
     return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]])
 
@@ -75,14 +72,11 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
     mention is correct if an overlapping gold mention accepts it. Gold mentions without an entity of the knowledge base
     count as mentions, not as links.
 
-    Args:
-        gold: annotated documents.
-        found: the same documents with the found mentions.
-        kb: the knowledge base of their entities.
-        entities: the entity id of each found mention, in the order of ``found.mentions``; None for NIL.
+    ``found`` has the documents of ``gold`` in the same order, and ``entities`` the entity id of each of its mentions,
+    None for NIL; other documents, or another number of entities, raise UsageError.
     """
     if [document.id for document in gold] != [document.id for document in found]:
-        raise UsageError("gold and found must be the same documents in the same order")
+        raise UsageError("gold and found must have the same documents in the same order")
     if len(entities) != len(found.mentions):
         raise UsageError(
             f"expected an entity for each of {len(found.mentions):,} found mentions, not {len(entities):,} entities"
@@ -108,7 +102,6 @@ def found_scores(gold: Corpus, found: Corpus, kb: KnowledgeBase, entities: Seque
 
 
 def _lines(name: str, scores: SpanScores, among: str = "") -> Iterator[Line]:
-    """Yield the lines of exact and of overlapping spans."""
     of, total = SpanCounts(*scores.items.T), scores.counts
     over = f"{total.predicted_mentions:,} {name.split()[-1]}, {total.gold_mentions:,} annotated{among}"
     exact, overlapping = (of.shared_mentions, of.shared_mentions), (of.gold_overlapping, of.predicted_overlapping)

@@ -33,7 +33,7 @@ from arbo.text.sentences import Splitter, passages
 from arbo.text.words import content_words, fold, words
 
 LEFT_OUT = "mentions of the documents replaced by found ones"
-"""The note, in the corpus that `find` returns, that counts the existing mentions it replaced."""
+"""The key under which the notes of `Found.corpus` count the existing mentions that were replaced."""
 
 
 class Proposal(NamedTuple):
@@ -110,7 +110,6 @@ def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *
 
 
 def _kept(proposals: list[Proposal]) -> list[Proposal]:
-    """Return the proposals that are kept, ordered by begin."""
     proposals = sorted(proposals, key=lambda proposal: proposal.entity)
     places = without_overlaps([proposal.spans for proposal in proposals], [proposal.score for proposal in proposals])
     return sorted((proposals[place] for place in places), key=lambda proposal: proposal.spans)
@@ -134,7 +133,7 @@ T = TypeVar("T")
 
 
 class _Kept(Generic[T]):
-    """Keeps what was made for the last knowledge base."""
+    """Keeps an object that was made for the last knowledge base."""
 
     def __init__(self) -> None:
         self._last: tuple[KnowledgeBase, T] | None = None
@@ -155,12 +154,13 @@ class DictionaryFinder:
     All scores are 1, so the longest of overlapping names is kept. If a text defines an abbreviation, as in "ataxia
     telangiectasia (A-T)", the abbreviation means the name that the long form is, or ends with. Without such a name, it
     means only an entity that has both the abbreviation as a name and a word of the long form in a name. The finder
-    keeps the index of the last knowledge base, so further calls take only milliseconds for a document.
+    keeps the index of the last knowledge base for further calls.
     """
 
     normalize: Callable[[str], str] = normalize_name
     """Returns the same form for all spellings of a word, in any case."""
     abbreviations: bool = True
+    """Whether abbreviations that a text defines get the meaning of their long form."""
     _kept: _Kept[Dictionary] = field(default_factory=lambda: _Kept(), init=False, repr=False, compare=False)
 
     def propose(self, documents: Corpus, kb: KnowledgeBase, announce: Announce = quiet) -> Iterator[Proposal]:
@@ -222,7 +222,7 @@ def _abbreviated(text: str, defined: Sequence[Definition], matches: Sequence[Mat
 
 
 def each_alone(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Make each span a separate mention, for readers that find whole names."""
+    """Make each span a separate mention; this suits readers that find whole names."""
     return tuple((span,) for span in spans)
 
 

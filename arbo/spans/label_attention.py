@@ -52,9 +52,9 @@ def name_scores(head: torch.nn.Linear | None, said: Tensor, names: Tensor) -> Te
     """Score whether texts mention the entities of names; float32.
 
     A head with one output scores only the vector from the text, as in section 3.3. Any other head maps the vector from
-    the text and the vector of the name, and the score is their cosine; without a head, the cosine of the unmapped
-    vectors. ``said`` comes from `entity_in_text`; it and ``names`` have the shape (..., names, dim); the result has the
-    shape (..., names).
+    the text and the vector of the name, and the score is their cosine; without a head (None), it is the cosine of the
+    unmapped vectors. ``said`` comes from `entity_in_text`; it and ``names`` have the shape (..., names, dim), and the
+    result has the shape (..., names).
     """
     import torch
 

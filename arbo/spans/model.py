@@ -74,9 +74,7 @@ class LabelAttention(OneTower):
     kind: ClassVar[str] = "label-attention"
 
     def __post_init__(self) -> None:
-        longest = self.tower.longest
-        if longest is not None and self.config.max_length > longest:
-            raise UsageError(f"max_length={self.config.max_length}, but the model reads at most {longest} tokens")
+        self.tower.check_length(self.config.max_length)
         _ = self.reader, self._names  # these raise an error if a window is too small
 
     @classmethod
@@ -119,7 +117,7 @@ class LabelAttention(OneTower):
         return replace(self, tower=Tower.of(self.tower.model, self.tower.tokenizer, head))
 
     def with_threshold(self, threshold: float) -> Self:
-        """Return the same model with another `threshold`."""
+        """Return the same model with another minimum score of an entity, ``entity_threshold``."""
         return replace(self, config=replace(self.config, entity_threshold=threshold))
 
     @property
@@ -132,8 +130,8 @@ class LabelAttention(OneTower):
     ) -> Attention:
         """Compute the attention of the entity in row ``entity[i]`` to ``texts[text[i]]``: the mean over its names.
 
-        Each text and each name is read once; a long text is read in windows, and names of similar length together. The
-        errors are those of `Tower.embed`, and DataError for an invalid text.
+        Each text and each name is read once; a long text is read in windows. Raise the errors of `Tower.embed`, and
+        DataError for an invalid text.
         """
         weights: list[Floats] = [np.empty(0, np.float32)] * len(text)
         offsets: list[npt.NDArray[np.int64]] = [np.empty((0, 2), np.int64)] * len(text)
@@ -208,9 +206,9 @@ class LabelAttention(OneTower):
     def token_vectors(
         self, texts: Sequence[str], announce: Announce = quiet
     ) -> Iterator[tuple[Tensor, npt.NDArray[np.int64]]]:
-        """Yield, for each text, the vectors of its tokens, without special tokens, and the offsets of these tokens.
+        """Yield the vectors of the tokens of each text, (tokens, dim), and their offsets, (tokens, 2).
 
-        Vectors have the shape (tokens, dim), offsets (tokens, 2).
+        Special tokens are left out.
         """
         import torch
 

@@ -68,8 +68,7 @@ def preselect(
     The search for the eight nearest entities of each run is exact; it takes as long as linking all runs as mentions.
 
     Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`.
-    ``names`` come from `encoded_names`, by default with character n-grams; an encoder that reads context reads the
-    context of the run.
+    ``names`` come from `encoded_names`, by default with character n-grams.
     """
     cut = pieces(documents, split)
     maker, entities = encoded_names(kb, NgramEncoder(), announce) if names is None else names
@@ -95,10 +94,10 @@ def preselect(
 
 
 def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, float]:
-    """Return the share of the pieces' gold entities among the first 1, 2, 4, ... preselected entities.
+    """Return, for k = 1, 2, 4, ..., the share of the pieces' gold entities among the first k preselected entities.
 
-    An entity counts once for each piece, and only if the knowledge base has it. The last share is the one among all
-    preselected entities.
+    An entity counts once for each piece, and only if the knowledge base has it. The last k is the size of the longest
+    list.
     """
     gold = Pairs.of(found.pieces.corpus, kb)
     rank_of = dict(zip(zip(found.text.tolist(), found.entity.tolist(), strict=True), found.rank.tolist(), strict=True))
@@ -112,7 +111,6 @@ def preselection_recall(found: Preselection, kb: KnowledgeBase) -> dict[int, flo
 
 
 def _runs(documents: Corpus, cut: Pieces) -> Iterator[tuple[int, MentionInput]]:
-    """Yield the runs of words of each piece as inputs of the encoder."""
     expand: Callable[[str], str] = str
     last = -1
     for row, piece in enumerate(cut.corpus):

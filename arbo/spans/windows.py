@@ -33,8 +33,8 @@ class TextTokens(NamedTuple):
     def flat(self, length: Sequence[int], first: int = 0) -> Ids:
         """Return the index of each token when the windows of several texts are concatenated; (tokens,).
 
-        ``length`` has the length of each window, with special tokens and padding; ``first`` is the index of this text's
-        first window.
+        ``length`` has the length of each window, with special tokens; ``first`` is the index of this text's first
+        window.
         """
         begin = np.cumsum([0, *length])
         return begin[first + self.window] + self.place

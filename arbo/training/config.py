@@ -19,7 +19,7 @@ Regulariser = Literal["none", "fgsm"]
 Schedule = Literal["linear", "exponential", "constant"]
 Optimizer = Literal["adam", "adamw"]
 TrainingPrecision = Literal["float32", "bfloat16", "float16"]
-Selection = Literal["recall@1", "recall@64", "ari"]
+Selection = Literal["recall@1", "recall@64", "ari", "b3", "conll"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ class TrainingConfig(LoopConfig):
     refresh: Count | None = None
     """Number of steps after which positives and negatives are chosen again; None chooses them once per epoch."""
     best: Selection = "recall@1"
-    """Score on the development documents that selects the best model."""
+    """Score on the development documents that selects the best model; ``ari``, ``b3`` and ``conll`` are of clusters,
+    each at its best threshold."""
 
     def scale_of(self, metric: Metric) -> float:
         """Return the factor by which the loss multiplies similarities."""
@@ -116,6 +117,10 @@ class TrainingConfig(LoopConfig):
             return self.alpha
         defaults: dict[Metric, float] = {"dot": 1.0, "cosine": 20.0}
         return defaults[metric] if self.scale is None else self.scale
+
+
+WITHOUT_KB = TrainingConfig(positives="arborescence", best="ari")
+"""The defaults of a training without a knowledge base."""
 
 
 @dataclass(frozen=True, slots=True)

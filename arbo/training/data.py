@@ -1,4 +1,4 @@
-"""Training data: the mentions of annotated documents, and their entities."""
+"""Training data: the mentions of annotated documents, with their entities or gold clusters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from arbo.training.config import LoopConfig
 
 
 class Rivals(NamedTuple):
-    """The gold ids of each mention, as rows of entities or higher codes, and the domains of mentions and entities."""
+    """The gold ids of each mention as codes (a gold cluster is one more), and the domains of mentions and entities."""
 
     indptr: Ids  # (mentions + 1,)
     id: Ids  # (gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``
@@ -63,61 +63,90 @@ PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TrainingSet:
-    """Mentions with gold ids, and a knowledge base."""
+    """Mentions with gold ids or gold clusters, and a knowledge base, which is empty if there is none."""
 
-    inputs: list[MentionInput]  # the mentions that have gold ids
+    inputs: list[MentionInput]
     kb: KnowledgeBase
     gold: Gold
     rivals: Rivals
+    classes: Ids  # (mentions,) equal for mentions that mean the same
+    cluster: Ids  # (mentions,) the first gold entity, or else a number of at least ``len(kb)``; -1: not trained on
 
     @classmethod
     def of(
-        cls, corpus: Corpus, kb: KnowledgeBase, *, expand_abbreviations: bool = True, purpose: str = "train on"
+        cls,
+        corpus: Corpus,
+        kb: KnowledgeBase,
+        *,
+        clusters: bool = False,
+        expand_abbreviations: bool = True,
+        purpose: str = "train on",
     ) -> Self:
         """Take the annotated mentions of documents; errors say that there is nothing to ``purpose``.
 
-        Raise DataError if no mention has a gold id that the knowledge base holds in its domain.
+        With ``clusters``, mentions without an entity in the knowledge base are trained on too if another mention of
+        their domain has the same gold ids or, without any, the same gold cluster. The others can only be negatives.
+
+        Raise DataError if there is no mention to train on, or none with an entity in a knowledge base that is given.
         """
         annotated = corpus.of_documents(
-            replace(d, mentions=tuple(mention for mention in d.mentions if mention.gold)) for d in corpus
+            replace(d, mentions=tuple(m for m in d.mentions if (m.labels if clusters else m.gold))) for d in corpus
         )
-        gold, inputs = Gold.of(annotated, kb), mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
+        gold = Gold.of(annotated, kb if len(kb) else None)
+        inputs = mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
         if not inputs:
-            raise DataError(
-                f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with the id of an entity"
-            )
-        if not gold.in_kb.any():
+            what = "a gold id or gold cluster" if clusters else "the id of an entity"
+            raise DataError(f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with {what}")
+        if len(kb) and not gold.in_kb.any():
             raise DataError(
                 f"nothing to {purpose}: none of {len(inputs):,} mentions has a gold id that the knowledge base holds "
                 "in the domain of the document; check that the ids and the domains match"
             )
         domains = [item.document.domain for item in inputs]
-        outside: dict[str, int] = {}
-        rows = [
-            [
-                *own,
-                *(
-                    len(kb) + outside.setdefault(id_, len(outside))
-                    for id_ in ids or ()
-                    if not kb.rows_within((id_,), domain)
-                ),
-            ]
-            for own, ids, domain in zip(gold.lists, gold.ids, domains, strict=True)
-        ]
-        return cls(inputs, kb, gold, Rivals.of(rows, domains, [entity.domain for entity in kb]))
+        rivals = Rivals.of(_codes(gold, kb, inputs), domains, [entity.domain for entity in kb])
+        cluster = _clusters(gold.first, gold.classes, rivals.domain, len(kb)) if clusters else gold.first
+        if (cluster < 0).all():
+            raise DataError(
+                f"nothing to {purpose}: no two of {len(inputs):,} annotated mentions have the same gold id or gold "
+                "cluster in one domain; check the ids, or give a knowledge base"
+            )
+        return cls(inputs, kb, gold, rivals, gold.classes, cluster)
 
     @property
     def entity(self) -> Ids:
-        """(mentions,) the first gold entity of each mention, -1 for a mention whose gold ids name no entity.
-
-        Mentions with a gold entity are trained on; the others can only be negatives.
-        """
+        """(mentions,) the first gold entity of each mention, -1 for a mention whose gold ids name no entity."""
         return self.gold.first
 
     @property
     def queries(self) -> Ids:
         """The mentions to train on."""
-        return np.flatnonzero(self.entity >= 0)
+        return np.flatnonzero(self.cluster >= 0)
+
+
+def _codes(gold: Gold, kb: KnowledgeBase, inputs: Sequence[MentionInput]) -> list[Iterable[int]]:
+    """Return the gold ids of each mention as codes: rows of entities, higher numbers for other ids and clusters.
+
+    A mention of a cluster also gets the gold ids of the others, so that none of these is its negative.
+    """
+    number: dict[tuple[str, str], int] = {}
+    clusters: dict[str, dict[int, None]] = {}
+    rows: list[Iterable[int]] = []
+    for entities, ids, item in zip(gold.lists, gold.ids, inputs, strict=True):
+        outside = (("id", id_) for id_ in ids or () if not kb.rows_within((id_,), item.document.domain))
+        own = [*entities, *(len(kb) + number.setdefault(id_, len(number)) for id_ in outside)]
+        if (name := item.mention.cluster) is not None:
+            shared = clusters.setdefault(name, {})
+            shared.update(dict.fromkeys([*own, len(kb) + number.setdefault(("cluster", name), len(number))]))
+            rows.append(shared)
+        else:
+            rows.append(own)
+    return rows
+
+
+def _clusters(entity: Ids, classes: Ids, domain: Ids, n_entities: int) -> Ids:
+    """Return each mention's entity or, without one, the number of its class in its domain; -1 if it is alone there."""
+    _, group, count = np.unique(domain * (1 + classes.max()) + classes, return_inverse=True, return_counts=True)
+    return np.where(entity >= 0, entity, np.where(count[group] > 1, n_entities + group, -1))
 
 
 def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str, Corpus]:
@@ -126,13 +155,11 @@ def corpora_of(documents: Iterable[Any], dev: Iterable[Any] | None) -> dict[str,
 
 
 def training_sets(
-    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, expand_abbreviations: bool
+    corpora: Mapping[str, Corpus], kb: KnowledgeBase, *, clusters: bool = False, expand_abbreviations: bool
 ) -> dict[str, TrainingSet]:
-    """Collect the mentions of each corpus from `corpora_of`."""
-    return {
-        name: TrainingSet.of(corpus, kb, expand_abbreviations=expand_abbreviations, purpose=PURPOSES[name])
-        for name, corpus in corpora.items()
-    }
+    """Collect the mentions of each corpus from `corpora_of`; for ``clusters`` see `TrainingSet.of`."""
+    own: dict[str, bool] = {"clusters": clusters, "expand_abbreviations": expand_abbreviations}
+    return {name: TrainingSet.of(corpus, kb, **own, purpose=PURPOSES[name]) for name, corpus in corpora.items()}
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:

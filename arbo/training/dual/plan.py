@@ -43,7 +43,7 @@ class Plan(NamedTuple):
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
         if config.negatives == "knn":
-            n_mentions = 0 if config.positives == "entity" else n // 2
+            n_mentions = n if not len(data.kb) else 0 if config.positives == "entity" else n // 2
             chosen = near(snapshot, data.rivals, queries, n_entities=n - n_mentions, n_mentions=n_mentions)
         elif config.negatives in ("random", "mixed"):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0

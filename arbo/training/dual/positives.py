@@ -2,7 +2,9 @@
 
 All strategies use the gold clusters, each one entity and its mentions, and the vectors of the current model. They
 differ in the edges of the graph; the positive of a mention is its parent in the graph's minimum spanning tree, rooted
-at the entity (ArboEL, sections 2.2 and 3.2):
+at the entity (ArboEL, sections 2.2 and 3.2). A cluster without an entity has mentions alone: its tree is rooted at a
+mention, whose positive is its nearest (or a random) other mention, as is the positive of each mention with ``1nn`` (or
+``1rand``).
 
 ======================  ================================================================================
 ``entity``              the entity alone
@@ -24,37 +26,46 @@ from arbo.engine import Floats, Graph, Ids, nearest_others, pair_dissimilarity, 
 from arbo.training.config import PositiveStrategy
 from arbo.training.dual.snapshot import Snapshot
 
+_FAR = np.finfo(np.float32).max
+"""Weight of the edge to a mention from the entity that its cluster lacks; only the root of a tree takes it."""
+
 
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
-    """Choose the positive of every mention; (mentions,) nodes, -1 for a mention without an entity.
+    """Choose the positive of every mention; (mentions,) nodes, -1 for a mention without an entity or cluster.
 
     The node of an entity is the text of it that is nearest to the mention.
     """
-    mentions = np.flatnonzero(snapshot.gold >= 0)
+    clustered = np.flatnonzero(snapshot.gold >= 0)
+    mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
     text, door = nearest_text(snapshot, mentions, snapshot.gold[mentions])
     chosen = np.full(len(snapshot.gold), -1)
     chosen[mentions] = text
     if strategy == "entity":
         return chosen
-    root = np.full(len(snapshot.gold), np.inf, np.float32)
+    root = np.full(len(snapshot.gold), _FAR, np.float32)
     root[mentions] = door
     hung = np.full(len(snapshot.gold), -1)
+    other = hung.copy()
+    if strategy.startswith("1rand"):
+        other = _random_other(snapshot.gold, rng)
+    elif strategy.startswith("1nn") or len(mentions) < len(clustered):
+        other = _nearest_other(snapshot)
     if strategy == "arborescence":
         for cluster in _clusters(snapshot.gold):
             rows = snapshot.mentions.matrix[snapshot.mentions.row[cluster]]
             parent = spanning_tree(rows, root[cluster], metric=snapshot.metric).parent
             hung[cluster] = np.where(parent >= 0, cluster[parent], -1)
     else:
-        other = _nearest_other(snapshot) if strategy.startswith("1nn") else _random_other(snapshot.gold, rng)
         linked = np.flatnonzero(other >= 0)
         step = np.full(len(root), np.inf, np.float32)
         pairs = snapshot.mentions, snapshot.mentions, linked, other[linked]
         step[linked] = pair_dissimilarity(*pairs, metric=snapshot.metric)
         if strategy.endswith("cluster"):
-            hung = _hang_in_one_graph(mentions, root, linked, other[linked], step[linked])
+            hung = _hang_in_one_graph(clustered, root, linked, other[linked], step[linked])
         else:  # the spanning tree omits the heaviest of three edges
             by_mention = linked[root[linked] > np.maximum(root[other[linked]], step[linked])]
             hung[by_mention] = other[by_mention]
+    hung = np.where((hung < 0) & (root == _FAR), other, hung)
     return np.where(hung >= 0, snapshot.n_texts + hung, chosen)
 
 

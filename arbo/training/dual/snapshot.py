@@ -22,14 +22,14 @@ class Snapshot:
 
     entities: Embeddings  # pair ``i`` is entity text ``i``
     mentions: Embeddings
-    gold: Ids  # (mentions,) the gold entity of each mention, -1 if the knowledge base has none
+    gold: Ids  # (mentions,) the gold entity of each mention, or a larger number for a cluster without one, or -1
     metric: Metric
 
     @classmethod
     def of(cls, data: TrainingSet, encoder: DualEncoder, announce: Announce = quiet) -> Self:
         """Embed all entities and mentions with the current encoder, in evaluation mode."""
         entities, mentions = encoder.encode_entities(data.kb, announce), encoder.encode_mentions(data.inputs, announce)
-        return cls(entities, mentions, data.entity, encoder.metric)
+        return cls(entities, mentions, data.cluster, encoder.metric)
 
     @classmethod
     def unread(cls, data: TrainingSet, owner: Ids, metric: Metric) -> Self:
@@ -38,7 +38,7 @@ class Snapshot:
         ``owner`` gives the entity of each entity text.
         """
         entities = Vectors.of(np.zeros((len(owner), 1)), owner, n=len(data.kb))
-        return cls(entities, Vectors.of(np.zeros((len(data.inputs), 1))), data.entity, metric)
+        return cls(entities, Vectors.of(np.zeros((len(data.inputs), 1))), data.cluster, metric)
 
     @property
     def n_texts(self) -> int:

@@ -20,10 +20,10 @@ from arbo.engine import Graph, Ids, merge_tree, silent
 from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
-from arbo.metrics import all_cuts, linking_scores
+from arbo.metrics import all_cuts, coreference_scores_from_labels, linking_scores
 from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within
 from arbo.training.checkpoints import best_model, embeddings, load_plan
-from arbo.training.config import TrainingConfig
+from arbo.training.config import WITHOUT_KB, TrainingConfig
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.dual.adversarial import adversarial_nodes
 from arbo.training.dual.batches import Batch, Reader
@@ -34,6 +34,8 @@ from arbo.training.fgsm import check_perturbable
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.options import RunOptions
+
+_CUTS = 64
 
 
 @dataclass(eq=False)
@@ -178,7 +180,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 def train(
     encoder: DualEncoder,
     documents: Iterable[Any],
-    kb: KnowledgeBase,
+    kb: KnowledgeBase | None = None,
     *,
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
@@ -188,35 +190,46 @@ def train(
 ) -> DualEncoder:
     """Train a dual-encoder to map mentions near their entities and near each other, and write it to a folder.
 
+    Unless the positives are ``entity``, mentions without an entity in the knowledge base are trained too: they are
+    moved towards mentions with the same gold ids or, without any, the same gold cluster.
+
     Args:
         encoder: the model to start from; it is not changed.
         documents: annotated documents, or any input of `Corpus.of`.
-        kb: the knowledge base.
+        kb: the knowledge base; None, or an empty one, to train on gold clusters alone.
         out: the model folder to write. An interrupted training resumes from ``OUT.training``, with the same losses.
         dev: annotated development documents. They select the best model after each epoch, and the default thresholds
             of the final model. Without them the last model is kept.
-        config: the training settings.
+        config: the training settings; the defaults without a knowledge base are `arbo.training.config.WITHOUT_KB`.
         expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
     Raises:
-        DataError: no mention has a gold id that the knowledge base holds, or a checkpoint cannot be read.
+        DataError: no mention has a gold id that the knowledge base holds or, without one, no two mentions have the
+            same gold id or cluster; or a checkpoint cannot be read.
         TrainingError: the loss is NaN or infinite.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the device does not support the precision; TensorBoard is not
-            installed; positives other than ``entity`` for an encoder with the pooling ``tokens``.
+            installed; positives other than ``entity`` for an encoder with the pooling ``tokens``; settings or two
+            towers that need a knowledge base, without one.
     """
+    kb = KnowledgeBase() if kb is None else kb
     check_start(out, kb)
-    config = config or TrainingConfig()
+    has_kb = len(kb) > 0
+    config = config or (TrainingConfig() if has_kb else WITHOUT_KB)
+    if not has_kb:
+        _check_without_kb(encoder, config)
     if encoder.config.pooling == "tokens" and config.positives != "entity":
+        mend = "choose positives 'entity', or another pooling" if has_kb else "choose another pooling"
         raise UsageError(
             f"positives {config.positives!r} need one vector per mention, but the pooling 'tokens' gives one per "
-            "token; choose positives 'entity', or another pooling"
+            f"token; {mend}"
         )
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
-    data = training_sets(corpora, kb, expand_abbreviations=expand_abbreviations)
+    clusters = config.positives != "entity"
+    data = training_sets(corpora, kb, clusters=clusters, expand_abbreviations=expand_abbreviations)
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
         trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace)
@@ -225,10 +238,24 @@ def train(
             trained = trainer.kept
             if dev is not None:
                 own = LinkerConfig(expand_abbreviations=expand_abbreviations)
-                linker = Linker(kb, trained, own, workplace.options.announce)
+                linker = Linker(kb if has_kb else None, trained, own, workplace.options.announce)
                 trained = _with_thresholds(trained, linker.tune(corpora["dev"]))
             trained.save_pretrained(workplace.target)
     return DualEncoder.from_pretrained(workplace.target)
+
+
+def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
+    """Raise UsageError if a setting, or the encoder, needs a knowledge base."""
+    for name, mend in (
+        ("positives", "'arborescence', '1nn' or '1rand'"),
+        ("negatives", "'knn' or 'in-batch'"),
+        ("best", "'ari', 'b3' or 'conll'"),
+    ):
+        value = getattr(config, name)
+        if value in ("entity", "random", "mixed", "recall@1", "recall@64"):
+            raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose {mend}")
+    if not encoder.shared:
+        raise UsageError("an encoder with two towers needs a knowledge base; without one, start with a single tower")
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
@@ -240,21 +267,35 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
     # Default thresholds must be finite; a number above all dissimilarities stands for no limit.
     far = 1e6 if encoder.metric == "dot" else 2.0
     entity, mention = (far if limit is None else limit for limit in (best.entity_threshold, best.mention_threshold))
-    return replace(encoder, config=replace(encoder.config, entity_threshold=entity, mention_threshold=mention))
+    found: dict[str, Any] = {"mention_threshold": mention}
+    if linker.kb is not None:
+        found["entity_threshold"] = entity
+    return replace(encoder, config=replace(encoder.config, **found))
 
 
 def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
-    """Return recall@k, and the best ARI of the mentions' clusters over all thresholds (ArboEL, section 3.5).
+    """Return recall@k if there is a knowledge base, and the best scores of the mentions' clusters over all thresholds.
 
-    The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes them.
+    ARI is that of the ArboEL paper, section 3.5. CoNLL is computed at the best cuts by ARI and B-cubed, and at up to
+    `_CUTS` others. The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes
+    them.
     """
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]
     search: dict[str, Any] = {"metric": snapshot.metric, "search": "exact", "progress": silent}
-    parts = entity_parts(domains, [entity.domain for entity in data.kb])
-    found = nearest_within(parts, mentions, entities, RECALL_AT[-1], **search).ids
-    scores = linking_scores(*data.gold.accepted, found[:, 0], candidates=found, k=RECALL_AT)
+    scores: dict[str, float] = {}
+    if len(data.kb):
+        parts = entity_parts(domains, [entity.domain for entity in data.kb])
+        found = nearest_within(parts, mentions, entities, RECALL_AT[-1], **search).ids
+        recall = linking_scores(*data.gold.accepted, found[:, 0], candidates=found, k=RECALL_AT).recall
+        scores = {f"recall@{k}": value for k, value in recall.items()}
     near = nearest_within(mention_parts(domains), mentions, mentions, n_neighbours, **search)
     tree = merge_tree(Graph.from_neighbors(near))
-    cuts = all_cuts(data.gold.classes, tree.left, tree.right, tree.height)
-    return {f"recall@{k}": value for k, value in scores.recall.items()} | {"ari": cuts.best("ari").value}
+    cuts = all_cuts(data.classes, tree.left, tree.right, tree.height)
+    best = {name: cuts.best(name) for name in ("ari", "b3")}
+    places = np.linspace(0, len(cuts.threshold) - 1, min(len(cuts.threshold), _CUTS)).astype(np.int64)
+    conll = (
+        coreference_scores_from_labels(data.classes, tree.cut(threshold))["conll"]
+        for threshold in {*cuts.threshold[places].tolist(), *(cut.threshold for cut in best.values())}
+    )
+    return scores | {name: cut.value for name, cut in best.items()} | {"conll": max(conll)}

@@ -1,0 +1,35 @@
+"""The scores that tuning can maximise."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from arbo.engine import Method
+from arbo.errors import UsageError
+
+Objective = Literal["accuracy_with_nil", "nil_f1", "ari", "b3", "conll", "lea"]
+"""The score to maximise: share of correct links and NIL decisions, or F1 of NIL decisions; for clusters without a
+knowledge base ARI, or F1 of B-cubed, CoNLL or LEA."""
+LINKING: dict[Objective, str] = {"accuracy_with_nil": "accuracy with NIL", "nil_f1": "NIL F1"}
+DISCOVERY: dict[Objective, str] = {"ari": "ARI", "b3": "B-cubed F1", "conll": "CoNLL F1", "lea": "LEA F1"}
+
+
+def objective_of(objective: Objective | None, method: Method | None = None, *, discovers: bool) -> Objective:
+    """Check an objective, or return the default objective; ``discovers`` means that there is no knowledge base.
+
+    Raises:
+        UsageError: the objective is unknown, or is not possible with (or without) a knowledge base; or there is a
+            ``method`` without a knowledge base, or an unknown one.
+    """
+    if method is not None and (discovers or method not in get_args(Method)):
+        why = "without a knowledge base, all methods give the same clusters" if discovers else "it is unknown"
+        raise UsageError(f"tuning cannot be held to the method {method!r}: {why}")
+    possible = [*(DISCOVERY if discovers else LINKING)]
+    if objective is None:
+        return possible[0]
+    if objective not in possible:
+        kind = "without" if discovers else "with"
+        raise UsageError(
+            f"objective {objective!r}: {kind} a knowledge base, it must be {', '.join(possible[:-1])} or {possible[-1]}"
+        )
+    return objective

@@ -1,0 +1,66 @@
+"""Noun phrases of English: their words, their head, and whether they are a name, a description or a pronoun."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+PRONOUNS = (
+    "",
+    "i me my mine myself",
+    "we us our ours ourselves",
+    "you your yours yourself yourselves",
+    "he him his himself",
+    "she her hers herself",
+    "it its itself",
+    "they them their theirs themselves",
+    "who whom whose which",
+    "this that these those",
+    "there here one",
+)
+_AFTER_HEAD = """
+    of in on at for to with by from who which that and or as about between into where when whose against over under
+    through , ( -
+"""
+_BREAKS = frozenset(_AFTER_HEAD.split())
+TOKEN = re.compile(r"'s\b|\w+|[^\w\s]")
+
+
+def tokens_of(text: str) -> list[str]:
+    """Split a text into words and signs, without the s of a possessive.
+
+    >>> tokens_of("Wilson's disease (WD)")
+    ['Wilson', 'disease', '(', 'WD', ')']
+    """
+    return [token for token in TOKEN.findall(text.replace("\u2019", "'")) if token != "'s"] or [text]
+
+
+def head_of(tokens: Sequence[str]) -> str:
+    """Return the last word before a preposition or a relative pronoun, the head of most English noun phrases.
+
+    >>> head_of("the former Governor of Virginia".split())
+    'Governor'
+    """
+    head = ""
+    for token in tokens:
+        if head and token.lower() in _BREAKS:
+            break
+        if token[0].isalnum():
+            head = token
+    return head or tokens[-1]
+
+
+KINDS = ("named", "nominal", "pronoun")
+_WORDS = frozenset(" ".join(PRONOUNS).split())
+
+
+def kind_of(text: str) -> str:
+    """Return the kind of a mention by a rule: a pronoun alone, a phrase whose head has a capital, or another phrase.
+
+    >>> [kind_of(text) for text in ("the President of France", "the capital of France", "Herself")]
+    ['named', 'nominal', 'pronoun']
+    """
+    tokens = tokens_of(text)
+    if len(tokens) == 1 and tokens[0].lower() in _WORDS:
+        return "pronoun"
+    return "named" if any(letter.isupper() for letter in head_of(tokens)) else "nominal"

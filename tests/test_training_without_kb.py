@@ -1,0 +1,229 @@
+"""Training on gold clusters: without a knowledge base, and of mentions whose entity the knowledge base lacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Run
+from training_builders import Killed, dying, encoder, log_of, torch, weights
+
+import arbo
+from arbo.encoders.tower import Tower
+from arbo.engine import Graph, merge_tree, silent
+from arbo.errors import DataError, UsageError
+from arbo.metrics import coreference_scores_from_labels
+from arbo.retrieval.domains import mention_parts, nearest_within
+from arbo.training.config import WITHOUT_KB
+from arbo.training.data import TrainingSet
+from arbo.training.dual.plan import Plan
+from arbo.training.dual.snapshot import Snapshot
+from arbo.training.dual.trainer import development_scores, train
+from clustering.vectors import Vectors
+
+KB = arbo.KnowledgeBase([arbo.Entity("E0", "fever"), arbo.Entity("E1", "cold")])
+SMALL = replace(WITHOUT_KB, loss="arborescence", epochs=2, batch_size=8, learning_rate=1e-3, warmup=0.0)
+
+
+def corpus(*rows: tuple[Any, str | None], domain: str | None = None, name: str = "d") -> arbo.Corpus:
+    """Make a document with a mention of each pair of gold ids and gold cluster."""
+    text = " ".join(f"w{i:02}" for i in range(len(rows)))
+    mentions = tuple(
+        arbo.Mention(f"{name}{i}", name, ((4 * i, 4 * i + 3),), f"w{i:02}", gold=gold, cluster=cluster)
+        for i, (gold, cluster) in enumerate(rows)
+    )
+    return arbo.Corpus([arbo.Document(name, text, mentions, domain)])
+
+
+def clusters(data: TrainingSet) -> list[list[int]]:
+    """Return the mentions of each group that is trained on."""
+    groups = [np.flatnonzero(data.cluster == number).tolist() for number in np.unique(data.cluster[data.cluster >= 0])]
+    return sorted(groups)
+
+
+def test_gold_ids_or_clusters_are_the_clusters() -> None:
+    rows = [(("A",), "c"), (("A",), None), (None, "c"), (None, "c"), ((), "z"), (None, None), (("B", "A"), None)]
+    data = TrainingSet.of(corpus(*rows), arbo.KnowledgeBase(), clusters=True)
+    assert len(data.inputs) == 6
+    assert clusters(data) == [[0, 1], [2, 3]]  # the last but one is alone, the last has other ids
+    apart = [[bool(data.rivals.are_apart(np.array([a]), np.array([b]))[0]) for b in range(6)] for a in range(6)]
+    assert {(a, b) for a in range(6) for b in range(a + 1, 6) if apart[a][b]} == {(m, 4) for m in range(4)} | {(4, 5)}
+
+
+def test_domains_have_clusters_of_their_own() -> None:
+    rows = [(("A",), None), (("A",), None)]
+    documents = [*corpus(*rows, domain="a", name="d"), *corpus(*rows, domain="b", name="e")]
+    data = TrainingSet.of(arbo.Corpus(documents), arbo.KnowledgeBase(), clusters=True)
+    assert clusters(data) == [[0, 1], [2, 3]]
+
+
+def test_a_knowledge_base_and_clusters_that_it_lacks() -> None:
+    rows = [(("E0",), "c"), (("E0",), None), (("X",), None), (("X",), None), (None, "k"), (None, "k"), (None, "c")]
+    documents = corpus(*rows)
+    without = TrainingSet.of(documents, KB)
+    assert len(without.inputs) == 4
+    assert without.queries.tolist() == [0, 1]
+    data = TrainingSet.of(documents, KB, clusters=True)
+    assert clusters(data) == [[0, 1], [2, 3], [4, 5]]
+    assert data.cluster[:2].tolist() == [0, 0]
+    assert data.classes[6] not in data.classes[:6]
+    mention, entity = np.array([6, 6, 4]), np.array([0, 1, 0])
+    assert data.rivals.is_wrong(mention, entity).tolist() == [False, True, True]  # its chain has the entity
+
+
+def test_negatives_without_entities_are_mentions() -> None:
+    rows = [(("A",), None), (("A",), None), (("B",), None), (None, "c"), (None, "c")]
+    data = TrainingSet.of(corpus(*rows), arbo.KnowledgeBase(), clusters=True)
+    mentions = Vectors.of(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.5, 0.5], [0.0, 1.0]]))
+    snapshot = Snapshot(Vectors.of(np.zeros((0, 2)), n=0), mentions, data.cluster, "dot")
+    plan = Plan.of(data, snapshot, replace(WITHOUT_KB, n_negatives=3), 0)
+    assert plan.positive.tolist() == [1, 0, -1, 4, 3]
+    assert [sorted(row) for row in plan.negative[data.queries].tolist()] == [[2, 3, 4], [2, 3, 4], [0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"positives": "entity"}, "positives 'entity' needs a knowledge base; without one, choose 'arborescence'"),
+        ({"negatives": "mixed"}, "negatives 'mixed' needs a knowledge base"),
+        ({"best": "recall@1"}, "best 'recall@1' needs a knowledge base; without one, choose 'ari'"),
+    ],
+)
+def test_settings_that_need_a_knowledge_base(bert: Tower, tmp_path: Path, changes: Any, told: str) -> None:
+    documents = corpus((("A",), None), (("A",), None))
+    with pytest.raises(UsageError, match=told):
+        train(encoder(bert), documents, out=tmp_path / "m", config=replace(WITHOUT_KB, **changes))
+    assert not list(tmp_path.iterdir())
+
+
+def test_encoders_that_need_a_knowledge_base(bert: Tower, tmp_path: Path) -> None:
+    documents = corpus((("A",), None), (("A",), None))
+    with pytest.raises(UsageError, match="the pooling 'tokens' gives one per token; choose another pooling"):
+        train(encoder(bert, pooling="tokens"), documents, out=tmp_path / "m")
+    with pytest.raises(UsageError, match="two towers needs a knowledge base; without one"):
+        train(encoder(bert).with_two_towers(), documents, out=tmp_path / "m")
+
+
+def test_no_cluster_of_two_mentions(bert: Tower, tmp_path: Path) -> None:
+    documents = corpus((("A",), None), (None, "A2"), (None, None))
+    with pytest.raises(DataError, match="nothing to train on: no two of 2 annotated mentions"):
+        train(encoder(bert), documents, out=tmp_path / "m")
+    with pytest.raises(DataError, match="none of 1 mentions is annotated with a gold id or gold cluster"):
+        train(encoder(bert), corpus((None, None)), out=tmp_path / "m")
+    both = corpus((("A",), None), (("A",), None))
+    with pytest.raises(DataError, match="nothing to choose the best model by: no two"):
+        train(encoder(bert), both, dev=documents, out=tmp_path / "m")
+
+
+@pytest.fixture(scope="module")
+def sample() -> tuple[arbo.Corpus, arbo.Corpus, arbo.KnowledgeBase]:
+    """Return documents, whose gold ids are kept as clusters by half of the mentions, and others."""
+    documents, kb = arbo.load_sample()
+    halved = [
+        replace(
+            document,
+            mentions=tuple(
+                replace(mention, gold=None, cluster=mention.gold[0]) if place % 2 and mention.gold else mention
+                for place, mention in enumerate(document.mentions)
+            ),
+        )
+        for document in documents
+    ]
+    return arbo.Corpus(halved[:40]), documents[80:], kb
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("positives", ["arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"])
+@pytest.mark.parametrize("negatives", ["knn", "in-batch", "in-batch-hard"])
+def test_all_parts_train_without_entities(
+    bert: Tower, tmp_path: Path, sample: Any, positives: Any, negatives: Any
+) -> None:
+    config = replace(SMALL, positives=positives, negatives=negatives, steps=2)
+    train(encoder(bert), sample[0], out=tmp_path / "model", config=config)
+    assert all(line["loss"] > 0 and line["gradient"] > 0 for line in log_of(tmp_path / "model"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kb", [False, True])
+@pytest.mark.parametrize("parts", [{}, {"regulariser": "fgsm", "micro_batch": 3, "mixup": 0.3}])
+def test_a_killed_training_goes_on_with_the_same_losses(
+    bert: Tower, tmp_path: Path, sample: Any, kb: bool, parts: Any
+) -> None:
+    documents, dev, entities = sample
+    config = replace(SMALL, steps=3, refresh=2, **parts)
+    run = partial(train, encoder(bert), documents, entities if kb else None, dev=dev[:8], config=config)
+    trained = run(out=tmp_path / "whole")
+    with pytest.raises(Killed):
+        run(out=tmp_path / "parts", options=arbo.RunOptions(checkpoint_every=1, announce=dying(1)))
+    again = run(out=tmp_path / "parts")
+    assert log_of(tmp_path / "parts") == log_of(tmp_path / "whole")
+    assert all(map(torch.equal, weights(trained), weights(again)))
+    assert trained.config == again.config
+
+
+@pytest.mark.slow
+def test_the_best_model_and_its_threshold_are_those_of_discovery(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    documents, dev, _ = sample
+    for best in ("ari", "b3", "conll"):
+        trained = train(encoder(bert), documents, dev=dev, out=tmp_path / best, config=replace(SMALL, best=best))
+        looks = [line for line in log_of(tmp_path / best) if "ari" in line]
+        assert [set(line) >= {"ari", "b3", "conll"} and "recall@1" not in line for line in looks] == [True, True]
+        data = TrainingSet.of(dev, arbo.KnowledgeBase(), clusters=True)
+        own = development_scores(data, Snapshot.of(data, trained))
+        assert own[best] == max(line[best] for line in looks)
+    tuning = arbo.Linker(None, trained).tune(dev).tuning
+    assert tuning is not None
+    assert trained.config.entity_threshold is None
+    score = max(trial.score for trial in tuning.trials if trial.k == arbo.LinkerConfig().k)
+    clustering = arbo.Linker(None, trained).discover(dev).evaluate().clustering
+    assert clustering is not None
+    assert clustering["ari"] == pytest.approx(score)
+
+
+@pytest.mark.slow
+def test_a_tiny_model_learns_clusters(bert: Tower, tmp_path: Path) -> None:
+    documents, _ = arbo.load_sample()
+    start = encoder(bert)
+    config = replace(SMALL, epochs=4, batch_size=32)
+    trained = train(start, documents[:60], out=tmp_path / "model", config=config)
+    data = TrainingSet.of(documents[:60], arbo.KnowledgeBase(), clusters=True)
+    before, after = (development_scores(data, Snapshot.of(data, model)) for model in (start, trained))
+    assert all(after[name] > before[name] + 0.02 for name in ("ari", "b3", "conll"))
+
+
+def test_conll_is_that_of_the_best_cut() -> None:
+    rng = np.random.default_rng(0)
+    rows = [((f"E{number}",), None) for number in rng.integers(12, size=50)]
+    data = TrainingSet.of(corpus(*rows), arbo.KnowledgeBase(), clusters=True)
+    vectors = np.eye(12)[data.classes] + rng.normal(size=(50, 12)) / 3
+    snapshot = Snapshot(Vectors.of(np.zeros((0, 12)), n=0), Vectors.of(vectors), data.cluster, "cosine")
+    scores = development_scores(data, snapshot)
+    search: dict[str, Any] = {"metric": "cosine", "search": "exact", "progress": silent}
+    near = nearest_within(mention_parts([None] * 50), snapshot.mentions, snapshot.mentions, 8, **search)
+    tree = merge_tree(Graph.from_neighbors(near))
+    every = [coreference_scores_from_labels(data.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
+    assert scores["conll"] == max(cut["conll"] for cut in every)
+    assert scores["b3"] == pytest.approx(max(cut["b3"]["f1"] for cut in every))
+
+
+@pytest.mark.slow
+def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, run: Run, sample: Any) -> None:
+    sample[0].to_jsonl(tmp_path / "train.jsonl")
+    sample[1].to_jsonl(tmp_path / "dev.jsonl")
+    command = ["train", tmp_path / "train.jsonl", "--encoder", bert_folder, "--out", tmp_path / "model"]
+    done = run(*command, "--dev", tmp_path / "dev.jsonl", "--steps", 2, "--json")
+    assert done.code == 0, done.err
+    assert done.json["training"]["positives"] == "arborescence"
+    assert done.json["training"]["best"] == "ari"
+    assert "mentions without an entity share a gold id or gold cluster: they are trained on" in done.err
+    assert f"ari {log_of(tmp_path / 'model')[-1]['ari']:.3f}, b3" in done.err
+    found = run("discover", tmp_path / "dev.jsonl", "--encoder", tmp_path / "model", "--out", tmp_path / "run")
+    assert found.code == 0, found.err
+    refused = run(*command, "--positives", "entity")
+    assert refused.code == 2
+    assert "positives 'entity' needs a knowledge base" in refused.told
+    assert run(*command, "--preset", "arboel", "--steps", 1, "--batch-size", 2).code == 0
