@@ -97,8 +97,8 @@ SearchOption = Annotated[
     _cluster(
         "--search",
         case_sensitive=False,
-        help="Search method. `hnsw` is approximate, and needs a transformer; with the pooling `tokens`, any "
-        "search among more than 256 items is approximate. The share of missed neighbours is measured. [default: exact]",
+        help="Search method. `hnsw` is approximate, needs a transformer, and measures the share of neighbours that it "
+        "misses. [default: exact]",
     ),
 ]
 MapTypes = Annotated[
@@ -125,8 +125,7 @@ NilLinkageOption = Annotated[
         "--nil-linkage",
         metavar="LINKAGE",
         case_sensitive=False,
-        help="How to cluster mentions that no entity reaches (all mentions, in discovery): single, or average, which "
-        "has its own threshold instead of M. [default: single]",
+        help="Linkage of mentions that no entity reaches: single, limited by M, or average. [default: single]",
     ),
 ]
 NilThreshold = Annotated[
@@ -134,7 +133,7 @@ NilThreshold = Annotated[
     _cluster(
         "--nil-threshold",
         metavar="A",
-        help="Largest average dissimilarity of clusters that --nil-linkage average merges. [default: the encoder's]",
+        help="Limit of --nil-linkage average. [default: the encoder's]",
     ),
 ]
 EncoderModel = Annotated[
@@ -169,8 +168,8 @@ RerankerModel = Annotated[
     _rerank(
         "--reranker",
         metavar="MODEL",
-        help="A cross-encoder saved by arbo, which reads each mention with each of its candidates. The threshold of "
-        "entity edges then limits 1 minus the entity's probability. [default: none, or the reranker of --config]",
+        help="A cross-encoder saved by arbo; the threshold of entity edges then limits 1 minus its probability. "
+        "[default: none, or the reranker of --config]",
     ),
 ]
 EdgesFile = Annotated[
