@@ -115,8 +115,8 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
         predicted: the predicted mentions of the same items.
 
     Raises:
-        ValueError: the numbers of items differ, a mention has no fragment, or a fragment is not two numbers, is empty
-            or is negative.
+        ValueError: the numbers of items differ, a mention has no fragment, or a fragment is not two numbers with
+            ``0 <= start < end < 2^32``.
         TypeError: an item, mention or fragment is not a list, or a number is not an integer.
 
     The first mention is found exactly. The second has two tokens, of which one is found, with two tokens too many.
@@ -132,7 +132,7 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     """
     true, pred = _flatten(gold, "gold"), _flatten(predicted, "predicted")
     if true.n_items != pred.n_items:
-        raise ValueError(f"gold has {true.n_items} items, predicted has {pred.n_items}; give both sides the same items")
+        raise ValueError(f"gold has length {true.n_items}, but predicted has {pred.n_items}; give both the same items")
     number = _number_by_tokens(true, pred)
     true_number, true_first = np.unique(number[: len(true.item)], return_index=True)
     pred_number, pred_first = np.unique(number[len(true.item) :], return_index=True)
@@ -180,7 +180,7 @@ class _Side(NamedTuple):
 
 def _flatten(spans: Spans, side: str) -> _Side:
     if not isinstance(spans, Iterable) or isinstance(spans, str | bytes | Mapping):
-        raise TypeError(f"{side} is a {type(spans).__name__}, not a list of items")
+        raise TypeError(f"{side} is of type {type(spans).__name__}, not a list of items")
     items = list(spans)
     try:
         mentions = list(chain.from_iterable(items))
@@ -291,5 +291,5 @@ def _problem(fragment: Any, at: str) -> Exception | None:
     except TypeError:
         return TypeError(f"{at} is {fragment!r}, not a pair of integers")
     if not 0 <= start < end < 1 << _BITS:
-        return ValueError(f"{at} is {fragment!r}, which is not 0 <= start < end < 2^{_BITS}")
+        return ValueError(f"{at} is {fragment!r}, but must satisfy 0 <= start < end < 2^{_BITS}")
     return None

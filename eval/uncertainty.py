@@ -22,21 +22,20 @@ _BLOCK = 1 << 20  # number of weights in memory at once: 8 MB as float64
 class Resampling:
     """Settings of intervals and tests; reports print them.
 
-    Raises:
-        ValueError: a number of samples is below 1, the seed is negative, or the level is outside 0 to 1.
-        TypeError: a number of samples or the seed is not an integer.
+    Raise ValueError if a number of samples is below 1, the seed is negative, or the level is not between 0 and 1, and
+    TypeError if a number of samples or the seed is not an integer.
     """
 
     n_resamples: int = 1000  # number of bootstrap samples of a score whose counts can be added
     n_permutations: int = 10_000  # number of random exchanges; if there are no more than this in all, each is used once
     n_half_samples: int = 500  # number of half-samples of the documents; each takes a pass over half the mentions
-    level: float = 0.95
-    seed: int = 0
+    level: float = 0.95  # confidence level of intervals, between 0 and 1
+    seed: int = 0  # seed of all random draws
 
     def __post_init__(self) -> None:
         for name, least in (("n_resamples", 1), ("n_permutations", 1), ("n_half_samples", 1), ("seed", 0)):
             if not isinstance(getattr(self, name), int):
-                raise TypeError(f"{name}={getattr(self, name)!r} is not an int")
+                raise TypeError(f"{name}={getattr(self, name)!r} must be an integer")
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
         if not 0 < self.level < 1:
