@@ -114,16 +114,11 @@ def _brief(value: object) -> str:
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64; refuse other types, another number of axes, ragged rows, and values below `low`.
-
-    >>> integer_array([3, -2], name="predicted", low=-1)
-    Traceback (most recent call last):
-    ValueError: predicted holds -2 at position 1; the smallest value allowed is -1
-    """
+    """Return `values` as int64; refuse other types, another number of axes, ragged rows, and values below `low`."""
     try:
         array = np.asarray(values)
     except ValueError:
-        mend = f"pad short rows with {low}" if n_axes > 1 else "give integers without rows"
+        mend = f"pad short rows with {low}" if n_axes > 1 else "give a flat list of integers"
         raise ValueError(f"{name} has rows of different lengths; {mend}") from None
     if array.ndim != n_axes:
         raise ValueError(f"{name} has shape {array.shape}; give an array of {n_axes} dimension{'s' * (n_axes != 1)}")
@@ -140,15 +135,7 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
 
 
 def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None) -> BoolArray:
-    """Return `values` as booleans, one for each mention; refuse other types.
-
-    >>> boolean_array([0.0, 1.0], name="seen")
-    Traceback (most recent call last):
-    TypeError: seen holds float64, not booleans
-    >>> boolean_array({"c"}, name="seen")
-    Traceback (most recent call last):
-    TypeError: seen is a set; give one boolean per mention
-    """
+    """Return `values` as booleans, one for each mention; refuse other types."""
     if isinstance(values, Set | Mapping):
         raise TypeError(f"{name} is of type {type(values).__name__}; give one boolean per mention")
     array = np.asarray(values)

@@ -76,9 +76,6 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     }
 
 
-# Pairs of items ---------------------------------------------------------------------------------------
-
-
 class PairCounts(NamedTuple):
     """Counts of unordered pairs, together or apart on each side, as exact integers of any size."""
 
@@ -179,9 +176,6 @@ def _fowlkes_mallows(pairs: PairCounts) -> float:
     return math.sqrt(together["precision"] * together["recall"])
 
 
-# Information ------------------------------------------------------------------------------------------
-
-
 class _Information(NamedTuple):
     entropy_true: float
     entropy_pred: float
@@ -202,8 +196,8 @@ def _information(table: Contingency) -> _Information:
 def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the degree to which each predicted cluster has items of a single true cluster: ``1 - H(K|R) / H(K)``.
 
-    ``H(K)`` is the entropy of the true clusters, and ``H(K|R)`` the rest of it where the predicted cluster is known. It
-    is 1 if the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
+    ``H(K)`` is the entropy of the true clusters, and ``H(K|R)`` what is left of it once the predicted clusters are
+    known. The result is 1 if the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
     https://aclanthology.org/D07-1043.
 
     >>> homogeneity([0, 0, 1, 1], [0, 1, 2, 2])
@@ -213,9 +207,9 @@ def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def completeness(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the degree to which each true cluster is inside a single predicted cluster.
+    """Return the degree to which each true cluster is inside a single predicted cluster: ``1 - H(R|K) / H(R)``.
 
-    It is the `homogeneity` with the sides exchanged, which also names the source.
+    It is `homogeneity` with the sides exchanged, and has the same source.
 
     >>> round(completeness([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.666667
@@ -224,7 +218,9 @@ def completeness(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the harmonic mean of `homogeneity` and `completeness`; equals the `normalized_mutual_information`.
+    """Return the harmonic mean of `homogeneity` and `completeness`, which is also the arithmetic NMI.
+
+    NMI is the `normalized_mutual_information`. Source: as for `homogeneity`.
 
     >>> round(v_measure([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.8
@@ -361,9 +357,6 @@ def _expected_log(n: int, size: int, other: IntArray, log_factorial: FloatArray)
     return log_mean + np.log(n / (size * other))
 
 
-# Entities that do not occur in training ----------------------------------------------------------------------
-
-
 class UnseenScores(TypedDict, Generic[T]):
     """The result of `unseen_scores`, which describes the settings: the result of `score` for each."""
 
@@ -411,7 +404,8 @@ def unseen_scores(
     true = encode_labels(labels_true, name="labels_true").codes
     pred = encode_labels(labels_pred, name="labels_pred").codes
     if len(true) != len(pred):
-        raise ValueError(f"labels_true has length {len(true)}, but labels_pred has {len(pred)}")
+        lengths = f"labels_true has length {len(true)}, but labels_pred has {len(pred)}"
+        raise ValueError(f"{lengths}; give both for each mention")
     unseen = ~boolean_array(seen, name="seen", length=len(true))
     only = None
     if labels_pred_unseen_only is not None:

@@ -39,7 +39,8 @@ class Contingency(Brief):
         true = encode_labels(labels_true, name="labels_true")
         pred = encode_labels(labels_pred, name="labels_pred")
         if len(true.codes) != len(pred.codes):
-            raise ValueError(f"labels_true has length {len(true.codes)}, but labels_pred has {len(pred.codes)}")
+            lengths = f"labels_true has length {len(true.codes)}, but labels_pred has {len(pred.codes)}"
+            raise ValueError(f"{lengths}; give both for each item")
         return cls(
             *_count_cells(true.codes, pred.codes, pred.n_classes),
             row_size=np.bincount(true.codes, minlength=true.n_classes),

@@ -147,7 +147,7 @@ def dendrogram_purity(
 def conll_of_cuts(
     labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike
 ) -> FloatArray:
-    """Return the CoNLL F1 of each cut of a merge tree that can be the best, and NaN for the other cuts; (cuts,).
+    """Return the CoNLL F1 of each cut of a merge tree that can be the best, and NaN for other cuts, as (cuts,).
 
     The maximum is exact, and all its ties are computed. CEAF-e needs an alignment of clusters for each cut. Its
     similarity grows by at most 1/2 with a merge of two clusters, and falls by at most 4/3. So the alignment at one cut

@@ -91,18 +91,15 @@ class Figure(ABC):
     def _comparison(self, other: Self, how: Resampling) -> Comparison: ...
 
 
-# Scores whose counts add over documents ------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Summed(Brief, Figure):
     """A score of counts that can be added over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is a percentile bootstrap over documents, and the comparison is approximate randomisation; see
     `eval.uncertainty`. Both assume that documents are independent draws. With few documents, the interval is too
-    narrow. ``counts`` has the shape (documents, columns). ``ratio`` maps counts of shape (..., columns) to scores of
-    shape (...), where NaN means that a score is not defined, such as `proportion`. Raise ValueError if ``counts`` does
-    not have two axes, a count is not finite, or a numerator of `proportion` exceeds its denominator.
+    narrow. ``counts`` has the shape (documents, columns). ``ratio``, such as `proportion`, maps counts of shape
+    (..., columns) to scores of shape (...), where NaN means that a score is not defined. Raise ValueError if ``counts``
+    does not have two axes, a count is not finite, or a numerator of `proportion` exceeds its denominator.
 
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
@@ -171,9 +168,6 @@ def _check_parts(counts: FloatArray) -> None:
 def _percentiles(scores: FloatArray, level: float) -> Interval:
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2]).tolist()
     return Interval(low, high)
-
-
-# Scores of clusters that reach across documents ----------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -42,8 +42,8 @@ class Gold:
         annotated, and TypeError if ids are not integers or ``annotated`` does not hold booleans.
         """
         if _has_rows(indices):
-            ids = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"
-            raise ValueError(f"gold_indices has rows; concatenate them, so that mention i has the ids {ids}")
+            span = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"
+            raise ValueError(f"gold_indices has rows; concatenate them, so that mention i has the ids {span}")
         pointers = integer_array(indptr, name="gold_indptr")
         ids = integer_array(indices, name="gold_indices", low=OUTSIDE)
         if not len(pointers) or pointers[0] != 0 or pointers[-1] != len(ids):
@@ -51,7 +51,7 @@ class Gold:
             raise ValueError(f"gold_indptr must go from 0 to {len(ids)}, the number of gold ids, but {problem}")
         lengths = np.diff(pointers)
         if (lengths < 0).any():
-            raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)} (from 0); it must ascend")
+            raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)} (from 0), but must not")
         if annotated is None:
             return cls(pointers, ids, lengths > 0)
         flags = boolean_array(annotated, name="annotated", length=len(lengths))

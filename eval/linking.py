@@ -287,7 +287,6 @@ def linking_scores(
     Sources: Logeswaran et al. 2019, Zero-shot entity linking by reading entity descriptions,
     https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable zero-shot
     entity linking with dense entity retrieval, https://aclanthology.org/2020.emnlp-main.519 (unnormalised accuracy).
-
     O(gold ids x candidates per mention + mentions x (k + groupings)) time.
 
     ``k`` lists the k of recall@k in any order, each from 1 to the width of the candidates. ``seen`` says whether each
@@ -320,7 +319,7 @@ def linking_outcomes(
 ) -> LinkingOutcomes:
     """Return whether each mention is linked to one of its gold ids, and the position of its first gold candidate.
 
-    Positions count from 0; the number of candidates of a mention means that none of them is gold.
+    Positions count from 0; the number of candidates of a mention means that none is gold. None without candidates.
 
     Args:
         gold_indptr: (mentions + 1,) mention i accepts ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``.

@@ -59,10 +59,8 @@ def nil_scores(
     ``|G & P| / |G|``, and F1 is their harmonic mean; 0/0 is 0. All arguments are (mentions,) booleans. A mention is NIL
     if it is annotated as NIL, or if all its gold ids are outside the knowledge base (`gold_is_nil`). Mentions that are
     not annotated are left out and counted; by default, all are annotated. Raise ValueError if the lengths differ, and
-    TypeError if an argument does not hold booleans.
-
-    Source: van Rijsbergen 1979, Information retrieval, chapter 7; a NIL mention is one without an entity in the
-    knowledge base: McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track.
+    TypeError if an argument does not hold booleans. Sources: van Rijsbergen 1979, Information retrieval, chapter 7;
+    McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track (NIL).
 
     >>> print(nil_scores([True, True, False], [True, False, False]))
     NIL: precision 1.0000 (1/1), recall 0.5000 (1/2), F1 0.6667; left out: 0 not annotated
@@ -121,8 +119,8 @@ def gold_is_nil(
 ) -> BoolArray:
     """Return which mentions are annotated, but have no gold id inside the knowledge base.
 
-    The arguments and errors are those of `linking_outcomes`. Gold 7; gold outside the KB; annotated without an id; not
-    annotated:
+    The arguments and errors are those of `linking_outcomes`. The example has four mentions: gold 7; gold outside the
+    knowledge base; annotated without an id; not annotated.
 
     >>> gold_is_nil([0, 1, 2, 2, 2], [7, -1], annotated=[True, True, True, False])
     array([False,  True,  True, False])

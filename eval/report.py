@@ -214,9 +214,6 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-# Tables --------------------------------------------------------------------------------------------------
-
-
 def _one_system(report: Report) -> Table:
     """Make the table of one system: recall, precision, score, interval and counts, without empty columns."""
     ((system, entries),) = report.systems.items()

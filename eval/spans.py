@@ -104,9 +104,8 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     tokens (`exact`), or a mention that shares a token with it (`overlap`).
 
     Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
-    extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`.
-
-    O(n log n) time for n fragments of any length, and O(n) memory; a mention with f fragments adds log f sorts.
+    extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`. O(n log n)
+    time for n fragments of any length, and O(n) memory; a mention with f fragments adds log f sorts.
 
     Args:
         gold: an item for each text, or for each text and entity. An item is a list of mentions, a mention a list of
@@ -114,10 +113,8 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
             mention with several fragments is discontinuous; fragments may touch and overlap. An item may be empty.
         predicted: the predicted mentions of the same items.
 
-    Raises:
-        ValueError: the numbers of items differ, a mention has no fragment, or a fragment is not two numbers with
-            ``0 <= start < end < 2^32``.
-        TypeError: an item, mention or fragment is not a list, or a number is not an integer.
+    Raise ValueError if the numbers of items differ, a mention has no fragment, or a fragment is not two numbers with
+    ``0 <= start < end < 2^32``, and TypeError if an item, mention or fragment is not a list or a number not an integer.
 
     The first mention is found exactly. The second has two tokens, of which one is found, with two tokens too many.
 
@@ -157,9 +154,6 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
         "predicted_overlapping": mentions(pred_item[_overlaps(pred, true_cover)[pred_first]]),
     }
     return SpanScores(np.stack([columns[name] for name in SpanCounts._fields], axis=1))
-
-
-# All items on one line --------------------------------------------------------------------------------
 
 
 class _Intervals(NamedTuple):
@@ -250,9 +244,6 @@ def _number_sequences(values: IntArray, lengths: IntArray) -> IntArray:
         numbers = np.unique(numbers[left] * (len(numbers) + 1) + right[left], return_inverse=True)[1]
         lengths = (lengths + 1) // 2
     return numbers
-
-
-# Ratios and refusals ----------------------------------------------------------------------------------
 
 
 def _ratios(precise: int, predicted: int, recalled: int, gold: int) -> SpanRatios:

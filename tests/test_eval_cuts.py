@@ -324,7 +324,7 @@ def test_without_a_leaf_that_has_a_class(labels):
         ([0], [1], [1.0, 2.0], r"height the shape \(2,\)"),
         ([0], [1], [[1.0]], r"height the shape \(1, 1\)"),
         ([0, 3], [1, 2], [2.0, 1.0], r"height\[1\]=1.0 is below height\[0\]=2.0"),
-        ([0, 3], [1, 2], [1.0, np.nan], r"height\[1\]=nan"),
+        ([0, 3], [1, 2], [1.0, np.nan], r"height\[1\]=nan is not finite"),
         ([0, 3], [1, 2], [-np.inf, 1.0], r"height\[0\]=-inf"),
         ([0, 3], [1, 2], [0.0, np.inf], r"height\[1\]=inf"),
         ([0, 4], [1, 2], [1.0, 1.0], "merge 1 .* joins the nodes 4 and 2, but the largest node before it is 3"),

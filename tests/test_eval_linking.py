@@ -244,6 +244,7 @@ def test_memory_is_bounded_by_blocks_that_do_not_show(case, cells):
         ({"gold_indptr": []}, ValueError, "gold_indptr must go from 0 to 6, .* but is empty"),
         ({"gold_indptr": [0, 1, 3, 5, 6, 6, 7]}, ValueError, "from 0 to 6, .* but goes from 0 to 7"),
         ({"gold_indptr": [0, 3, 1, 5, 6, 6, 6]}, ValueError, "gold_indptr decreases after position 1"),
+        ({"gold_indptr": [[0], [1, 3]]}, ValueError, "gold_indptr has rows of different lengths; give a flat list"),
         ({"gold_indices": [7, 4, 5, 6, -1, -2]}, ValueError, "gold_indices holds -2 at position 5"),
         ({"gold_indices": [[7], [4, 5], [6, -1], [-1], [], []]}, ValueError, "gold_indices has rows; concatenate them"),
         ({"gold_indices": [7, [4, 5]]}, ValueError, r".* mention i has the ids gold_indices\[gold_indptr\[i\] : "),
