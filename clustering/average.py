@@ -35,10 +35,8 @@ def average_tree(graph: Graph) -> MergeTree:
     The similarity of two mentions is ``1 - weight`` of their lightest edge in either direction, clipped to 0 .. 1 and
     rounded up to a multiple of 2^-20, so that a pair at the threshold is merged; 0 without an edge. The height of a
     merge is 1 minus the average similarity; clusters without any similarity are never merged. ``source`` and ``target``
-    of the tree are the smallest mentions of the merged clusters.
-
-    Raises:
-        ValueError: there are more than 2^27 mentions or 2^31 edges between mentions.
+    of the tree are the smallest mentions of the merged clusters. Raise ValueError for more than 2^27 mentions or 2^31
+    edges between mentions.
 
     >>> graph = Graph.from_edges([0, 1, 0, 2], [1, 2, 2, 3], [0.25, 0.25, 0.75, 0.375], n_entities=0, n_nodes=4)
     >>> average_tree(graph).height.tolist()  # {0, 1}, {2, 3}, and 1 - (0.75 + 0.25) / 4
@@ -48,8 +46,8 @@ def average_tree(graph: Graph) -> MergeTree:
     edges = edges.take((edges.source >= 0) & (edges.target >= 0))
     if graph.n_mentions > _MOST_MENTIONS or len(edges.source) > _MOST_EDGES:
         raise ValueError(
-            f"average linkage of {graph.n_mentions:,} mentions and {len(edges.source):,} edges: the maximum is "
-            f"{_MOST_MENTIONS:,} mentions and {_MOST_EDGES:,} edges"
+            f"average linkage takes at most {_MOST_MENTIONS:,} mentions and {_MOST_EDGES:,} edges between them, not "
+            f"{graph.n_mentions:,} and {len(edges.source):,}; use single linkage"
         )
     source, target, height = _merge_all(_clusters(graph.n_mentions, edges))
     order = np.argsort(height, kind="stable")  # parts are merged before the whole

@@ -37,10 +37,11 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_neighbors : int, default=8
-        Number of other samples to connect each sample with; may exceed the number of samples. With 0, each sample is
-        linked to its nearest entity.
+        Number of other samples to connect each sample with; may exceed the number of samples. With 0, samples are
+        connected only with their nearest entity.
     threshold : float, (float, float) or None, default=None
-        Largest dissimilarity of edges, or a pair for (entity, sample) and (sample, sample) edges. None means no limit.
+        Largest dissimilarity of edges, or one limit for edges between an entity and a sample and one for edges between
+        samples. None means no limit.
     method : {"arborescence", "minimax", "undirected", "independent"}, default="arborescence"
         See `clustering.partition`.
     metric : {"cosine", "dot"}, default="cosine"
@@ -51,9 +52,9 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     labels_ : ndarray of shape (n_samples,)
         Cluster of each sample, 0 .. n_clusters - 1 in order of first appearance.
     entity_ : ndarray of shape (n_samples,)
-        Row of the entity in the sample's cluster; -1 if there is none.
+        Row of the entity in the sample's cluster, from 0; -1 if there is none.
     partition_ : clustering.Partition
-        Paths and bottlenecks. Node ``e`` is entity ``e``, node ``partition_.n_entities + i`` is sample ``i``.
+        The clusters with paths and bottlenecks, in which the samples are the mentions.
     n_features_in_ : int
         Number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -61,7 +62,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Vectors are compared as float32. The neighbour search is exact, O(n_samples (n_samples + n_entities) n_features)
+    Vectors are compared as float32. The neighbour search is exact, in O(n_samples (n_samples + n_entities) n_features)
     time; the rest is nearly linear in the number of edges. Ties are broken by row number.
 
     Examples
@@ -132,7 +133,7 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if given.shape[1] != self.n_features_in_:
             raise ValueError(f"entities have {given.shape[1]} features, but X has {self.n_features_in_}")
         if sp.issparse(given) != sp.issparse(samples.matrix):
-            raise ValueError("X and entities must both be dense or both be sparse")
+            raise ValueError("X and entities must both be dense or both be sparse; convert one of them")
         try:
             return Vectors.of(given)
         except ValueError as error:

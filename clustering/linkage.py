@@ -44,19 +44,19 @@ class MergeTree:
     """
 
     n_leaves: int
-    left: Ids  # (merges,) node with the smaller leaf.
-    right: Ids  # (merges,) the other node.
-    height: Weights  # (merges,) weight of the joining edge, ascending.
-    source: Ids  # (merges,) smaller end of the joining edge, a leaf; see `average_tree` for that of average linkage.
-    target: Ids  # (merges,) its larger end.
+    left: Ids  # (merges,) the joined node that contains the smallest leaf of both
+    right: Ids  # (merges,) the other joined node
+    height: Weights  # (merges,) weight of the joining edge, ascending; for average linkage see `average_tree`
+    source: Ids  # (merges,) smaller end of the joining edge, a leaf; for average linkage see `average_tree`
+    target: Ids  # (merges,) its larger end
 
     def __repr__(self) -> str:
         return f"MergeTree({self.n_leaves:,} leaves, {len(self.height):,} merges)"
 
     def cut(self, threshold: float = np.inf) -> Ids:
-        """Label each leaf with the smallest leaf of its cluster, after the merges not higher than ``threshold``.
+        """Label each leaf with the smallest leaf of its cluster, after all merges of at most the height ``threshold``.
 
-        O(leaves) time, independent of the number of edges.
+        O(leaves) time, independent of the number of edges. Raise ValueError if ``threshold`` is NaN.
 
         >>> graph = Graph.from_edges([0, 1, 2], [1, 2, 3], [0.1, 0.5, 0.2], n_entities=0, n_nodes=4)
         >>> tree = merge_tree(graph)
@@ -72,7 +72,7 @@ class MergeTree:
 
 
 def merge_tree(graph: Graph) -> MergeTree:
-    """Build the merge tree of the mention edges of a graph, ignoring directions and entities."""
+    """Build the merge tree of single linkage of the mention edges of a graph, ignoring directions and entities."""
     none = no_entity_edges(graph)
     joining, _, _ = _joining_edges(none, surviving_edges(graph, none, np.inf, directed=False))
     joining = joining.take(by_weight(joining))

@@ -18,6 +18,6 @@ SearchMethod = Literal["exact", "hnsw"]
 SEARCH_METHODS: tuple[SearchMethod, ...] = get_args(SearchMethod)
 
 Metric = Literal["cosine", "dot"]
-"""Dissimilarity ``1 - cosine``, or minus the inner product."""
+"""Dissimilarities of vectors: ``cosine`` is 1 minus the cosine similarity, ``dot`` is minus the inner product."""
 
 METRICS: tuple[Metric, ...] = get_args(Metric)

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class Partition:
     """Clusters with at most one entity each, and the forest that explains them.
 
-    Linked mentions hang on their entity in a tree. Mentions that no entity reaches are NIL: their clusters are the
-    connected components of the remaining edges among themselves, and they have no parent.
+    Entities are the nodes ``0 .. n_entities - 1``, and mention ``i`` is the node ``n_entities + i``. The mentions of an
+    entity form a tree under it. Mentions that no entity reaches are NIL, and are clustered among themselves.
     """
 
     labels: Ids
     """(nodes,) smallest node id in the node's cluster."""
     entity: Ids
-    """(mentions,) entity of the mention's cluster, -1 for NIL; mention node ``n_entities + i`` has index ``i``."""
+    """(mentions,) entity of the mention's cluster, -1 for NIL."""
     parent: Ids
     """(nodes,) parent in the forest, -1 for entities and NIL mentions."""
     weight: Weights
@@ -40,10 +40,10 @@ class Partition:
     bottleneck: Weights
     """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf for NIL."""
     nil_edges: Edges
-    """The remaining edges between NIL mentions, in node ids; under average linkage all edges inside a cluster, which
-    did not decide alone."""
+    """Edges between nodes of the same NIL cluster: under single linkage, edges within the threshold that connect the
+    cluster; under average linkage, all."""
     nil_tree: MergeTree | None = None
-    """Average linkage of the NIL mentions at all thresholds, its leaves the mentions; None under single linkage."""
+    """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; None under single."""
 
     @property
     def n_entities(self) -> int:
@@ -57,7 +57,7 @@ class Partition:
     def path(self, mention: int) -> list[int]:
         """Return the nodes from the entity to a mention, both included; for NIL, only the mention.
 
-        ``mention`` is a node: ``n_entities + i`` for mention ``i``.
+        ``mention`` is a node: ``n_entities + i`` for mention ``i``. Raise IndexError for an unknown node.
         """
         if not 0 <= mention < len(self.parent):
             raise IndexError(f"node {mention} is outside 0 .. {len(self.parent) - 1}")
@@ -67,10 +67,7 @@ class Partition:
         return nodes[::-1]
 
     def edges(self) -> Edges:
-        """Return the remaining edges: each linked mention's edge from its parent, and those between NIL mentions.
-
-        Of duplicate edges between NIL mentions, the lightest is returned.
-        """
+        """Return each linked mention's edge from its parent, then `nil_edges` with only the lightest of duplicates."""
         linked = np.flatnonzero(self.parent >= 0)
         order = np.lexsort((self.nil_edges.weight, self.nil_edges.target, self.nil_edges.source))
         source, target, weight = (array[order] for array in self.nil_edges)
@@ -85,9 +82,9 @@ class Partition:
     def weakest_joins(self) -> Edges:
         """Return the edge that joined the last two parts of each NIL cluster of two or more mentions.
 
-        It is the heaviest edge of the cluster's minimum spanning tree; without it, the cluster falls apart. Edges are
-        ordered by the label of the cluster. Under average linkage, no edge decides: source and target are the smallest
-        mentions of the two parts, and the weight is the average dissimilarity between the parts.
+        It is the heaviest edge of the cluster's minimum spanning tree: at a threshold below its weight, the cluster
+        falls apart. Edges are ordered by the label of the cluster. Under average linkage, source and target are the
+        smallest mentions of the two parts, and the weight is the average dissimilarity between the parts.
         """
         tree, shift = self.nil_tree, self.n_entities
         if tree is None:
@@ -99,7 +96,7 @@ class Partition:
         return joins.take(len(label) - 1 - last)
 
     def to_networkx(self) -> "networkx.DiGraph[int]":
-        """Return nodes with ``kind`` and ``cluster``, and remaining edges with ``weight``, as a `networkx.DiGraph`."""
+        """Return a `networkx.DiGraph`: nodes with ``kind`` and ``cluster`` (label), and `edges` with ``weight``."""
         import networkx
 
         graph = networkx.DiGraph()
@@ -126,18 +123,19 @@ def partition(
             bottleneck; ``"undirected"``, single linkage that never joins two entities (Angell et al. 2021);
             ``"independent"``, which gives each mention its nearest entity.
         threshold: edges heavier than this are removed first (an edge exactly at the threshold is kept); a pair
-            ``(entity, mention)`` sets a threshold for each kind of edge, and None removes no edge.
+            ``(entity, mention)`` sets one threshold for edges from entities and one for edges between mentions; None
+            removes no edge.
         nil_linkage: how to cluster the mentions that no entity reaches: ``"single"``, by the edges among them that
             the mention threshold keeps; or ``"average"``, by all edges among them, as `average_tree` defines it, where
             weights must be 1 minus a similarity from 0 to 1.
         nil_threshold: largest average dissimilarity of clusters that average linkage merges; None merges all that have
             a similarity. Single linkage ignores it.
 
-    Ties are broken by (weight, source id, target id), never by the order of the edges.
-    O(edges log edges) time, nearly linear in practice.
+    Ties are broken by (weight, source id, target id), never by the order of the edges. O(edges log edges) time, nearly
+    linear in practice. Raise ValueError for an unknown method or linkage, or a threshold that is NaN.
 
-    In the smallest graph on which the first two methods differ, mention 4 either follows its lightest edge, from
-    mention 3, or takes the entity with the smaller bottleneck.
+    In the smallest graph on which the first two methods differ, node 4, a mention, either follows its lightest edge,
+    from node 3, or takes the entity with the smaller bottleneck.
 
     >>> graph = Graph.from_edges([2, 3, 0], [3, 4, 4], [-1, -5, -4], n_entities=3, n_nodes=5)
     >>> partition(graph).entity.tolist(), partition(graph, "minimax").entity.tolist()

@@ -26,24 +26,22 @@ def encode_labels(labels: Labels, *, name: str = "labels") -> Encoded:
     """Encode labels, one per item, as codes from 0 without gaps; equal labels get equal codes.
 
     ``labels`` is a one-dimensional array, or an ordered iterable of hashable values; error messages call it ``name``.
-    Integers are fastest: O(n) if their range is of the order of n.
-
-    Raises:
-        ValueError: the array is not one-dimensional, or a label is missing (NaN, NaT, None or masked).
-        TypeError: the labels are unordered or a single string, or a label cannot be hashed.
+    Integers are fastest: O(n) if their range is of the order of n. Raise ValueError if the array is not one-dimensional
+    or a label is missing (NaN, NaT, None or masked), and TypeError if the labels are unordered or a single string, or a
+    label cannot be hashed.
 
     >>> encode_labels(["b", "a", "b"])
     Encoded(codes=array([0, 1, 0]), n_classes=2)
     """
     if labels is None or isinstance(labels, str | bytes | Set | Mapping):
-        raise TypeError(f"{name} is a {type(labels).__name__}, not an array or a list of labels")
+        raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
     if isinstance(labels, np.ma.MaskedArray) and np.ma.is_masked(labels):
         raise _missing(name, np.flatnonzero(np.ma.getmaskarray(labels)))
     if not hasattr(labels, "__array__"):
         return _encode_hashables(list(labels), name)
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise ValueError(f"{name} has {array.ndim} dimensions {array.shape}, not one label per item")
+        raise ValueError(f"{name} has shape {array.shape}; give one label per item")
     if array.dtype.kind in "biu":
         return _encode_integers(array)
     if array.dtype.kind in "fcmM":
@@ -84,8 +82,8 @@ def _encode_hashables(labels: list[Any], name: str) -> Encoded:
 
 def _missing(name: str, where: npt.NDArray[Any]) -> ValueError:
     return ValueError(
-        f"{name} has {len(where)} missing labels (NaN or None), the first at position {where[0]}; "
-        "leave these items out, or give each its own label"
+        f"{name} has missing labels (such as NaN or None): {len(where)} in all, the first at position {where[0]} "
+        "(from 0); leave these items out, or give each its own label"
     )
 
 
@@ -94,7 +92,8 @@ def _unhashable(name: str, values: Iterable[Any]) -> TypeError:
         try:
             hash(value)
         except TypeError:
-            return TypeError(f"{name}[{position}] is {value!r}, a {type(value).__name__}, which cannot be hashed")
+            problem = f"a {type(value).__name__}, which cannot be hashed; give strings, numbers or tuples of these"
+            return TypeError(f"{name}[{position}] is {value!r}, {problem}")
     raise AssertionError("no value is unhashable")
 
 
@@ -115,19 +114,14 @@ def _brief(value: object) -> str:
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64; refuse other types, another number of axes, ragged rows, and values below `low`.
-
-    >>> integer_array([3, -2], name="predicted", low=-1)
-    Traceback (most recent call last):
-    ValueError: predicted holds -2 at position 1; the smallest value allowed is -1
-    """
+    """Return `values` as int64; refuse other types, another number of axes, ragged rows, and values below `low`."""
     try:
         array = np.asarray(values)
     except ValueError:
-        mend = f"pad short rows with {low}"
-        raise ValueError(f"{name} has rows of different lengths, not {n_axes} axes; {mend}") from None
+        mend = f"pad short rows with {low}" if n_axes > 1 else "give a flat list of integers"
+        raise ValueError(f"{name} has rows of different lengths; {mend}") from None
     if array.ndim != n_axes:
-        raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not {n_axes}")
+        raise ValueError(f"{name} has shape {array.shape}; give an array of {n_axes} dimension{'s' * (n_axes != 1)}")
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} holds {array.dtype}, not integers")
     if array.size and int(array.max()) > np.iinfo(np.int64).max:
@@ -141,22 +135,14 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
 
 
 def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None) -> BoolArray:
-    """Return `values` as booleans, one for each mention; refuse other types.
-
-    >>> boolean_array([0.0, 1.0], name="seen")
-    Traceback (most recent call last):
-    TypeError: seen holds float64, not booleans
-    >>> boolean_array({"c"}, name="seen")
-    Traceback (most recent call last):
-    TypeError: seen is a set; give one boolean per mention
-    """
+    """Return `values` as booleans, one for each mention; refuse other types."""
     if isinstance(values, Set | Mapping):
-        raise TypeError(f"{name} is a {type(values).__name__}; give one boolean per mention")
+        raise TypeError(f"{name} is of type {type(values).__name__}; give one boolean per mention")
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"{name} has {array.ndim} axes {array.shape}, not 1")
+        raise ValueError(f"{name} has shape {array.shape}; give one boolean per mention")
     if array.dtype.kind != "b" and array.size:
         raise TypeError(f"{name} holds {array.dtype}, not booleans")
     if length is not None and len(array) != length:
-        raise ValueError(f"{name} has {len(array)} values for {length} mentions")
+        raise ValueError(f"{name} has length {len(array)}, not {length}; give one boolean per mention")
     return array.astype(np.bool_, copy=False)

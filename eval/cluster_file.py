@@ -8,7 +8,7 @@ r"""Clusters as JSON lines: one cluster per line, with the document that it belo
     {"document": "d3", "mentions": []}
 
 A mention is named by a string, an integer, or a list of these such as ``[start, end]``, which is read as a tuple; ``1``
-and ``"1"`` are two mentions. Clusters without a `document`, or with null, belong to one document, ``""``. A line
+and ``"1"`` are two mentions. A cluster whose `document` is missing or null belongs to the document named ``""``. A line
 without mentions adds no cluster, but its document counts even if it has no other line.
 """
 
@@ -27,10 +27,9 @@ _KEYS = ("document", "mentions")
 def read_clusters(path: PathLike) -> ClusteredDocuments:
     """Read a file of JSON lines, one cluster per line; the first of repeated mentions in a document counts.
 
-    Raises:
-        FileFormatError: a line is not a cluster in JSON, or the file is not text. The message names line and column;
-            for valid JSON that is not a cluster, the column is where the object begins.
-        OSError: the file cannot be read.
+    Raise FileFormatError if a line is not a cluster in JSON, or the file is empty or not text, and OSError if it cannot
+    be read. A FileFormatError names line and column; for valid JSON that is not a cluster, the column is where the
+    object begins.
     """
     documents: dict[str, list[Mentions]] = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -54,15 +53,17 @@ def _cluster(line: str, malformed: Callable[..., FileFormatError]) -> tuple[str,
         raise malformed(problem, column=error.colno) from None
     except TypeError as error:
         raise malformed(str(error), column=begin) from None
-    except (RecursionError, ValueError):
-        raise malformed("nested too deeply, or a number of thousands of digits", column=begin) from None
+    except RecursionError:
+        raise malformed("a list or an object is nested too deeply", column=begin) from None
+    except ValueError:
+        raise malformed("a number has thousands of digits; write it as a string", column=begin) from None
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) < len(pairs):
         key, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise TypeError(f"the key {key!r:.60} occurs twice in one object")
+        raise TypeError(f"the key {key!r:.60} occurs twice in one object; keep one")
     return record
 
 

@@ -1,8 +1,8 @@
 """Agreement of two clusterings of the same items, by pairs of items and by information.
 
-Throughout, ``K_i`` are the true clusters, ``R_j`` the predicted clusters, and a pair is an unordered pair of items.
-Every function takes one label per item for each side and agrees with scikit-learn. Only equality of labels matters, and
-no clusters x clusters matrix is built.
+Throughout, ``K`` is the true clustering with the clusters ``K_i``, and ``R`` the predicted clustering with the clusters
+``R_j``; a pair is an unordered pair of items. Every function takes one label per item for each side and agrees with
+scikit-learn. Only equality of labels matters, and no clusters x clusters matrix is built.
 """
 
 import math
@@ -30,13 +30,13 @@ class PairwiseScores(TypedDict):
 class ClusteringScores(TypedDict):
     """The result of `clustering_scores`."""
 
-    ari: float
-    rand: float
-    ami: float
-    nmi_arithmetic: float
-    nmi_geometric: float
-    nmi_min: float
-    nmi_max: float
+    ari: float  # adjusted Rand index
+    rand: float  # Rand index
+    ami: float  # adjusted mutual information
+    nmi_arithmetic: float  # normalised mutual information: divided by the arithmetic mean of the entropies
+    nmi_geometric: float  # divided by their geometric mean
+    nmi_min: float  # divided by the smaller
+    nmi_max: float  # divided by the larger
     homogeneity: float
     completeness: float
     v_measure: float
@@ -48,15 +48,9 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     """Compute all scores of two clusterings of the same items, from one contingency table.
 
     Each score has a function in `eval.clustering`, which defines it and gives its source. O(n log n) time, except for
-    `ami`, which takes a step for every pair of distinct cluster sizes.
-
-    Args:
-        labels_true: (mentions,) the true cluster of each mention. Any hashable labels; integer arrays are fastest.
-        labels_pred: (mentions,) the predicted cluster of each mention.
-
-    Raises:
-        ValueError: the lengths differ, or a label is missing (NaN or None).
-        TypeError: a label cannot be hashed.
+    `ami`, which takes a step for every pair of distinct cluster sizes. The arguments hold the true and the predicted
+    cluster of each item, as any hashable labels; integer arrays are fastest. Raise ValueError if the lengths differ or
+    a label is missing (NaN or None), and TypeError if a label cannot be hashed or the labels have no order.
 
     >>> scores = clustering_scores(["a", "a", "b", "b"], [0, 0, 1, 2])
     >>> scores["pairwise"]
@@ -82,9 +76,6 @@ def clustering_scores(labels_true: Labels, labels_pred: Labels) -> ClusteringSco
     }
 
 
-# Pairs of items ---------------------------------------------------------------------------------------
-
-
 class PairCounts(NamedTuple):
     """Counts of unordered pairs, together or apart on each side, as exact integers of any size."""
 
@@ -95,7 +86,7 @@ class PairCounts(NamedTuple):
 
 
 def pair_counts(labels_true: Labels, labels_pred: Labels) -> PairCounts:
-    """Count the pairs of items that are together in the truth and in the prediction.
+    """Count the pairs of items that are together or apart, in the truth and in the prediction.
 
     Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
 
@@ -116,8 +107,9 @@ def pair_counts_from_contingency(table: Contingency) -> PairCounts:
 def pairwise(labels_true: Labels, labels_pred: Labels) -> PairwiseScores:
     """Return precision, recall and F1 of the pairs that the prediction puts together.
 
-    If ``P(X)`` are the pairs inside the clusters of X, precision is ``|P(K) & P(R)| / |P(R)|`` and recall is
-    ``|P(K) & P(R)| / |P(K)|``. All three are 0 if no pair is together, even for singletons compared with themselves.
+    If ``P(K)`` are the pairs inside true clusters, and ``P(R)`` those inside predicted clusters, precision is
+    ``|P(K) & P(R)| / |P(R)|`` and recall is ``|P(K) & P(R)| / |P(K)|``. All three are 0 if no pair is together on both
+    sides, even for singletons compared with themselves.
     Source: Manning, Raghavan and Schütze 2008, Introduction to information retrieval, section 16.3.
 
     >>> pairwise([0, 0, 0, 1], [0, 0, 1, 1])
@@ -132,7 +124,7 @@ def _pairwise(pairs: PairCounts) -> PairwiseScores:
 
 
 def rand_index(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)``.
+    """Return the share of the pairs on which both sides agree: ``(tp + tn) / (tp + fp + fn + tn)`` of `pair_counts`.
 
     It is 1 if there are no pairs. Source: Rand 1971, Objective criteria for the evaluation of clustering methods, JASA
     66.
@@ -150,9 +142,9 @@ def _rand(pairs: PairCounts) -> float:
 def adjusted_rand_index(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the Rand index corrected for chance: its expected value is 0 for random clusters of the same sizes.
 
-    ``ARI = (tp - E) / ((|P(K)| + |P(R)|) / 2 - E)`` with ``E = |P(K)| |P(R)| / (n (n - 1) / 2)``, computed as
-    ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` in exact integers. It is 1 for equal clusterings,
-    and at least -1/2. Source: Hubert and Arabie 1985, Comparing partitions, Journal of Classification 2.
+    It is ``2 (tp tn - fp fn) / ((tp + fn)(fn + tn) + (tp + fp)(fp + tn))`` of `pair_counts`, computed in exact
+    integers; 1 for equal clusterings, and at least -1/2. Source: Hubert and Arabie 1985, Comparing partitions, Journal
+    of Classification 2.
 
     >>> adjusted_rand_index([0, 0, 1, 1], [0, 1, 0, 1])
     -0.5
@@ -184,9 +176,6 @@ def _fowlkes_mallows(pairs: PairCounts) -> float:
     return math.sqrt(together["precision"] * together["recall"])
 
 
-# Information ------------------------------------------------------------------------------------------
-
-
 class _Information(NamedTuple):
     entropy_true: float
     entropy_pred: float
@@ -207,7 +196,8 @@ def _information(table: Contingency) -> _Information:
 def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the degree to which each predicted cluster has items of a single true cluster: ``1 - H(K|R) / H(K)``.
 
-    It is 1 if the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
+    ``H(K)`` is the entropy of the true clusters, and ``H(K|R)`` what is left of it once the predicted clusters are
+    known. The result is 1 if the truth is a single cluster. Source: Rosenberg and Hirschberg 2007, V-measure, EMNLP,
     https://aclanthology.org/D07-1043.
 
     >>> homogeneity([0, 0, 1, 1], [0, 1, 2, 2])
@@ -219,7 +209,7 @@ def homogeneity(labels_true: Labels, labels_pred: Labels) -> float:
 def completeness(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the degree to which each true cluster is inside a single predicted cluster: ``1 - H(R|K) / H(R)``.
 
-    It is the homogeneity with the sides exchanged. Source: as for `homogeneity`.
+    It is `homogeneity` with the sides exchanged, and has the same source.
 
     >>> round(completeness([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.666667
@@ -228,9 +218,9 @@ def completeness(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the harmonic mean of homogeneity and completeness, equal to the arithmetic NMI.
+    """Return the harmonic mean of `homogeneity` and `completeness`, which is also the arithmetic NMI.
 
-    Source: Rosenberg and Hirschberg 2007, as for `homogeneity`.
+    NMI is the `normalized_mutual_information`. Source: as for `homogeneity`.
 
     >>> round(v_measure([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.8
@@ -244,10 +234,11 @@ Average = Literal["arithmetic", "geometric", "min", "max"]
 def normalized_mutual_information(
     labels_true: Labels, labels_pred: Labels, *, average: Average = "arithmetic"
 ) -> float:
-    """Return ``I(K; R) / average(H(K), H(R))``, the shared information relative to the information of both sides.
+    """Return ``I(K; R) / average(H(K), H(R))``, the information shared by both sides, relative to their entropies.
 
-    It is 1 if both sides are a single cluster, and 0 if only one side is. Source: Vinh, Epps, Bailey 2010, Information
-    theoretic measures for clusterings comparison, JMLR 11.
+    ``average`` is their arithmetic or geometric mean, the smaller (``"min"``) or the larger (``"max"``); raise
+    ValueError for another. The result is 1 if both sides are a single cluster, and 0 if only one side is. Source: Vinh,
+    Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11.
 
     >>> labels = [0, 0, 1, 1], [0, 1, 2, 2]
     >>> [round(normalized_mutual_information(*labels, average=a), 6) for a in ("min", "geometric", "max")]
@@ -268,9 +259,9 @@ def _normalized_mutual_information(info: _Information, average: Average) -> floa
 def adjusted_mutual_information(labels_true: Labels, labels_pred: Labels) -> float:
     """Return the mutual information, corrected for chance and divided by the arithmetic mean of the entropies.
 
-    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)`` where ``E`` is the expected mutual information of random clusters of the
-    same sizes. It is 1 for equal clusterings. Source: Vinh, Epps, Bailey 2010, Information theoretic measures for
-    clusterings comparison, JMLR 11.
+    ``AMI = (I - E) / ((H(K) + H(R)) / 2 - E)``, where ``I`` is the mutual information of the true and the predicted
+    clusters, ``H`` their entropy, and ``E`` the expected ``I`` of random clusters of the same sizes. It is 1 for equal
+    clusterings. Source: as for `normalized_mutual_information`.
 
     >>> round(adjusted_mutual_information([0, 0, 1, 1], [0, 1, 0, 1]), 6)
     -0.5
@@ -316,17 +307,15 @@ def conditional_entropy(table: Contingency) -> float:
 
 
 def expected_mutual_information(row_size: IntArray, column_size: IntArray) -> float:
-    """Return the expected mutual information of two random clusterings with these sizes.
+    """Return the expected mutual information of two random clusterings with these sizes of clusters.
 
     All assignments of the items to clusters of the given sizes are equally likely, so a cell is hypergeometric:
     ``E = sum_ij a_i b_j / n^2 E[log(n (1 + X_ij) / (a_i b_j))]``, where ``X_ij`` counts how many of ``b_j - 1`` draws
     from ``n - 1`` items are among ``a_i - 1`` marked items.
 
     Clusters of equal size are computed once, and only the part of each distribution around its mean, which has all but
-    1e-14 of the probability. O(A B w) time for A and B distinct sizes and windows of w values.
-
-    Sources: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11; the tail bound
-    is Bernstein's.
+    1e-14 of the probability (by Bernstein's bound). O(A B w) time for A and B distinct sizes and windows of w values.
+    Source: as for `normalized_mutual_information`.
 
     Four items in two halves on both sides: a third of the assignments agree (log 2), two thirds share nothing (0):
 
@@ -368,11 +357,8 @@ def _expected_log(n: int, size: int, other: IntArray, log_factorial: FloatArray)
     return log_mean + np.log(n / (size * other))
 
 
-# Entities that do not occur in training ----------------------------------------------------------------------
-
-
 class UnseenScores(TypedDict, Generic[T]):
-    """The result of `unseen_scores`: the result of `score` for each setting."""
+    """The result of `unseen_scores`, which describes the settings: the result of `score` for each."""
 
     all: T
     all_unseen: T
@@ -389,28 +375,22 @@ def unseen_scores(
 ) -> UnseenScores[T]:
     """Compute the agreement of two clusterings, over all mentions and over mentions of unseen entities.
 
-    ``M`` are the mentions, and ``U`` are the mentions whose true entity does not occur in training:
-
-    ===============  ============  ==============  ==============================================
-    setting          clustered     evaluated       a cluster of unseen mentions
-    ===============  ============  ==============  ==============================================
-    ``all``          ``M``         ``M``
-    ``all_unseen``   ``M``         ``U``           may have been brought together by seen mentions
-    ``unseen_only``  ``U``         ``U``           stands on their similarity alone
-    ===============  ============  ==============  ==============================================
-
-    Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
+    A mention is unseen if its true entity does not occur in training. The settings are ``all``, where all mentions are
+    clustered and evaluated; ``all_unseen``, where all are clustered, but only unseen mentions are evaluated, so that
+    seen mentions may have brought them together; and ``unseen_only``, where only unseen mentions are clustered and
+    evaluated. Source: Agarwal et al. 2022, Entity linking via explicit mention-mention coreference modeling,
     https://aclanthology.org/2022.naacl-main.343, section 3.5 and table 5 (adjusted Rand index).
 
-    ``labels_true`` holds the true entity of each mention, ``labels_pred`` its cluster, and ``seen`` whether its true
-    entity occurs in training. ``score`` is a function of true and predicted labels, such as `adjusted_rand_index` or
-    `clustering_scores`. The setting `unseen_only` needs ``labels_pred_unseen_only``, the clusters that result if only
-    the unseen mentions are clustered, one for each of them in the order of ``labels_true``. Without it, the result of
-    this setting is None.
+    Args:
+        labels_true: (mentions,) the true entity of each mention.
+        labels_pred: (mentions,) its cluster.
+        seen: (mentions,) booleans: whether its true entity occurs in training.
+        score: a function of true and predicted labels, such as `adjusted_rand_index` or `clustering_scores`.
+        labels_pred_unseen_only: (unseen mentions,) the cluster of each unseen mention, in the order of ``labels_true``,
+            if only these are clustered. Without it (the default), the result of ``unseen_only`` is None.
 
-    Raises:
-        ValueError: lengths differ, or a label is missing (NaN or None).
-        TypeError: flags are not booleans, a label cannot be hashed, or `score` is not a function.
+    Raise ValueError if lengths differ or a label is missing (NaN or None), and TypeError if ``seen`` does not hold
+    booleans, a label cannot be hashed, or ``score`` is not a function.
 
     A seen mention of ``c`` joins two entities, which stay apart without it:
 
@@ -424,12 +404,14 @@ def unseen_scores(
     true = encode_labels(labels_true, name="labels_true").codes
     pred = encode_labels(labels_pred, name="labels_pred").codes
     if len(true) != len(pred):
-        raise ValueError(f"labels_true has {len(true)} mentions, labels_pred has {len(pred)}")
+        lengths = f"labels_true has length {len(true)}, but labels_pred has {len(pred)}"
+        raise ValueError(f"{lengths}; give both for each mention")
     unseen = ~boolean_array(seen, name="seen", length=len(true))
     only = None
     if labels_pred_unseen_only is not None:
         alone = encode_labels(labels_pred_unseen_only, name="labels_pred_unseen_only").codes
         if len(alone) != unseen.sum():
-            raise ValueError(f"labels_pred_unseen_only has {len(alone)} mentions, {unseen.sum()} are unseen")
+            lengths = f"length {len(alone)}, not {unseen.sum()}"
+            raise ValueError(f"labels_pred_unseen_only has {lengths}; give one label for each unseen mention")
         only = score(true[unseen], alone)
     return {"all": score(true, pred), "all_unseen": score(true[unseen], pred[unseen]), "unseen_only": only}

@@ -59,7 +59,7 @@ def brackets(column: str) -> list[Bracket]:
     while at < len(column):
         bracket = _BRACKET.match(column, at)
         if bracket is None or not (bracket[1] or bracket[3]):
-            raise BracketError(f"expected brackets such as (1 or 1) or (1)|(2, not {column[at:]!r:.60}", at)
+            raise BracketError(f"expected brackets such as `(1`, `1)` or `(1)|(2`, not {column[at:]!r:.60}", at)
         found.append(Bracket(bracket[2], bool(bracket[1]), bool(bracket[3]), at))
         at = bracket.end()
     return found
@@ -131,11 +131,9 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     comments inside a document as words, ignores text that is not a bracket, searches a whole line without tabs and not
     only its last column, and reads only the last of several documents with the same name.
 
-    Raises:
-        FileFormatError: brackets do not match, a word is outside a document, a document does not end, begins inside
-            another document or has the same name as another, or the file is not text. The message names line and
-            column.
-        OSError: the file cannot be read.
+    Raise OSError if the file cannot be read, and FileFormatError, which names line and column, if brackets do not
+    match, a word is outside a document, a document does not end, begins inside another document or has the same name as
+    another, or the file has no document or is not text.
     """
     lines = read_lines(path)
     documents: dict[str, list[list[Span]]] = {}

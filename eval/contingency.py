@@ -24,11 +24,11 @@ class Contingency(Brief):
     column: IntArray  # (cells,) cluster of ``R``
     count: IntArray  # (cells,) number of shared mentions; no cell is repeated or zero, and their order does not matter
     row_size: IntArray  # (clusters of ``K``,) mentions in each, at least 1
-    column_size: IntArray  # (clusters of ``R``,)
+    column_size: IntArray  # (clusters of ``R``,) mentions in each, at least 1
 
     @classmethod
     def from_labels(cls, labels_true: Labels, labels_pred: Labels) -> Self:
-        """Count two labellings of the same items; O(n log n).
+        """Count two labellings of the same items, one label per item on each side; O(n log n).
 
         Raise ValueError if the lengths differ, and the errors of `encode_labels`.
 
@@ -39,7 +39,8 @@ class Contingency(Brief):
         true = encode_labels(labels_true, name="labels_true")
         pred = encode_labels(labels_pred, name="labels_pred")
         if len(true.codes) != len(pred.codes):
-            raise ValueError(f"labels_true has {len(true.codes)} items, labels_pred has {len(pred.codes)}")
+            lengths = f"labels_true has length {len(true.codes)}, but labels_pred has {len(pred.codes)}"
+            raise ValueError(f"{lengths}; give both for each item")
         return cls(
             *_count_cells(true.codes, pred.codes, pred.n_classes),
             row_size=np.bincount(true.codes, minlength=true.n_classes),

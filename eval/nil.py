@@ -18,10 +18,10 @@ class NilScores:
     """The result of `nil_scores`: counts of mentions, and their ratios."""
 
     mentions: int  # annotated mentions
-    gold: int  # mentions that are annotated as NIL
-    predicted: int  # mentions that are predicted to be NIL
-    correct: int  # mentions that are both annotated and predicted as NIL
-    not_annotated: int = 0  # left out
+    gold: int  # annotated mentions that are NIL
+    predicted: int  # annotated mentions that are predicted to be NIL
+    correct: int  # annotated mentions that are NIL and predicted to be NIL
+    not_annotated: int = 0  # mentions left out
 
     @property
     def precision(self) -> float:
@@ -58,14 +58,9 @@ def nil_scores(
     If ``G`` are the NIL mentions and ``P`` the mentions predicted to be NIL, precision is ``|G & P| / |P|``, recall is
     ``|G & P| / |G|``, and F1 is their harmonic mean; 0/0 is 0. All arguments are (mentions,) booleans. A mention is NIL
     if it is annotated as NIL, or if all its gold ids are outside the knowledge base (`gold_is_nil`). Mentions that are
-    not annotated are left out and counted.
-
-    Source: van Rijsbergen 1979, Information retrieval, chapter 7; a NIL mention is one without an entity in the
-    knowledge base: McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track.
-
-    Raises:
-        ValueError: lengths that differ.
-        TypeError: flags that are not booleans.
+    not annotated are left out and counted; by default, all are annotated. Raise ValueError if the lengths differ, and
+    TypeError if an argument does not hold booleans. Sources: van Rijsbergen 1979, Information retrieval, chapter 7;
+    McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track (NIL).
 
     >>> print(nil_scores([True, True, False], [True, False, False]))
     NIL: precision 1.0000 (1/1), recall 0.5000 (1/2), F1 0.6667; left out: 0 not annotated
@@ -92,11 +87,8 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     The ratios at ``t`` are those of `nil_scores` for the predictions ``P(t) = {m : score(m) < t}``. The area under the
     precision-recall curve is `ThresholdCurve.average_precision`; the threshold that maximises F1 is
     `ThresholdCurve.best`. O(n log n) time. ``score`` holds the similarity of each mention's best entity, or -inf if
-    none was found. Mentions with equal scores are called NIL together.
-
-    Raises:
-        ValueError: lengths that differ, a score that is NaN or +inf.
-        TypeError: flags that are not booleans, scores that are not numbers.
+    none was found. Mentions with equal scores are called NIL together. Raise ValueError if the lengths differ or a
+    score is NaN or +inf, and TypeError if the scores are not numbers or another argument does not hold booleans.
 
     >>> curve = nil_curve([True, False, True, False], [0.1, 0.3, 0.5, 0.9])
     >>> curve.threshold, curve.recall
@@ -111,7 +103,8 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     odd = np.isnan(values) | (values == np.inf)
     if odd.any():
         where = int(np.argmax(odd))
-        raise ValueError(f"score has {values[where]} at position {where}; use -inf for a mention without entities")
+        mend = "use -inf for a mention without entities"
+        raise ValueError(f"score has {values[where]} at position {where} (from 0), not a finite number; {mend}")
     return ThresholdCurve.below(gold, values, _annotated(annotated, len(gold)))
 
 
@@ -124,9 +117,10 @@ def _annotated(annotated: npt.ArrayLike | None, n_mentions: int) -> BoolArray:
 def gold_is_nil(
     gold_indptr: npt.ArrayLike, gold_indices: npt.ArrayLike, *, annotated: npt.ArrayLike | None = None
 ) -> BoolArray:
-    """Return which mentions are annotated, but have no gold id inside the knowledge base; see `linking_outcomes`.
+    """Return which mentions are annotated, but have no gold id inside the knowledge base.
 
-    Gold 7; gold outside the KB; annotated without an id; not annotated:
+    The arguments and errors are those of `linking_outcomes`. The example has four mentions: gold 7; gold outside the
+    knowledge base; annotated without an id; not annotated.
 
     >>> gold_is_nil([0, 1, 2, 2, 2], [7, -1], annotated=[True, True, True, False])
     array([False,  True,  True, False])
@@ -144,10 +138,8 @@ def nil_as_class(outcomes: LinkingOutcomes, predicted_nil: npt.ArrayLike) -> Lin
     ``|{m in A : m in G & P, or m not in P and one of its first k candidates is a gold id}| / |A|``: a linkable mention
     called NIL is a miss at every k, as is a NIL mention not called NIL. The accuracy covers links and NIL decisions
     together. Mentions annotated as NIL without an id must be marked as `annotated` in the outcomes. The errors are
-    those of `nil_scores`.
-
-    Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate retrieval, table 4, "all
-    classes incl. NIL".
+    those of `nil_scores`. Source: Wiatrak et al. 2022, Proxy-based zero-shot entity linking by effective candidate
+    retrieval, table 4, "all classes incl. NIL".
 
     Gold 7, found second; gold 4, called NIL; gold outside the KB, called NIL:
 

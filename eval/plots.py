@@ -58,9 +58,9 @@ class RecallPrecision(Protocol):
 def plot_precision_recall(curves: Mapping[str, RecallPrecision], path: str | os.PathLike[str]) -> None:
     """Plot precision against recall, with lines of equal F1, and mark the best F1 of each curve.
 
-    Points with recall 0 are left out, since their precision is 0 or 0/0. Lines between points only guide the eye. The
-    points of each curve are in the order of the thresholds. The file is `.png` or `.svg`; the errors are those of
-    `plot_thresholds`.
+    ``curves`` maps names to curves, such as `ThresholdCurve` or `Curves`, with their points in the order of the
+    thresholds. Points with recall 0 are left out, since their precision is 0 or 0/0. Lines between points only guide
+    the eye. The file is `.png` or `.svg`; the errors are those of `plot_thresholds`.
     """
     _check_named(curves)
     points = {name: _paired(curve.recall, curve.precision, f"curves[{name!r}]") for name, curve in curves.items()}
@@ -102,20 +102,17 @@ def plot_thresholds(
 
     ``threshold`` ascends; infinite thresholds are drawn at the edges, slightly beyond the finite ones. ``curves`` maps
     the name of each curve to its scores at the thresholds; ``chosen`` is a threshold to mark, or several by name;
-    ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`.
-
-    Raises:
-        ValueError: there is no curve or threshold, their lengths differ, the thresholds are not ascending, or the path
-            ends in neither `.png` nor `.svg`.
-        TypeError: ``curves`` is not a mapping from names.
-        ImportError: matplotlib is not installed.
-        OSError: the file cannot be written.
+    ``xlabel`` and ``ylabel`` name the axes. The file is `.png` or `.svg`. Raise ValueError if there is no curve or
+    threshold, their lengths differ, the thresholds are not ascending, or the path ends otherwise; TypeError if
+    ``curves`` is not a mapping; ImportError if matplotlib is not installed; OSError if the file cannot be written.
     """
     _check_named(curves)
     given = {name: _paired(threshold, values, f"curves[{name!r}]") for name, values in curves.items()}
     at = np.asarray(threshold, np.float64)
-    if not len(at) or not (at[1:] >= at[:-1]).all():
-        raise ValueError("threshold is empty or not ascending; sort it, and the curves with it")
+    if not len(at):
+        raise ValueError("threshold is empty; give at least one threshold")
+    if not (at[1:] >= at[:-1]).all():
+        raise ValueError("threshold is not ascending; sort it, and the curves with it")
     low, high = _range(at)
     edge = (high - low) / 25
     x = np.append(at.clip(low - edge, high + edge), high + 2 * edge)
@@ -148,15 +145,15 @@ def _range(threshold: FloatArray) -> tuple[float, float]:
 
 def _check_named(curves: Mapping[str, object]) -> None:
     if not isinstance(curves, Mapping):
-        raise TypeError(f'curves is a {type(curves).__name__}, not curves by their names; write {{"name": curve}}')
+        raise TypeError(f'curves is of type {type(curves).__name__}, not a mapping; write {{"name": curve}}')
     if not curves:
-        raise ValueError("curves is empty; give at least one")
+        raise ValueError("curves is empty; give at least one curve by its name")
 
 
 def _paired(x: npt.ArrayLike, y: npt.ArrayLike, name: str) -> tuple[FloatArray, FloatArray]:
     one, other = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if one.shape != other.shape or one.ndim != 1:
-        raise ValueError(f"{name} has arrays of shapes {one.shape} and {other.shape}, not a point each")
+        raise ValueError(f"{name} has coordinates of shapes {one.shape} and {other.shape}; give both for each point")
     return one, other
 
 

@@ -83,11 +83,8 @@ class Report:
         """Compute the lines of one or more systems, with intervals and tests unless ``how`` is None.
 
         Each later system is compared with the first on lines of the same name, which need the same documents in the
-        same order.
-
-        Raises:
-            ValueError: there is no system, a system has two lines of the same name, or two figures cannot be compared.
-            TypeError: the systems have no names, or a name is not a string.
+        same order. Raise ValueError if there is no system, a system has two lines of the same name, or two figures
+        cannot be compared, and TypeError if ``systems`` is not a mapping or a name is not a string.
 
         >>> lines = [Line.of_counts("NIL", [[1, 2, 1, 1], [1, 2, 1, 3], [2, 2, 2, 2]], over="4 of 6")]
         >>> print(Report.of({"ours": lines}, title="Marsh plants"))
@@ -99,7 +96,7 @@ class Report:
         95% interval: 1,000 bootstrap samples of 3 documents, seed 0
         """
         if not isinstance(systems, Mapping):
-            raise TypeError(f'systems is a {type(systems).__name__}, not lines by system; write {{"name": lines}}')
+            raise TypeError(f'systems is of type {type(systems).__name__}, not a mapping; write {{"name": lines}}')
         if not systems:
             raise ValueError("systems is empty; give the lines of at least one system by its name")
         lines = {system: _by_name(system, given) for system, given in systems.items()}
@@ -150,7 +147,7 @@ class Report:
         return self.table.to_latex()
 
     def to_csv(self) -> str:
-        """Return a row for each system and line as CSV, in full precision; what is missing is empty."""
+        """Return a row for each system and line as CSV, in full precision; missing values are empty."""
         names = ("system", "line", "score", "recall", "precision", "low", "high", "p_value", "over")
         rows = StringIO()
         writer = csv.DictWriter(rows, names, extrasaction="ignore", lineterminator="\n")
@@ -174,9 +171,9 @@ class Report:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report in the format of the suffix (a key of `FORMATS`), completely or not at all.
+        """Write the report in the format of the suffix: .csv, .json, .md (Markdown), .tex (LaTeX) or .txt.
 
-        Raise ValueError for another suffix, and OSError if the file cannot be written.
+        Raise ValueError for another suffix, and OSError if the file cannot be written; it is then left as it was.
         """
         write_whole(path, f"{FORMATS[suffix_of(path, FORMATS)](self)}\n".encode())
 
@@ -193,11 +190,11 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 
 def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:
     if not isinstance(system, str):
-        raise TypeError(f"the name of a system is {system!r}, a {type(system).__name__}, not a string")
+        raise TypeError(f"the name of a system must be a string, not {system!r}")
     by_name: dict[str, Line] = {}
     for line in lines:
         if line.name in by_name:
-            raise ValueError(f"system {system!r} has two lines {line.name!r}; choose different names")
+            raise ValueError(f"system {system!r} has two lines named {line.name!r}; choose different names")
         by_name[line.name] = line
     return by_name
 
@@ -215,9 +212,6 @@ def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-# Tables --------------------------------------------------------------------------------------------------
 
 
 def _one_system(report: Report) -> Table:

@@ -104,9 +104,8 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     tokens (`exact`), or a mention that shares a token with it (`overlap`).
 
     Source: Li et al. 2022, OSLAT: Open set label attention transformer for medical entity retrieval and span
-    extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`.
-
-    O(n log n) time for n fragments of any length, and O(n) memory; a mention with f fragments adds log f sorts.
+    extraction, section 6.2. Its "per-token micro-F1 ... averaged across all examples" is read as `micro`. O(n log n)
+    time for n fragments of any length, and O(n) memory; a mention with f fragments adds log f sorts.
 
     Args:
         gold: an item for each text, or for each text and entity. An item is a list of mentions, a mention a list of
@@ -114,10 +113,8 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
             mention with several fragments is discontinuous; fragments may touch and overlap. An item may be empty.
         predicted: the predicted mentions of the same items.
 
-    Raises:
-        ValueError: the numbers of items differ, a mention has no fragment, or a fragment is not two numbers, is empty
-            or is negative.
-        TypeError: an item, mention or fragment is not a list, or a number is not an integer.
+    Raise ValueError if the numbers of items differ, a mention has no fragment, or a fragment is not two numbers with
+    ``0 <= start < end < 2^32``, and TypeError if an item, mention or fragment is not a list or a number not an integer.
 
     The first mention is found exactly. The second has two tokens, of which one is found, with two tokens too many.
 
@@ -132,7 +129,7 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     """
     true, pred = _flatten(gold, "gold"), _flatten(predicted, "predicted")
     if true.n_items != pred.n_items:
-        raise ValueError(f"gold has {true.n_items} items, predicted has {pred.n_items}; give both sides the same items")
+        raise ValueError(f"gold has length {true.n_items}, but predicted has {pred.n_items}; give both the same items")
     number = _number_by_tokens(true, pred)
     true_number, true_first = np.unique(number[: len(true.item)], return_index=True)
     pred_number, pred_first = np.unique(number[len(true.item) :], return_index=True)
@@ -159,9 +156,6 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
     return SpanScores(np.stack([columns[name] for name in SpanCounts._fields], axis=1))
 
 
-# All items on one line --------------------------------------------------------------------------------
-
-
 class _Intervals(NamedTuple):
     """Half-open intervals on a line on which owner ``i`` has the positions from ``i * 2^32``."""
 
@@ -180,7 +174,7 @@ class _Side(NamedTuple):
 
 def _flatten(spans: Spans, side: str) -> _Side:
     if not isinstance(spans, Iterable) or isinstance(spans, str | bytes | Mapping):
-        raise TypeError(f"{side} is a {type(spans).__name__}, not a list of items")
+        raise TypeError(f"{side} is of type {type(spans).__name__}, not a list of items")
     items = list(spans)
     try:
         mentions = list(chain.from_iterable(items))
@@ -252,9 +246,6 @@ def _number_sequences(values: IntArray, lengths: IntArray) -> IntArray:
     return numbers
 
 
-# Ratios and refusals ----------------------------------------------------------------------------------
-
-
 def _ratios(precise: int, predicted: int, recalled: int, gold: int) -> SpanRatios:
     precision, recall = ratio(precise, predicted), ratio(recalled, gold)
     return SpanRatios(precision, recall, f1(recall, precision))
@@ -291,5 +282,5 @@ def _problem(fragment: Any, at: str) -> Exception | None:
     except TypeError:
         return TypeError(f"{at} is {fragment!r}, not a pair of integers")
     if not 0 <= start < end < 1 << _BITS:
-        return ValueError(f"{at} is {fragment!r}, which is not 0 <= start < end < 2^{_BITS}")
+        return ValueError(f"{at} is {fragment!r}, but must satisfy 0 <= start < end < 2^{_BITS}")
     return None

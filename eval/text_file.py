@@ -15,7 +15,7 @@ _SIGNATURES = {b"\x1f\x8b": "gzip; let its name end in .gz", b"PAR1": "Parquet",
 class FileFormatError(ValueError):
     """An invalid file: the problem, and its line and column.
 
-    `line` and `column` count from 1, columns in characters.
+    `line` and `column` count from 1, columns in characters; None if the problem has no place.
 
     >>> print(FileFormatError("chain 3 does not end", path="key.conll", line=7, column=12))
     key.conll, line 7, column 12: chain 3 does not end
@@ -35,9 +35,10 @@ class FileFormatError(ValueError):
 
 
 def read_lines(path: PathLike) -> list[str]:
-    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; keep other line ends of Unicode.
+    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; other line ends of Unicode end no line.
 
-    Raise FileFormatError if it is empty, is not UTF-8, has a NUL, ends lines with only ``\r``, or is damaged gzip.
+    Raise FileFormatError if it is empty, is not UTF-8, has a NUL, ends lines with only ``\r``, is damaged gzip, or is
+    in another format that is not text, and OSError if it cannot be read.
     """
     data = _read_bytes(path).removeprefix(_BYTE_ORDER_MARK)
     for signature, kind in _SIGNATURES.items():

@@ -80,11 +80,9 @@ class ThresholdCurve(Brief):
 def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> ThresholdCurve:
     """Compute precision, recall and F1 at every threshold, where items with a higher score are called positive.
 
-    Both arguments are (items,). O(n log n) time, O(n) memory. Items with equal scores are called positive together.
-
-    Raises:
-        ValueError: the lengths differ, or a score is not finite.
-        TypeError: flags are not booleans, or scores are not numbers.
+    Both arguments are (items,), and thresholds descend. O(n log n) time, O(n) memory. Items with equal scores are
+    called positive together. Raise ValueError if the lengths differ or a score is not finite, and TypeError if
+    ``is_positive`` does not hold booleans or ``score`` does not hold numbers.
 
     >>> curve = threshold_curve([False, True, True], [0.1, 0.5, 0.9])
     >>> curve.threshold, curve.recall, curve.best.threshold
@@ -94,7 +92,7 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
     values = score_array(score, len(positive))
     if not np.isfinite(values).all():
         where = int(np.argmin(np.isfinite(values)))
-        raise ValueError(f"score has {values[where]} at position {where}; scores must be finite")
+        raise ValueError(f"score has {values[where]} at position {where} (from 0); scores must be finite")
     curve = ThresholdCurve.below(positive, -values, np.ones(len(positive), np.bool_))
     return replace(curve, threshold=0.0 - curve.threshold)  # 0 rather than -0
 
@@ -105,7 +103,7 @@ def score_array(score: npt.ArrayLike, length: int) -> FloatArray:
     if given.dtype.kind not in "fiu" and given.size:
         raise TypeError(f"score holds {given.dtype}, not numbers")
     if given.shape != (length,):
-        raise ValueError(f"score has shape {given.shape} for {length} mentions")
+        raise ValueError(f"score has shape {given.shape}, not ({length},); give one score for each item")
     return given.astype(np.float64)
 
 

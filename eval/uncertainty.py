@@ -22,21 +22,20 @@ _BLOCK = 1 << 20  # number of weights in memory at once: 8 MB as float64
 class Resampling:
     """Settings of intervals and tests; reports print them.
 
-    Raises:
-        ValueError: a number of samples is below 1, the seed is negative, or the level is outside 0 to 1.
-        TypeError: a number of samples or the seed is not an integer.
+    Raise ValueError if a number of samples is below 1, the seed is negative, or the level is not between 0 and 1, and
+    TypeError if a number of samples or the seed is not an integer.
     """
 
     n_resamples: int = 1000  # number of bootstrap samples of a score whose counts can be added
     n_permutations: int = 10_000  # number of random exchanges; if there are no more than this in all, each is used once
     n_half_samples: int = 500  # number of half-samples of the documents; each takes a pass over half the mentions
-    level: float = 0.95
-    seed: int = 0
+    level: float = 0.95  # confidence level of intervals, between 0 and 1
+    seed: int = 0  # seed of all random draws
 
     def __post_init__(self) -> None:
         for name, least in (("n_resamples", 1), ("n_permutations", 1), ("n_half_samples", 1), ("seed", 0)):
             if not isinstance(getattr(self, name), int):
-                raise TypeError(f"{name}={getattr(self, name)!r} is not an int")
+                raise TypeError(f"{name}={getattr(self, name)!r} must be an integer")
             if getattr(self, name) < least:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least {least}")
         if not 0 < self.level < 1:
@@ -57,18 +56,14 @@ class Comparison(NamedTuple):
     p_value: float  # two-sided: the probability of a difference at least as large by chance
 
 
-# Scores whose counts add over documents ------------------------------------------------------------------
-
-
 def bootstrap(counts: FloatArray, ratio: Ratio, how: Resampling) -> FloatArray:
     """Return the scores of samples of the documents, drawn with replacement and as large as the collection.
 
     ``counts`` has the shape (documents, columns), and ``ratio`` computes a score from their sums. The result has the
     shape (n_resamples,). A sample is a vector of weights that says how often each document is drawn; many vectors times
     the counts are one matrix product. O(n_resamples x documents) time, bounded memory. Samples are drawn one after the
-    other, so the result does not depend on the size of a block.
-
-    Source: Efron 1979, Bootstrap methods: another look at the jackknife, Annals of Statistics 7.
+    other, so the result does not depend on the size of a block. Source: Efron 1979, Bootstrap methods: another look at
+    the jackknife, Annals of Statistics 7.
 
     >>> counts = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> sorted(set(bootstrap(counts, lambda sums: sums[..., 0] / sums[..., 1], Resampling()).tolist()))
@@ -89,16 +84,14 @@ def approximate_randomisation(counts: FloatArray, other: FloatArray, ratio: Rati
     Each exchange of some documents gives a difference ``d*``. If ``d`` is the observed difference, the p-value is the
     share of exchanges with ``|d*| >= |d|``. If there are at most `n_permutations` exchanges, all ``2^documents`` are
     used. Otherwise `n_permutations` random ones are used, and the observed difference counts as one more:
-    ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``.
-
-    O(n_permutations x documents) time, bounded memory. Counts are added in a different order for each exchange, so a
-    ``|d*|`` at most 1e-12 below ``|d|`` counts as equal.
+    ``(1 + #{|d*| >= |d|}) / (1 + n_permutations)``. Counts are added in a different order for each exchange, so a
+    ``|d*|`` at most 1e-12 below ``|d|`` counts as equal. The counts of both systems have the shape (documents,
+    columns), and ``ratio`` computes a score from their sums. O(n_permutations x documents) time, bounded memory.
 
     Source: Noreen 1989, Computer-intensive methods for testing hypotheses; Yeh 2000, More accurate tests for the
     statistical significance of result differences, https://aclanthology.org/C00-2137.
 
-    The counts of both systems have the shape (documents, columns), and ``ratio`` computes a score from their sums. If
-    one system is right in all of four documents and the other in none, 2 of 16 exchanges are as extreme:
+    If one system is right in all of four documents and the other in none, 2 of 16 exchanges are as extreme:
 
     >>> one, other = np.array([[1.0, 1.0]] * 4), np.array([[0.0, 1.0]] * 4)
     >>> approximate_randomisation(one, other, lambda sums: sums[..., 0] / sums[..., 1], Resampling())
@@ -132,9 +125,6 @@ def _blocks(n_rows: int, n_columns: int) -> Iterator[int]:
     """Yield the sizes of the blocks of rows in memory at once."""
     step = max(1, _BLOCK // max(1, n_columns))
     return (min(step, n_rows - first) for first in range(0, n_rows, step))
-
-
-# Scores of clusters that reach across documents ----------------------------------------------------------
 
 
 def half_samples(n_documents: int, how: Resampling) -> Iterator[BoolArray]:

@@ -257,7 +257,7 @@ def test_spans_come_back(file, documents, random):
         ([BEGIN, *words("(2)", "(2)(1|(3", "3)"), END], 3, 12, "chain 1 begins a mention here that does not end"),
         ([BEGIN, *words("(1(1", "1)"), END], 2, 9, "chain 1 begins"),
         ([BEGIN, "a 0 0   w   (3)(1  ", END], 2, 16, "chain 1 begins"),
-        ([BEGIN, *words("word"), END], 2, 9, r"expected brackets such as \(1 or 1\) or \(1\)\|\(2, not 'word'"),
+        ([BEGIN, *words("word"), END], 2, 9, r"expected brackets such as `\(1`, `1\)` or `\(1\)\|\(2`, not 'word'"),
         ([BEGIN, *words("(1)||(2)"), END], 2, 13, r"not '\|\(2\)'"),
         ([BEGIN, *words("(1) (2)"), END], 2, 12, "expected brackets"),
         ([BEGIN, *words("(1 -"), END], 2, 11, "expected brackets"),

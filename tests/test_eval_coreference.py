@@ -184,7 +184,7 @@ def test_labels_that_are_integers_already_need_no_lists():
     lists = [[np.flatnonzero(side == c) for c in np.unique(side)] for side in (true, pred)]
     assert counts_from_contingency(Contingency.from_labels(true, pred)) == coreference_counts(*lists)
     assert coreference_scores_from_labels(true, [f"x{c}" for c in pred]) == coreference_scores(*lists)
-    with pytest.raises(ValueError, match="labels_true has 60 items, labels_pred has 59"):
+    with pytest.raises(ValueError, match="labels_true has length 60, but labels_pred has 59"):
         coreference_scores_from_labels(true, pred[1:])
 
 

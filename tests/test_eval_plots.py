@@ -109,16 +109,16 @@ def test_wrong_curves_are_refused(tmp_path):
         plot_thresholds([0, 1], {}, path)
     with pytest.raises(ValueError, match="curves is empty"):
         plot_precision_recall({}, path)
-    with pytest.raises(TypeError, match=r'curves is a Curves, not curves by their names; write {"name": curve}'):
+    with pytest.raises(TypeError, match=r'curves is of type Curves, not a mapping; write {"name": curve}'):
         plot_precision_recall(CURVE, path)
-    with pytest.raises(TypeError, match="curves is a list, not curves by their names"):
+    with pytest.raises(TypeError, match="curves is of type list, not a mapping"):
         plot_thresholds([0, 1], [0.5, 1.0], path)
-    with pytest.raises(ValueError, match=r"curves\['a'\] has arrays of shapes \(2,\) and \(3,\)"):
+    with pytest.raises(ValueError, match=r"curves\['a'\] has coordinates of shapes \(2,\) and \(3,\)"):
         plot_thresholds([0, 1], {"a": [0, 1, 2]}, path)
-    with pytest.raises(ValueError, match=r"curves\['a'\] has arrays of shapes \(3,\) and \(2,\)"):
+    with pytest.raises(ValueError, match=r"curves\['a'\] has coordinates of shapes \(3,\) and \(2,\)"):
         plot_precision_recall({"a": CURVE._replace(precision=np.zeros(2))}, path)
-    for threshold in ([1, 0], [0, np.nan], []):
-        with pytest.raises(ValueError, match="threshold is empty or not ascending"):
+    for threshold, problem in (([1, 0], "not ascending"), ([0, np.nan], "not ascending"), ([], "empty")):
+        with pytest.raises(ValueError, match=f"threshold is {problem}; "):
             plot_thresholds(threshold, {"a": np.zeros(len(threshold))}, path)
     assert os.listdir(tmp_path) == []
 

@@ -197,11 +197,11 @@ def test_what_cannot_be_compared_is_named():
 def test_wrong_systems_are_refused():
     with pytest.raises(ValueError, match="systems is empty"):
         Report.of({})
-    with pytest.raises(TypeError, match=r'systems is a list, .* by system; write {"name": lines}'):
+    with pytest.raises(TypeError, match=r'systems is of type list, not a mapping; write {"name": lines}'):
         Report.of([Line("F", Fixed(0.5))])
-    with pytest.raises(ValueError, match="system 'a' has two lines 'F'"):
+    with pytest.raises(ValueError, match="system 'a' has two lines named 'F'"):
         Report.of({"a": [Line("F", Fixed(0.5)), Line("F", Fixed(0.5))]})
-    with pytest.raises(TypeError, match="the name of a system is 8, a int, not a string"):
+    with pytest.raises(TypeError, match="the name of a system must be a string, not 8"):
         Report.of({8: [Line("F", Fixed(0.5))]})
 
 

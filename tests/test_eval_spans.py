@@ -210,7 +210,7 @@ def test_it_prints_and_serialises():
 @pytest.mark.parametrize(
     ("gold", "error", "message"),
     [
-        ([[[(0, 1)]], []], ValueError, "gold has 2 items, predicted has 1"),
+        ([[[(0, 1)]], []], ValueError, "gold has length 2, but predicted has 1"),
         ([[[(0, 1)], [(4, 6), (5, 5)]]], ValueError, r"gold\[0\]\[1\]\[1\] is \(5, 5\), .* 0 <= start < end < 2\^32"),
         ([[[(2, 1)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(2, 1\)"),
         ([[[(-1, 1)]]], ValueError, r"gold\[0\]\[0\]\[0\] is \(-1, 1\)"),
@@ -227,8 +227,8 @@ def test_it_prints_and_serialises():
         ([[0, 1]], TypeError, r"gold\[0\]\[0\] is 0, not a mention"),
         ([None], TypeError, r"gold\[0\] is None, not an item"),
         ([(mention for mention in [[(0, 1)]])], TypeError, r"gold\[0\] is <generator .*, not an item"),
-        ("ab", TypeError, "gold is a str, not a list of items"),
-        (7, TypeError, "gold is a int, not a list of items"),
+        ("ab", TypeError, "gold is of type str, not a list of items"),
+        (7, TypeError, "gold is of type int, not a list of items"),
     ],
 )
 def test_items_that_are_refused(gold, error, message):

@@ -63,21 +63,21 @@ def test_labels_of_any_kind():
 @pytest.mark.parametrize(
     ("arguments", "alone", "error", "message"),
     [
-        (([0, 1], [0], [True, True]), None, ValueError, "labels_true has 2 mentions, labels_pred has 1"),
-        (([0, 1], [0, 1], [True]), None, ValueError, "seen has 1 values for 2 mentions"),
+        (([0, 1], [0], [True, True]), None, ValueError, "labels_true has length 2, but labels_pred has 1"),
+        (([0, 1], [0, 1], [True]), None, ValueError, "seen has length 1, not 2"),
         (([0, 1], [0, 1], [0, 1]), None, TypeError, "seen holds int64, not booleans"),
-        ((["b", "c"], [0, 1], {"c"}), None, TypeError, "seen is a set; give one boolean per mention"),
-        ((["b", "c"], [0, 1], {"c": 3}), None, TypeError, "seen is a dict; give one boolean per mention"),
-        (([0, float("nan")], [0, 1], [True, False]), None, ValueError, "labels_true has 1 missing .* position 1"),
-        (([0, 1], [None, 1], [True, False]), None, ValueError, "labels_pred has 1 missing .* position 0"),
+        ((["b", "c"], [0, 1], {"c"}), None, TypeError, "seen is of type set; give one boolean per mention"),
+        ((["b", "c"], [0, 1], {"c": 3}), None, TypeError, "seen is of type dict; give one boolean per mention"),
+        (([0, float("nan")], [0, 1], [True, False]), None, ValueError, "labels_true has missing .* position 1"),
+        (([0, 1], [None, 1], [True, False]), None, ValueError, "labels_pred has missing .* position 0"),
         (
             ([[], 1], [0, 1], [True, False]),
             None,
             TypeError,
             r"labels_true\[0\] is \[\], a list, which cannot be hashed",
         ),
-        (([0, 1], [0, 1], [True, False]), [0, 1], ValueError, "labels_pred_unseen_only has 2 mentions, 1 are unseen"),
-        (([0, 1], [0, 1], [True, False]), [None], ValueError, "labels_pred_unseen_only has 1 missing"),
+        (([0, 1], [0, 1], [True, False]), [0, 1], ValueError, "labels_pred_unseen_only has length 2, not 1"),
+        (([0, 1], [0, 1], [True, False]), [None], ValueError, "labels_pred_unseen_only has missing labels"),
     ],
 )
 def test_labels_that_are_refused(arguments, alone, error, message):
