@@ -159,8 +159,8 @@ Cache = Annotated[
     _encode(
         "--cache",
         metavar="FOLDER",
-        help="Folder for the transformer's embeddings, so that nothing is embedded twice and an interrupted run "
-        "continues. [default: arbo in the user's cache folder]",
+        help="Folder for the transformer's embeddings, so that nothing is embedded twice. [default: arbo in the "
+        "user's cache folder]",
     ),
 ]
 RerankerModel = Annotated[
@@ -187,8 +187,7 @@ NumberOfCandidates = Annotated[
         "--candidates",
         metavar="N",
         min=1,
-        help="Number of nearest entities to keep for each mention, and to rerank. [default: 16, or the number that the "
-        "reranker was trained with]",
+        help="Nearest entities to keep for each mention, and to rerank. [default: 16, or those of the reranker]",
     ),
 ]
 SkipMargin = Annotated[
