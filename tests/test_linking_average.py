@@ -99,7 +99,7 @@ def test_the_command_line_tunes_and_uses_average_linkage(run: Run, tmp_path: Pat
         "tune", *job, "--nil-linkage", "average", "--out", tmp_path / "tuned.json", "--plot", tmp_path / "a.svg"
     )
     assert tuned.code == 0
-    assert "averages up to" in tuned.out
+    assert "average linkage up to" in tuned.out
     config = json.loads((tmp_path / "tuned.json").read_text())["config"]
     assert run("discover", *job, "--config", tmp_path / "tuned.json", "--out", tmp_path / "found").code == 0
     assert arbo.Result.load(tmp_path / "found").manifest["threshold"]["nil"] == config["nil_threshold"]
