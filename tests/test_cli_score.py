@@ -242,7 +242,7 @@ def test_documents_of_other_lengths_are_told(score: Run, write: Write) -> None:
     assert told.count("warning") == 1
     one = score(key, write("one", **(shifted | {f"d{i}": ["-"] * 3 for i in range(3)}))).told
     assert "one: the number of words differs from the key in 1 document" in one
-    assert "shifted: 'd3' (2, in the key 3)" in one
+    assert "lines: 'd3' (2, in the key 3)" in one
     assert "..." not in one
 
 
