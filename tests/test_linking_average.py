@@ -86,9 +86,9 @@ def test_a_giant_of_average_linkage_has_no_bridges(sample: tuple[Corpus, arbo.Kn
 
 def test_inner_products_are_refused(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
     vectors = arbo.VectorEncoder(np.eye(len(sample[0].mentions)), metric="dot")
-    with pytest.raises(arbo.UsageError, match="average linkage needs similarities from 0 to 1"):
+    with pytest.raises(arbo.UsageError, match="average linkage needs similarities of at most 1"):
         arbo.Linker(None, vectors, AVERAGE)
-    with pytest.raises(arbo.UsageError, match="nil_threshold needs nil_linkage average"):
+    with pytest.raises(arbo.UsageError, match="nil_threshold needs nil_linkage 'average'"):
         arbo.LinkerConfig(nil_threshold=0.5)
 
 

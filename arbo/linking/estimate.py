@@ -60,7 +60,7 @@ class Cost(NamedTuple):
     dim: int
     """Dimensions of the vectors; 0 for sparse vectors."""
     to_embed: int
-    """Number of texts that a transformer still has to embed."""
+    """Number of texts that a transformer has to embed, since they are not in the cache."""
     peak: int
     """Peak of additional bytes during encoding."""
     kept: int
@@ -78,7 +78,7 @@ class Estimate:
     distinct_mentions: int
     entities: int
     names: int
-    """Number of entity vectors."""
+    """Number of entity vectors; an entity has one for each name, or only one, depending on the encoder."""
     dimensions: int
     """Dimensions of the vectors; 0 for sparse vectors."""
     k: int
@@ -86,7 +86,7 @@ class Estimate:
     to_embed: int
     """Number of texts that a transformer has to embed; texts in the cache do not count."""
     to_read: int
-    """Maximum number of pairs of a mention and a candidate that a reranker has to score."""
+    """Maximum number of pairs that a reranker has to score, of a mention and a candidate or of two mentions."""
     peak_bytes: int
     seconds: float
 
@@ -100,7 +100,7 @@ class Estimate:
         if minutes > 120:
             time_ = f"{minutes / 60:.1f} hours"
         embed = f", {self.to_embed:,} texts to embed" if self.to_embed else ""
-        read = f", {self.to_read:,} pairs to read" if self.to_read else ""
+        read = f", up to {self.to_read:,} pairs to rerank" if self.to_read else ""
         return (
             f"{self.mentions:,} mentions ({self.distinct_mentions:,} distinct), {self.entities:,} entities with "
             f"{self.names:,} vectors, k={self.k}{embed}{read}:\nabout {time_}, "
@@ -164,7 +164,7 @@ _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 
 def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
-    """Return the cost of encoding the entities; an unknown encoder costs nothing."""
+    """Return the cost of encoding the entities; that of the user's own kind of encoder counts as 0."""
     if isinstance(encoder, NgramEncoder):
         return _ngram_cost(kb.names().names)
     if isinstance(encoder, DualEncoder):
@@ -173,7 +173,7 @@ def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
 
 
 def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
-    """Return the cost of encoding the mentions; an unknown encoder costs nothing."""
+    """Return the cost of encoding the mentions; that of the user's own kind of encoder counts as 0."""
     if isinstance(encoder, NgramEncoder):
         return _ngram_cost({item.name for item in inputs})
     if isinstance(encoder, DualEncoder):
