@@ -210,7 +210,6 @@ def _some(documents: Sequence[str]) -> str:
 
 
 def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
-    """Make the lines of a report: mention detection and the metrics."""
     from arbo.metrics import Line, coreference_lines
 
     counts = [document.mentions for document in documents]

@@ -77,7 +77,7 @@ def _splits_below(
     name: npt.NDArray[np.int64],
     n_mentions: int,
 ) -> float:
-    """Find by bisection a height of the cluster's tree that makes a giant, while the next lower height does not."""
+    """Find a height of the cluster's tree that makes a giant, while the next lower height does not."""
     height = np.unique(tree.height[merges])
     none, some = -1, len(height) - 1
     while some - none > 1:

@@ -2,7 +2,7 @@
 
 The memory of the process after reading the inputs is measured, and the rest is computed with factors that were measured
 on two cores (`benchmarks/estimate.py`). The speeds of a transformer and of a matrix product are measured on the user's
-machine in a fraction of a second.
+machine.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
 
 
 def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, n_pairs: int) -> float:
-    """Return the seconds that a reranker needs, timed on a sample of pairs of mentions and entities."""
+    """Return the seconds that a reranker needs, timed on a sample."""
     n = min(_RUN, n_pairs)
     some = [inputs[i] for i in np.linspace(0, len(inputs) - 1, n).astype(int)]
     entity = np.linspace(0, len(kb) - 1, n).astype(int)
@@ -238,7 +238,6 @@ def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: Knowled
 
 
 def _flops(dim: int) -> float:
-    """Measure the floating point operations per second of a matrix product."""
     a, b = np.ones((1024, dim), np.float32), np.ones((dim, 2048), np.float32)
     a @ b
     begun = time.perf_counter()

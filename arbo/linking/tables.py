@@ -73,7 +73,6 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
 
 
 def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
-    """Return the column of metadata, if any item has metadata."""
     stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
     return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
 

@@ -1,7 +1,5 @@
 """Choose k, method and thresholds on documents with gold annotations, by one search and many cheap partitions.
 
-Tuning maximises an `Objective`. Links and NIL decisions are counted once for all objectives.
-
 If the results at different thresholds are nested, one partition contains them all, and gives the exact score at every
 threshold. The results of discovery are nested in the threshold of its linkage, and form one merge tree. Those of
 `independent`, `minimax` and `undirected` are nested in the larger of the two thresholds: these methods take edges from
@@ -198,7 +196,6 @@ def choose(
 
 
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
-    """Fit the confidence of the links that the best configuration makes."""
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
     document = codes_of(item.document.id for item in retrieval.inputs)

@@ -139,8 +139,6 @@ def diff(a: Run, b: Run) -> Diff:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Clusters:
-    """The clusters of a run."""
-
     ids: list[str]
     entities: list[str | None]
     names: list[str]
