@@ -159,7 +159,7 @@ def evaluate_together(
         for column in ("mention_id", "document_id", "gold"):
             own, its = (of.labels if column == "gold" else of.mention_table[column] for of in (first, run))
             if own != its:
-                raise UsageError(f"{name} and {other} differ in {column}; compare only runs over the same documents")
+                raise UsageError(f"{name} and {other} differ in {column}; compare only results of the same documents")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
     return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
