@@ -197,7 +197,7 @@ def test_what_has_no_partner_is_told(score: Run, write: Write) -> None:
         "response: 1 comments passed over",
         "response: lacks 2 of the 3 documents of the key, which count as empty responses: '(a) ', '(b)'",
         "response: 2 documents ignored, not in the key: '(a)', '(x)'",
-        "warning: response: names of documents differ from the key's only in blanks: '(a) '",
+        "warning: response: names that differ from the key's only in blanks do not match: '(a) '",
     ):
         assert note in scored.told
 
@@ -236,13 +236,13 @@ def test_documents_of_other_lengths_are_told(score: Run, write: Write) -> None:
     shifted = {f"d{i}": ["(1)", "(1)"] for i in range(4)} | {"d4": ["-", "(1)", "(1)"], "d6": ["-"]}
     told = score(key, write("response", **shifted)).told
     assert (
-        "warning: response: the number of words differs from the key in 4 documents, so mentions may be shifted: "
-        "'d0' (2, in the key 3), 'd1' (2, in the key 3), 'd2' (2, in the key 3), ..."
+        "warning: response: the number of words differs from the key in 4 documents, so mentions may be shifted; check "
+        "for missing lines: 'd0' (2, in the key 3), 'd1' (2, in the key 3), 'd2' (2, in the key 3), ..."
     ) in told
     assert told.count("warning") == 1
     one = score(key, write("one", **(shifted | {f"d{i}": ["-"] * 3 for i in range(3)}))).told
     assert "one: the number of words differs from the key in 1 document" in one
-    assert "shifted: 'd3' (2, in the key 3)" in one
+    assert "lines: 'd3' (2, in the key 3)" in one
     assert "..." not in one
 
 

@@ -71,9 +71,13 @@ def test_the_first_stage_of_a_run(run: Run, bert_folder: Path, tmp_path: Path, m
     assert done.code == 0, done.err
     assert f"next: arbo link DOCS --encoder {bert_folder} --reranker" in " ".join(done.out.split())
     for wrong, code, said in (
-        (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: these candidates come from another first stage"),
+        (["--run", found, "--candidates-of", "ngram"], 3, f"{found}: these candidates come from another encoder"),
         (["--run", found, "--run", tmp_path / "." / "found"], 2, "--run names the same run twice"),
-        (["--run", found, "--k", 17], 3, f"{found}: 16 candidates per mention, but the cross-encoder reads 17"),
+        (
+            ["--run", found, "--k", 17],
+            3,
+            f"{found}: too few candidates: 16 per mention, but the cross-encoder reads 17",
+        ),
     ):
         refused = run(*command, *wrong)
         assert refused.code == code, refused.err

@@ -86,9 +86,9 @@ def test_a_giant_of_average_linkage_has_no_bridges(sample: tuple[Corpus, arbo.Kn
 
 def test_inner_products_are_refused(sample: tuple[Corpus, arbo.KnowledgeBase]) -> None:
     vectors = arbo.VectorEncoder(np.eye(len(sample[0].mentions)), metric="dot")
-    with pytest.raises(arbo.UsageError, match="average linkage needs similarities from 0 to 1"):
+    with pytest.raises(arbo.UsageError, match="average linkage needs similarities of at most 1"):
         arbo.Linker(None, vectors, AVERAGE)
-    with pytest.raises(arbo.UsageError, match="nil_threshold needs nil_linkage average"):
+    with pytest.raises(arbo.UsageError, match="nil_threshold needs nil_linkage 'average'"):
         arbo.LinkerConfig(nil_threshold=0.5)
 
 
@@ -99,7 +99,7 @@ def test_the_command_line_tunes_and_uses_average_linkage(run: Run, tmp_path: Pat
         "tune", *job, "--nil-linkage", "average", "--out", tmp_path / "tuned.json", "--plot", tmp_path / "a.svg"
     )
     assert tuned.code == 0
-    assert "averages up to" in tuned.out
+    assert "average linkage up to" in tuned.out
     config = json.loads((tmp_path / "tuned.json").read_text())["config"]
     assert run("discover", *job, "--config", tmp_path / "tuned.json", "--out", tmp_path / "found").code == 0
     assert arbo.Result.load(tmp_path / "found").manifest["threshold"]["nil"] == config["nil_threshold"]

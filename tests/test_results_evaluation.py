@@ -77,7 +77,7 @@ def test_without_gold_annotations_there_is_nothing_to_score() -> None:
     evaluation = arbo.Linker(KB).link([document("d", "marsh fever")]).evaluate()
     assert (evaluation.linking, evaluation.nil, evaluation.clustering, evaluation.coreference) == (None,) * 4
     assert evaluation.lines == ()
-    assert str(evaluation).startswith("nothing to score: no mention has a gold annotation")
+    assert str(evaluation).startswith("nothing to score: no mention has a gold id or cluster")
 
 
 def test_a_discovery_is_scored_by_its_clusters_alone() -> None:
@@ -113,7 +113,7 @@ def test_all_figures_are_json() -> None:
 def test_the_text_shows_the_headline_figures() -> None:
     text = str(arbo.Linker(KB).link(DOCUMENTS).evaluate())
     assert "accuracy" in text
-    assert "2 of 5 with a concept" in text
+    assert "2 of 5 with a gold id" in text
     assert "CoNLL" in text
 
 

@@ -365,9 +365,9 @@ def test_a_run_is_scored_against_its_own_documents_alone(run: Run, linked: Path)
         with pytest.raises(arbo.UsageError, match="another knowledge base; give the one that arbo link used"):
             run_scores(other, documents, KB)
     for options, wrong in (
-        (["--format", "jsonl"], "--format needs one of them"),
-        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold and --kb need each other"),
-        (["--kb", linked / "kb.jsonl"], "--gold and --kb need each other"),
+        (["--format", "jsonl"], "--format needs --train or --gold"),
+        (["--gold", linked / "all.jsonl", "--format", "jsonl"], "--gold needs --kb, the knowledge base of the runs"),
+        (["--kb", linked / "kb.jsonl"], "--kb is used only with --gold"),
     ):
         outcome = run("evaluate", linked / "run", *options)
         assert (outcome.code, wrong in outcome.told) == (2, True)

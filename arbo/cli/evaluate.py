@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _GOLD = (
     "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
-    "of the runs."
+    "of the runs; --per-document and --remove-singletons have no effect."
 )
 _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
@@ -57,7 +57,7 @@ def evaluate(
     kb_xrefs: options.KbXrefs = None,
     no_generic_names: options.NoGenericNames = False,
     per_document: Annotated[
-        bool, typer.Option("--per-document", help="Score coreference within each document: clusters are split.")
+        bool, typer.Option("--per-document", help="Split clusters by document before scoring coreference.")
     ] = False,
     remove_singletons: RemoveSingletons = False,
     save: Save = None,
@@ -78,10 +78,7 @@ def evaluate(
     from arbo.results.evaluation import Coreference, evaluate_together
     from arbo.spans.evaluation import run_scores
 
-    if (train and gold) or (format_ and not (train or gold)):
-        raise UsageError("--train and --gold exclude each other, and --format needs one of them")
-    if (gold is None) != (kb is None) or (gold and plot):
-        raise UsageError("--gold and --kb need each other, and --plot works with neither")
+    _check(train, gold, kb, plot, format_)
     names = name_systems(runs)
     check_outputs([*names.values()], save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
@@ -103,6 +100,21 @@ def evaluate(
         console.out.print(console.plain(str(empty[0] if empty else report)))
     if plot is not None:
         _plot(evaluations, plot)
+
+
+def _check(
+    train: Path | None, gold: Path | None, kb: Path | None, plot: Path | None, format_: DocumentFormat | None
+) -> None:
+    """Raise UsageError for options that exclude each other, or need another one."""
+    refused = {
+        "--train and --gold exclude each other; leave one out": train and gold,
+        "--format needs --train or --gold; give one of them, or leave it out": format_ and not (train or gold),
+        "--gold needs --kb, the knowledge base of the runs": gold and not kb,
+        "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
+        "--plot shows NIL decisions of annotated runs, not of --gold; leave one out": gold and plot,
+    }
+    if problem := next((problem for problem, is_so in refused.items() if is_so), None):
+        raise UsageError(problem)
 
 
 def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> None:

@@ -24,7 +24,7 @@ ClusterFormat = Literal["conll", "jsonl"]
 
 
 def score(
-    key: Annotated[Path, typer.Argument(metavar="KEY", help="A file with the true clusters, or an annotated run.")],
+    key: Annotated[Path, typer.Argument(metavar="KEY", help="File with the true clusters, or annotated run folder.")],
     responses: Annotated[
         list[Path],
         typer.Argument(
@@ -45,7 +45,8 @@ def score(
         bool,
         typer.Option(
             "--per-document",
-            help="Also show the F1 of each document (of several systems, the CoNLL F1); --json prints all scores.",
+            help="Also show the F1 of each document, by all metrics for one system, or the CoNLL F1 for several; with "
+            "--json, print all its scores.",
         ),
     ] = False,
     remove_singletons: RemoveSingletons = False,
@@ -65,12 +66,12 @@ def score(
     column, and each document between `#begin document NAME` and `#end document`.
 
     **jsonl** has one cluster per line: `{"document": "d1", "mentions": ["m1", "m2"]}`. A mention is a string, an
-    integer, or a list such as `[0, 4]`, which is the span of words 0 to 4 in CoNLL, so that the two formats can be
-    mixed.
+    integer, or a list such as `[0, 4]`: the span in CoNLL from the first word of a document to the fifth, so that the
+    two formats can be mixed.
 
-    A **run folder** stands for its gold ids as KEY, and for its clusters as RESPONSE, as `arbo export --to clusters`
-    writes them: across documents. With an annotated run as KEY, intervals come from random halves of its documents.
-    With `--format conll`, the clusters of each document count.
+    A **run folder** as KEY stands for its gold clusters, and as RESPONSE for its predicted clusters. They span
+    documents, as in `arbo export --to clusters`, and intervals come from random halves of the documents of KEY. With
+    `--format conll`, clusters are split by document.
 
     The documents of KEY are scored. A document that is missing from the response counts as an empty response, and a
     document that is missing from KEY is ignored. Only the first of repeated mentions counts. Notes on stderr report
@@ -110,7 +111,6 @@ def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | No
 
 
 def _documents_of(run: Path) -> dict[Hashable, str]:
-    """Return the document of each mention of a run."""
     from arbo import Result
 
     table = Result.load(run).mention_table
@@ -175,8 +175,8 @@ def _tell_shifted(name: str, key: ClusteredDocuments, response: ClusteredDocumen
     if other:
         shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
         console.warn(
-            f"{name}: the number of words differs from the key in {_counted(len(other))}, so mentions may be shifted: "
-            f"{shown}"
+            f"{name}: the number of words differs from the key in {_counted(len(other))}, so mentions may be shifted; "
+            f"check for missing lines: {shown}"
         )
 
 
@@ -194,7 +194,7 @@ def _tell_unpaired(name: str, pair: PairedCounts) -> None:
     alike = [document for document in pair.missing if document.strip() in stripped]
     right, in_key, _, in_response = pair.total.mentions
     if alike:
-        console.warn(f"{name}: names of documents differ from the key's only in blanks: {_some(alike)}")
+        console.warn(f"{name}: names that differ from the key's only in blanks do not match: {_some(alike)}")
     elif not right and in_key and in_response:
         console.warn(f"{name}: no mention is in the key; check that both files have the same documents and words")
     elif n_missing == n_documents:
@@ -210,7 +210,6 @@ def _some(documents: Sequence[str]) -> str:
 
 
 def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
-    """Make the lines of a report: mention detection and the metrics."""
     from arbo.metrics import Line, coreference_lines
 
     counts = [document.mentions for document in documents]
@@ -221,7 +220,7 @@ def _lines(documents: Collection[DocumentCounts]) -> list[Line]:
 def lines_across(
     key: ClusteredDocuments, found: Mapping[str, ClusteredDocuments], where: Mapping[Hashable, str]
 ) -> dict[str, list[Line]]:
-    """Make the lines of clusters across documents, from the document of each mention of the key."""
+    """Return the lines of a report on clusters across documents; ``where`` gives the document of each mention."""
     import numpy as np
 
     from arbo.metrics import Line, lines_of_codes
@@ -251,7 +250,6 @@ def _over(right: int, in_key: int, _: int, in_response: int) -> str:
 
 
 def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, Any]:
-    """Return the scores of one system, ready for JSON."""
     documents = {name: counts.as_dict() for name, counts in pair.documents.items()} if per_document else None
     return {
         "response": str(path),

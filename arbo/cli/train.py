@@ -38,8 +38,8 @@ def _preset(name: str) -> PresetName:
     return cast(PresetName, name.lower())
 
 
-def _choice(option: str, choices: Any, what: str) -> Any:
-    default = default_of(TrainingConfig, option.removeprefix("--"))
+def _choice(option: str, choices: Any, what: str, default: str | None = None) -> Any:
+    default = default or default_of(TrainingConfig, option.removeprefix("--"))
     told = f"{what}: {', '.join(get_args(choices))}. {default}"
     return typer.Option(option, metavar="NAME", case_sensitive=False, help=told)
 
@@ -48,7 +48,8 @@ _Towers = Annotated[
     bool | None,
     typer.Option(
         "--two-towers/--one-tower",
-        help="Train separate transformers for mentions and entities (as all presets do), or one for both.",
+        help="Train separate transformers for mentions and entities, which needs --kb, or keep those of --encoder. "
+        "[default: separate with --preset and --kb, otherwise as in --encoder]",
         show_default=False,
     ),
 ]
@@ -59,12 +60,18 @@ _Preset = Annotated[
         parser=_preset,
         metavar="PRESET",
         help="Start from the settings of a paper: arboel, pel or pel-fgsm (proxies), amh-dual, amh-mean or amh-som "
-        "(adaptive mixup). --config and --encoder-config override single fields; the defaults below apply without a "
-        "preset.",
+        "(adaptive mixup). --config and --encoder-config override single fields. [default: none, with the defaults "
+        "below]",
     ),
 ]
-_Positives = Annotated[PositiveStrategy | None, _choice("--positives", PositiveStrategy, "Positive of each mention")]
-_Negatives = Annotated[NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "Negatives of each mention")]
+_POSITIVES = "[default: entity, or arborescence without --kb]"
+_Positives = Annotated[
+    PositiveStrategy | None,
+    _choice("--positives", PositiveStrategy, "What to move each mention towards", _POSITIVES),
+]
+_Negatives = Annotated[
+    NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What to move each mention away from")
+]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
 
 
@@ -96,13 +103,13 @@ def train(
 ) -> None:
     """Train a dual-encoder on annotated documents, for `arbo link --encoder` and `arbo discover --encoder`.
 
-    Without --kb it learns from gold clusters alone: mentions with the same gold id or cluster.
+    Without --kb, it learns from gold clusters alone: sets of mentions with the same gold id or gold cluster.
 
     `arbo train train.txt --dev dev.txt --format pubtator --kb doid.obo --kb-format obo --encoder all-MiniLM-L6-v2 --out
     model`, then `arbo link test.txt --format pubtator --kb doid.obo --kb-format obo --encoder model --out run`.
 
-    Without a preset, one transformer reads only the names and learns from near negatives, by cross-entropy over cosine
-    similarities. --dev selects the best model and its default thresholds.
+    Without a preset, a transformer that arbo did not train reads only names, of mentions and entities alike. --dev
+    selects the best model and its default thresholds.
 
     Repeat the command to resume an interrupted training from OUT.training. When training ends, the log is in
     OUT.log.jsonl.
@@ -139,7 +146,7 @@ def train(
 
 
 def _tell_examples(documents: Corpus, kb: KnowledgeBase | None, *, clusters: bool) -> None:
-    """Print how many mentions are trained on, with an entity and without."""
+    """Print how many mentions are trained on, and how many of these have no entity."""
     from arbo import KnowledgeBase
     from arbo.cli import console
     from arbo.training.data import TrainingSet
@@ -151,7 +158,7 @@ def _tell_examples(documents: Corpus, kb: KnowledgeBase | None, *, clusters: boo
     if clusters:
         data = TrainingSet.of(documents, kb or KnowledgeBase(), clusters=True, expand_abbreviations=False)
         n = (data.entity[data.queries] < 0).sum()
-        console.say(f"{n:,} mentions without an entity share a gold id or gold cluster: they are trained on")
+        console.say(f"mentions without an entity that share a gold id or gold cluster, and are trained on: {n:,}")
 
 
 def _scores(figures: Mapping[str, Any]) -> str | None:

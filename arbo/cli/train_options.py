@@ -17,7 +17,11 @@ Settings = TypeVar("Settings", bound="LoopConfig")
 
 Dev = Annotated[
     Path | None,
-    typer.Option("--dev", metavar="DOCS", help="Documents to select the best model on, in the format of DOCS."),
+    typer.Option(
+        "--dev",
+        metavar="DOCS",
+        help="Documents that select the best model, in the format of DOCS. [default: keep the last model]",
+    ),
 ]
 ModelOut = Annotated[Path, typer.Option("--out", help="Model folder to write; replaces an earlier model.")]
 Start = Annotated[
@@ -28,7 +32,10 @@ Start = Annotated[
         help="Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
     ),
 ]
-Steps = Annotated[int | None, typer.Option("--steps", metavar="N", min=1, help="Stop after this many steps.")]
+Steps = Annotated[
+    int | None,
+    typer.Option("--steps", metavar="N", min=1, help="Stop after this many steps. [default: train all epochs]"),
+]
 Tensorboard = Annotated[
     Path | None,
     typer.Option("--tensorboard", metavar="FOLDER", help="Also write the log to this folder, for TensorBoard."),
@@ -40,8 +47,8 @@ EncoderConfig = Annotated[
     typer.Option(
         "--encoder-config",
         metavar="FILE",
-        help="Input and output of the transformer: a JSON file with fields of arbo.EncoderConfig, e.g. "
-        '{"pooling": "mention", "context": 25}.',
+        help="JSON file with changes to fields of arbo.EncoderConfig, which say what the transformer reads and how its "
+        'output is used, e.g. {"pooling": "mention", "context": 25}.',
     ),
 ]
 _NUMBERS: Mapping[str, tuple[str, int | None]] = {
@@ -67,18 +74,18 @@ def default_of(settings: type, name: str) -> str:
 
 def settings_file(settings: type) -> Any:
     """Return the option for a file of training settings."""
-    told = f"All settings: a JSON file with fields of arbo.{settings.__name__}; the options below override it."
+    told = f"Settings: a JSON file with fields of arbo.{settings.__name__}; the options below override it."
     return typer.Option("--config", metavar="FILE", help=told)
 
 
 def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Settings:
-    """Override settings with those in a file, then with options; an option that is None changes nothing."""
+    """Override settings with those in a file, if there is one, then with options that are not None."""
     given = {name: value for name, value in changes.items() if value is not None}
     return replace(settings.overridden(file), **given)
 
 
 def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:
-    """Return options that show progress, and the scores on the development documents as ``scores`` formats them."""
+    """Return options that show progress and, unless ``scores`` returns None, what it makes of each line of the log."""
     from arbo import RunOptions
     from arbo.cli import console
     from arbo.progress import bars

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from arbo.linker import Linker
     from arbo.linking.tuning import Tuning
 
-_PLOT = "Draw the score against the threshold, to a .png or .svg file."
+_PLOT = "Draw the score against the threshold, to a .png or .svg file; with --kb, for each method except arborescence."
 _PLOT_CONFIDENCE = "Draw the share of correct links against their confidence, to a .png or .svg file."
 _Objective = Annotated[
     Objective | None,
@@ -34,7 +34,12 @@ _Objective = Annotated[
 ]
 _Method = Annotated[
     Method | None,
-    typer.Option("--method", metavar="METHOD", case_sensitive=False, help="Try only this method. [default: all]"),
+    typer.Option(
+        "--method",
+        metavar="METHOD",
+        case_sensitive=False,
+        help=f"With --kb, try only this method: {', '.join(get_args(Method))}. [default: all]",
+    ),
 ]
 
 
@@ -71,9 +76,9 @@ def tune(
     """Choose k, method and thresholds on documents with gold annotations.
 
     With a knowledge base, tuning maximises the accuracy including NIL decisions or, with `--objective nil_f1`, the F1
-    of NIL decisions. It also fits a confidence, the probability that a link is correct, which `arbo link` then writes
-    for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`, the F1 of B-cubed, CoNLL
-    or LEA; the best of all thresholds is found exactly for each of these.
+    of NIL decisions. It also fits a confidence, the probability that a link is correct, which `arbo link --config` then
+    writes for each link. Without a knowledge base, tuning maximises the ARI or, with `--objective`, the F1 of B-cubed,
+    CoNLL or LEA, over all thresholds.
     """
     if reranker and kb is None:
         raise UsageError("--reranker needs --kb, since it compares mentions with entities")
@@ -122,7 +127,10 @@ def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> No
             tuning.plot(plot)
     if plot_confidence is not None:
         if tuning.reliability is None:
-            raise UsageError("--plot-confidence: too few links of annotated mentions to fit a confidence")
+            raise UsageError(
+                "--plot-confidence: no confidence was fitted; that takes 20 links of annotated mentions, some correct "
+                "and some wrong, in several documents"
+            )
         with drawing(plot_confidence, "--plot-confidence"):
             tuning.reliability.plot(plot_confidence)
 
@@ -170,11 +178,11 @@ def _told(tuning: Tuning, *, discovery: bool, average: bool) -> str:
     best = tuning.best
     kinds = {"entity edges": best.entity_threshold, "mention edges": best.mention_threshold}
     if average:
-        kinds["averages"] = best.nil_threshold
+        kinds["average linkage"] = best.nil_threshold
     told = list(kinds.items())[1 + average :] if discovery else kinds.items()
     limits = ", ".join(f"no limit on {kind}" if limit is None else f"{kind} up to {limit:.3f}" for kind, limit in told)
     method = "" if discovery else f"{best.method}, "
     return (
         f"{tuning.objective} {best.score:.4f}: {method}k={best.k}, {limits} "
-        f"({len(tuning.trials):,} trials; nested results are exact at every threshold)"
+        f"({len(tuning.trials):,} trials; a trial can cover all thresholds)"
     )

@@ -28,13 +28,10 @@ _BRIDGES = 3
 def describe_giants(
     names: Sequence[str], clusters: Partition, mention_ids: pa.Array, cluster_ids: pa.Array
 ) -> list[dict[str, Any]]:
-    """Find the giants of a partition, and describe them by ids, ready for JSON; the largest comes first.
+    """Return the giants of a partition, ready for JSON, the largest first; see `arbo.results.giants` for their values.
 
-    Args:
-        names: the name of each mention, with abbreviations replaced by their long forms.
-        clusters: the partition.
-        mention_ids: the id of each mention.
-        cluster_ids: the cluster id of each mention.
+    ``names`` are the names of the mentions, with abbreviations replaced by their long forms, and ``mention_ids`` and
+    ``cluster_ids`` the ids of mentions and of their clusters; (mentions,) each.
     """
     n_entities = clusters.n_entities
     name = codes_of(name.casefold() for name in names)
@@ -80,7 +77,7 @@ def _splits_below(
     name: npt.NDArray[np.int64],
     n_mentions: int,
 ) -> float:
-    """Find by bisection a height of the cluster's tree that makes a giant, while the next lower height does not."""
+    """Find a height of the cluster's tree that makes a giant, while the next lower height does not."""
     height = np.unique(tree.height[merges])
     none, some = -1, len(height) - 1
     while some - none > 1:

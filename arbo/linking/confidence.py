@@ -38,7 +38,7 @@ class Confidence(Settings):
     """Weight of the lead, which is this similarity minus the similarity of the most similar other candidate."""
 
     def of(self, evidence: Floats) -> Floats:
-        """Return the probability that each link is correct, given the rows of the links in `evidence`."""
+        """Return the probability that each link is correct; ``evidence`` has one row for each, see `evidence`."""
         probability: Floats = expit(self.intercept + evidence @ np.array([self.similarity, self.lead]))
         return probability
 
@@ -56,15 +56,15 @@ def evidence(retrieval: Retrieval, entity: npt.NDArray[np.int32]) -> Floats:
 
 
 class Reliability(NamedTuple):
-    """Mean confidence and share of correct links in each tenth of the confidence; NaN for a tenth without links."""
+    """Links by their confidence, in ten intervals from 0 to 1; (10,) values each, with NaN for means of no links."""
 
-    links: Ints
-    predicted: Floats
-    correct: Floats
+    links: Ints  # number of links
+    predicted: Floats  # mean confidence
+    correct: Floats  # share of correct links
 
     @classmethod
     def of(cls, confidence: Floats, right: Bools) -> Self:
-        """Group links by their confidence."""
+        """Group links by their confidence; ``right`` says which of them are correct."""
         place = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
         links = np.bincount(place, minlength=_BINS)
         with np.errstate(invalid="ignore"):
@@ -88,11 +88,11 @@ class Reliability(NamedTuple):
             if n
         ]
         error = f"expected calibration error {self.expected_error:.3f}"
-        title = f"confidence of {self.links.sum():,} links, predicted without their own documents: {error}"
+        title = f"confidence of {self.links.sum():,} links, from fits that leave out their documents: {error}"
         return str(table_of(rows, title))
 
     def plot(self, path: str | PathLike[str]) -> None:
-        """Plot the share of correct links against the confidence; see `Tuning.plot`."""
+        """Plot the share of correct links against the confidence, to a PNG or SVG file; see `eval.plot_thresholds`."""
         curves = {name: np.append(getattr(self, name), np.nan) for name in ("correct", "predicted")}
         said = f"confidence, expected calibration error {self.expected_error:.3f}"
         plot_thresholds(np.arange(_BINS + 1) / _BINS, curves, path, xlabel=said, ylabel="share of links")
@@ -101,12 +101,9 @@ class Reliability(NamedTuple):
 def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of links, and measure it on documents that the fit leaves out.
 
-    Returns None if there are fewer than 20 links, or if a part to fit has only correct or only wrong links.
-
-    Args:
-        given: (links, 2), see `evidence`.
-        right: (links,) whether each link is correct.
-        document: (links,) a code for each link's document.
+    Return None if there are fewer than 20 links or two documents, or if a part to fit has only correct or only wrong
+    links. ``given`` has the shape (links, 2), see `evidence`; ``right`` says which links are correct, and ``document``
+    is a code for the document of each, both (links,).
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold

@@ -27,7 +27,7 @@ class LinkerConfig(Settings):
     method: Method = "arborescence"
     """How to cluster the graph, see `clustering.partition`."""
     k: Number = 4
-    """Number of nearest mentions that each mention is connected to; with 0, each mention is linked independently."""
+    """Number of nearest mentions to connect to each mention; with 0, each mention is linked alone."""
     entity_threshold: Limit = "default"
     """Largest dissimilarity of an edge from an entity; mentions that no entity reaches are NIL."""
     mention_threshold: Limit = "default"
@@ -42,14 +42,14 @@ class LinkerConfig(Settings):
     candidates: Count = 16
     """Number of nearest entities to keep for each mention, for margins, recall@k and a reranker."""
     skip_margin: NotBelow0 | None = None
-    """Smallest margin between the two nearest entities with which a mention skips the reranker; with None, all mentions
-    are reranked. See `arbo.retrieval.early_exit.skipping`."""
+    """Do not rerank mentions whose nearest entity is more similar than the second by at least this margin; None reranks
+    all mentions. See `arbo.retrieval.early_exit.skipping`."""
     rerank_mentions: bool = False
     """Whether a reranker also scores the edges between mentions, see `arbo.retrieval.reranking`."""
     search: SearchMethod = "exact"
     """Neighbour search: ``exact``, or approximate by a graph of dense vectors (``hnsw``). With the pooling ``tokens``,
-    this search is the first stage and proposes 256 neighbours to compare token by token. The manifest records the
-    measured recall of an approximate search."""
+    it proposes 256 neighbours to compare token by token. The manifest of a run has the recall of an approximate search,
+    measured on a sample."""
     expand_abbreviations: bool = True
     """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None
@@ -69,11 +69,13 @@ class LinkerConfig(Settings):
             if value is not None and value != "default" and (type(value) not in (int, float) or value != value):
                 raise UsageError(f"{name} must be a number, None or 'default', not {value!r}")
             if value == float("-inf"):
-                raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all edges")
+                raise UsageError(f"{name} is -inf, which JSON cannot hold; use a number below all dissimilarities")
         if self.nil_threshold != "default" and self.nil_linkage == "single":
-            raise UsageError("nil_threshold needs nil_linkage average; single linkage obeys mention_threshold")
+            raise UsageError("nil_threshold needs nil_linkage 'average'; for 'single', set mention_threshold instead")
         if self.rerank_mentions and self.skip_margin is not None:
-            raise UsageError("rerank_mentions reads the candidates of all mentions; leave skip_margin out")
+            raise UsageError(
+                "rerank_mentions reads the candidates of all mentions; leave skip_margin or rerank_mentions out"
+            )
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
         """Return the thresholds on (entity, mention) edges; ``defaults`` are the encoder's."""
@@ -84,21 +86,22 @@ class LinkerConfig(Settings):
         return _limit(self.nil_threshold, defaults[1])
 
     def check_limits(self, metric: Metric, *, learnt: bool = False) -> None:
-        """Raise UsageError for a finite threshold that no edge can exceed: 1 minus a cosine is at most 2.
+        """Raise UsageError for a finite threshold above 2, the largest 1 - cosine, or average linkage of a dot product.
 
-        Average linkage is refused for inner products, unless the edges between mentions are ``learnt``.
+        ``learnt`` means that an edge model gives the edges between mentions, so that average linkage is possible.
         """
         if self.nil_linkage == "average" and metric != "cosine" and not learnt:
             raise UsageError(
-                "average linkage needs similarities from 0 to 1, but the encoder compares by inner products; choose an "
-                "encoder with the metric cosine, or nil_linkage single"
+                "average linkage needs similarities of at most 1, but the encoder compares by inner products; choose "
+                "an encoder with the metric cosine, an edge model, or nil_linkage 'single'"
             )
         for name in _THRESHOLDS:
             value = getattr(self, name)
             if metric == "cosine" and isinstance(value, (int, float)) and _MOST < value < float("inf"):
+                none = "None" if name == "nil_threshold" else "None (--threshold none)"
                 raise UsageError(
-                    f"{name} is {value:g}, but 1 - cosine is at most 2; write a decimal point, as in 0.35, or None "
-                    "(--threshold none) for no limit"
+                    f"{name} is {value:g}, but 1 - cosine is at most 2; write a decimal point, as in 0.35, or {none} "
+                    "for no limit"
                 )
 
     @classmethod
@@ -112,7 +115,7 @@ def _limit(value: Limit, default: float) -> float:
 
 
 def tuned_model(path: PathLike | None, part: Literal["encoder", "reranker", "edges"]) -> dict[str, Any]:
-    """Read the settings of a model that a configuration was tuned with; empty without the model, or without a file."""
+    """Read the settings of a model that a configuration was tuned with; empty if it had none, or ``path`` is None."""
     if path is None or (settings := _tuned(path).get(part)) is None:
         return {}
     if not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):

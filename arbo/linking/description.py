@@ -1,4 +1,4 @@
-"""Make the result of a partition: the tables and the manifest of a run."""
+"""The result of a partition: the tables and the manifest of a run."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The memory of the process after reading the inputs is measured, and the rest is computed with factors that were measured
 on two cores (`benchmarks/estimate.py`). The speeds of a transformer and of a matrix product are measured on the user's
-machine in a fraction of a second.
+machine.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Cost(NamedTuple):
     dim: int
     """Dimensions of the vectors; 0 for sparse vectors."""
     to_embed: int
-    """Number of texts that a transformer still has to embed."""
+    """Number of texts that a transformer has to embed, since they are not in the cache."""
     peak: int
     """Peak of additional bytes during encoding."""
     kept: int
@@ -78,7 +78,7 @@ class Estimate:
     distinct_mentions: int
     entities: int
     names: int
-    """Number of entity vectors."""
+    """Number of entity vectors; an entity has one for each name, or only one, depending on the encoder."""
     dimensions: int
     """Dimensions of the vectors; 0 for sparse vectors."""
     k: int
@@ -86,7 +86,7 @@ class Estimate:
     to_embed: int
     """Number of texts that a transformer has to embed; texts in the cache do not count."""
     to_read: int
-    """Maximum number of pairs of a mention and a candidate that a reranker has to score."""
+    """Maximum number of pairs that a reranker has to score, of a mention and a candidate or of two mentions."""
     peak_bytes: int
     seconds: float
 
@@ -100,7 +100,7 @@ class Estimate:
         if minutes > 120:
             time_ = f"{minutes / 60:.1f} hours"
         embed = f", {self.to_embed:,} texts to embed" if self.to_embed else ""
-        read = f", {self.to_read:,} pairs to read" if self.to_read else ""
+        read = f", up to {self.to_read:,} pairs to rerank" if self.to_read else ""
         return (
             f"{self.mentions:,} mentions ({self.distinct_mentions:,} distinct), {self.entities:,} entities with "
             f"{self.names:,} vectors, k={self.k}{embed}{read}:\nabout {time_}, "
@@ -164,7 +164,7 @@ _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 
 def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
-    """Return the cost of encoding the entities; an unknown encoder costs nothing."""
+    """Return the cost of encoding the entities; that of the user's own kind of encoder counts as 0."""
     if isinstance(encoder, NgramEncoder):
         return _ngram_cost(kb.names().names)
     if isinstance(encoder, DualEncoder):
@@ -173,7 +173,7 @@ def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
 
 
 def mention_cost(encoder: Encoder, inputs: Sequence[MentionInput]) -> Cost:
-    """Return the cost of encoding the mentions; an unknown encoder costs nothing."""
+    """Return the cost of encoding the mentions; that of the user's own kind of encoder counts as 0."""
     if isinstance(encoder, NgramEncoder):
         return _ngram_cost({item.name for item in inputs})
     if isinstance(encoder, DualEncoder):
@@ -224,7 +224,7 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
 
 
 def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, n_pairs: int) -> float:
-    """Return the seconds that a reranker needs, timed on a sample of pairs of mentions and entities."""
+    """Return the seconds that a reranker needs, timed on a sample."""
     n = min(_RUN, n_pairs)
     some = [inputs[i] for i in np.linspace(0, len(inputs) - 1, n).astype(int)]
     entity = np.linspace(0, len(kb) - 1, n).astype(int)
@@ -238,7 +238,6 @@ def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: Knowled
 
 
 def _flops(dim: int) -> float:
-    """Measure the floating point operations per second of a matrix product."""
     a, b = np.ones((1024, dim), np.float32), np.ones((dim, 2048), np.float32)
     a @ b
     begun = time.perf_counter()

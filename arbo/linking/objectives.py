@@ -15,15 +15,15 @@ DISCOVERY: dict[Objective, str] = {"ari": "ARI", "b3": "B-cubed F1", "conll": "C
 
 
 def objective_of(objective: Objective | None, method: Method | None = None, *, discovers: bool) -> Objective:
-    """Check an objective, or return the default objective; ``discovers`` means that there is no knowledge base.
+    """Return the objective, or the default one for None; ``discovers`` means that there is no knowledge base.
 
-    Raises:
-        UsageError: the objective is unknown, or is not possible with (or without) a knowledge base; or there is a
-            ``method`` without a knowledge base, or an unknown one.
+    Raise UsageError if the objective does not exist with (or without) a knowledge base, if ``method`` is unknown, or if
+    it is given without a knowledge base.
     """
-    if method is not None and (discovers or method not in get_args(Method)):
-        why = "without a knowledge base, all methods give the same clusters" if discovers else "it is unknown"
-        raise UsageError(f"tuning cannot be held to the method {method!r}: {why}")
+    if method is not None and discovers:
+        raise UsageError(f"without a knowledge base, all methods give the same clusters; leave method {method!r} out")
+    if method is not None and method not in get_args(Method):
+        raise UsageError(f"method {method!r} is not one of {', '.join(get_args(Method))}")
     possible = [*(DISCOVERY if discovers else LINKING)]
     if objective is None:
         return possible[0]

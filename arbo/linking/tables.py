@@ -1,21 +1,22 @@
 """Make the tables of a run from arrays.
 
-``mentions``: ``mention_id, document_id, spans`` (list of start, end), ``text, expansion, type, domain, gold`` (ids as
-annotated; null without an annotation), ``found_score`` (confidence of the finder; null for other
-mentions), ``gold_entities`` (the knowledge base's own ids of the gold entities in the mention's domain), and
-``cluster``, the gold cluster, if any mention has one.
+``mentions``: ``mention_id, document_id, spans`` (list of start and end in characters, from 0, the end excluded),
+``text, expansion`` (the long form of an abbreviation, else null), ``type, domain, gold`` (ids as annotated; null
+without an annotation), ``found_score`` (score of a found mention, else null), ``gold_entities`` (the knowledge base's
+own ids of the gold entities in the mention's domain), and ``cluster``, the gold cluster, if any mention has one.
 
-``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
-mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
+``links``: ``mention_id, entity_id, entity_name`` (null for NIL), ``cluster_id, score`` (similarity of mention and
+entity; null for NIL), ``margin`` (lead of the nearest entity over the second; null without a second), ``parent``
+(entity or mention id; null for NIL), ``parent_is_mention, step`` (dissimilarity of the edge from the parent; null for
+NIL), ``bottleneck`` (the largest dissimilarity on the path from the entity; infinite for NIL), ``candidates,
 candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence`` (probability that the
-link is correct, null for NIL).
+link is correct; null for NIL).
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined its last two parts, or their average dissimilarity under average linkage; null for one mention or a
 linked cluster). Clusters of entities come first, in the order of the knowledge base, then discovered clusters, largest
-first. The id of a discovered entity is ``new-`` and
-the id of its first mention in the order of the documents, so that the same clusters have the same ids in every run. If
-the knowledge base already has this id, ``#2`` or a higher number is appended.
+first. The id of a discovered entity is ``new-`` and the id of its first mention in the order of the documents, so that
+the same clusters have the same ids in every run. If this id is taken, ``#2`` or a higher number is appended.
 
 ``documents``: ``document_id, domain, text``; no ``text`` if the run was saved without texts.
 
@@ -72,7 +73,6 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
 
 
 def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
-    """Return the column of metadata, if any item has metadata."""
     stored = [json.dumps(item.metadata, ensure_ascii=False) if item.metadata else None for item in items]
     return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
 
@@ -139,7 +139,7 @@ def document_table(corpus: Corpus) -> pa.Table:
 
 
 def entity_table(kb: KnowledgeBase | None, ids: pa.Array) -> pa.Table:
-    """Make the table of these entities."""
+    """Make the table of the entities with these ids."""
     entities = [] if kb is None else [kb.entities[kb.row_of[id_]] for id_ in ids.to_pylist()]
     return pa.table(
         {

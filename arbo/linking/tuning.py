@@ -1,7 +1,5 @@
 """Choose k, method and thresholds on documents with gold annotations, by one search and many cheap partitions.
 
-Tuning maximises an `Objective`. Links and NIL decisions are counted once for all objectives.
-
 If the results at different thresholds are nested, one partition contains them all, and gives the exact score at every
 threshold. The results of discovery are nested in the threshold of its linkage, and form one merge tree. Those of
 `independent`, `minimax` and `undirected` are nested in the larger of the two thresholds: these methods take edges from
@@ -37,7 +35,7 @@ _MENTION_THRESHOLDS = 6
 _POINTS_WRITTEN = 200
 
 Kind = Literal["entity", "mention", "nil"]
-"""What a threshold limits: edges from entities, edges from mentions, or average linkage."""
+"""What a threshold limits: edges from entities, edges between mentions, or average linkage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +68,8 @@ class Curve(Brief):
     varies: Kind
     """The threshold that varies."""
     threshold: npt.NDArray[np.floating[Any]]
-    """(points,) ascending thresholds: first the smallest for which the curve is exact (-inf is below every edge), then
-    each threshold at which the score changes. A score holds up to the next point, and the last without a limit."""
+    """(points,) ascending thresholds: first the smallest of the curve (-inf if it is below every edge), then each at
+    which the score changes. A score holds up to the next point, and the last without a limit."""
     score: npt.NDArray[np.float64]
     """(points,) the score from each threshold on."""
     place: int
@@ -110,7 +108,7 @@ class Tuning:
     trials: tuple[Trial, ...] = field(repr=False)
     """All trials; for a curve, its best point."""
     curves: tuple[Curve, ...] = field(repr=False)
-    """The curve with the best point for each method and k that have exact curves."""
+    """The best curve for each method and k; with a knowledge base, ``arborescence`` has none."""
     confidence: Confidence | None = None
     """The confidence fitted to the links of ``best``; None in discovery, or with too few links, see `calibrate`."""
     reliability: Reliability | None = None
@@ -141,8 +139,11 @@ class Tuning:
     def plot(self, path: str | PathLike[str]) -> None:
         """Plot the score against the threshold that varies in the best curve, for each method.
 
-        The ending of the file chooses PNG or SVG; `eval.plot_thresholds` lists the errors.
+        The ending of the file chooses PNG or SVG; `eval.plot_thresholds` lists the errors. Raise ValueError also if
+        there is no curve, since only ``arborescence`` was tried with a knowledge base.
         """
+        if not self.curves:
+            raise ValueError("only arborescence was tried, which has no curve; tune another method, or all of them")
         top = max(self.curves, key=lambda curve: curve.best.score)
         shown: dict[Method, Curve] = {}
         for curve in sorted(self.curves, key=lambda curve: -curve.best.score):
@@ -170,13 +171,9 @@ def choose(
 ) -> Tuning:
     """Choose the best configuration; see `Linker.tune`.
 
-    Args:
-        retrieval: the neighbours of each mention, at least as many as the largest of `ks_of`.
-        gold: the gold annotations.
-        config: the configuration to start from; it wins ties.
-        objective: the score to maximise, see `objective_of`.
-        progress: shows progress.
-        method: the only method to try; None for all of them. Discovery has none to choose.
+    ``retrieval`` has at least as many neighbours of each mention as the largest of `ks_of`. The settings of ``config``
+    win ties. ``objective`` is the score to maximise, see `objective_of`. ``method`` is the only method to try, or None
+    for all of them; discovery has none to choose.
     """
     own = config.limits(retrieval.threshold)
     scoring = _Scoring.of(gold, objective) if objective in LINKING else None
@@ -199,7 +196,6 @@ def choose(
 
 
 def _calibrated(retrieval: Retrieval, scoring: _Scoring, best: Trial) -> tuple[Confidence, Reliability] | None:
-    """Fit the confidence of the links that the best configuration makes."""
     linked = partition(retrieval.graph(best.k), best.method, best.limits).entity
     rows = np.flatnonzero((linked >= 0) & scoring.annotated)
     document = codes_of(item.document.id for item in retrieval.inputs)
@@ -212,7 +208,7 @@ def ks_of(config: LinkerConfig) -> list[int]:
 
 
 class _Plan(NamedTuple):
-    """The trials, and their number."""
+    """Trials to run, and their number."""
 
     tried: Iterator[Trial | Curve]
     n: int
@@ -294,7 +290,7 @@ def _steps_of_tree(tree: MergeTree, classes: npt.NDArray[np.integer[Any]], objec
 
 
 def _nil_threshold(retrieval: Retrieval, gold: Gold, best: Trial, own: float) -> float | None:
-    """Choose the threshold of average linkage by the ARI of the mentions that no entity reaches."""
+    """Choose the threshold of average linkage by the ARI of the mentions that are NIL."""
     clusters = partition(retrieval.graph(best.k), best.method, best.limits, nil_linkage="average")
     assert clusters.nil_tree is not None
     steps = _steps_of_tree(clusters.nil_tree, np.where(clusters.entity < 0, gold.classes, -1), "ari")
@@ -319,19 +315,19 @@ class _Scoring:
             raise DataError("tuning needs mentions with gold annotations, but these documents have none")
         if not gold.in_kb.any():
             raise DataError(
-                "tuning needs mentions with an entity of the knowledge base, but none of "
-                f"{int(gold.annotated.sum()):,} annotated mentions has one; check that gold ids and domains match "
+                "tuning needs mentions with an entity of the knowledge base, but no annotated mention "
+                f"(of {int(gold.annotated.sum()):,}) has one; check that gold ids and domains match "
                 "(--kb-xrefs MSH, for example, accepts MeSH ids), or tune discovery without the knowledge base"
             )
         if objective == "nil_f1" and not gold.is_nil.any():
             raise DataError(
-                "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each mention; "
-                "withhold some entities with arbo.nil_split"
+                "tuning for NIL needs NIL mentions, but the knowledge base has an entity for each annotated "
+                "mention; withhold some entities with arbo.nil_split"
             )
         return cls(objective, gold.annotated, gold.is_nil, gold.mention, gold.rows)
 
     def score(self, linked: npt.NDArray[np.integer[Any]]) -> float:
-        """Score the entities in ``linked``; -1 means NIL."""
+        """Score a link of each mention; -1 means NIL."""
         return float(self._score(self._flags(linked).sum(axis=0)))
 
     def rightly(self, linked: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.bool_]:

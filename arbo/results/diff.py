@@ -1,8 +1,4 @@
-"""Differences between two runs: changed clusters and changed mentions.
-
-The comparison reads only the two runs, so that any two can be compared: before and after documents were added, with
-different settings, or by different models. Mentions are matched by id.
-"""
+"""Differences between any two runs, which may have other documents, settings or models; mentions are matched by id."""
 
 from __future__ import annotations
 
@@ -33,9 +29,9 @@ class ClusterChange:
 
     ``new``: all its mentions are new. ``gone``: none of its mentions is left. ``grown`` or ``shrunk``: it gained or
     lost mentions. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
-    ``split``: its mentions are in several clusters, or it is a part of such a cluster. ``moved``: it lost mentions to
-    or gained them from other clusters, or its entity changed. ``linked``: a discovered entity became an entity of the
-    knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another first mention.
+    ``split``: its mentions are now in several clusters, or it is a part of such a cluster. ``moved``: it lost mentions
+    to other clusters, gained mentions from them, or its entity changed. ``linked``: a discovered entity became an
+    entity of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another first mention.
     """
 
     cluster: str
@@ -58,7 +54,7 @@ class MentionChange:
 
     ``linked``: from NIL to an entity. ``unlinked``: from an entity to NIL. ``moved``: from one entity to another.
     ``regrouped``: same entity or still NIL, but in a cluster with another id. ``new``: only in the later run.
-    ``gone``: only in the earlier run.
+    ``gone``: only in the earlier run. Entities are None for NIL, and all values of a run without the mention are None.
     """
 
     mention: str
@@ -70,9 +66,9 @@ class MentionChange:
     cluster_before: str | None
     cluster_after: str | None
     parent: str | None
-    """The entity or mention from which an edge links the mention in the later run."""
+    """The entity or mention whose edge links the mention in the later run; None for NIL."""
     weight: float | None
-    """Dissimilarity of that edge."""
+    """Dissimilarity of that edge; None for NIL."""
     gold: tuple[str, ...] | None
     """The gold ids; None if the mention is not annotated."""
     sentence: str | None
@@ -93,7 +89,7 @@ class Diff:
         return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
-        """Make a table of the first changed mentions, with both predictions: an entity, or else a cluster."""
+        """Make a table of the first ``limit`` changed mentions (all by default); for NIL, it shows the cluster."""
         rows = self.mentions[:limit]
         return pa.table(
             {
@@ -106,7 +102,7 @@ class Diff:
         )
 
     def counts(self) -> dict[str, dict[str, int]]:
-        """Count the changes of clusters and of mentions by kind."""
+        """Return the number of changes of each kind, under ``clusters`` and under ``mentions``."""
         return {
             "clusters": dict(Counter(row.change for row in self.clusters)),
             "mentions": dict(Counter(row.change for row in self.mentions)),
@@ -123,7 +119,7 @@ class Diff:
 
 
 def diff(a: Run, b: Run) -> Diff:
-    """Compare two runs, the earlier one first.
+    """Compare two runs: an earlier one, ``a``, and a later one, ``b``.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
@@ -143,8 +139,6 @@ def diff(a: Run, b: Run) -> Diff:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Clusters:
-    """The clusters of a run."""
-
     ids: list[str]
     entities: list[str | None]
     names: list[str]
@@ -231,7 +225,7 @@ def _mention_changes(a: Run, b: Run, row_in_a: Ints) -> Iterator[MentionChange]:
 
 
 def _mention_change(a: Run, row_a: int, b: Run, row_b: int, sentence: str | None) -> MentionChange:
-    """Describe the change of a mention, given its row in each run, or -1 if the run does not have the mention."""
+    """Describe the change of a mention, given its index in each run, or -1 for a run without it."""
     run, row = (a, row_a) if row_b < 0 else (b, row_b)
     shown = ("mention_id", "document_id", "text", "gold")
     id_, document, text, gold = (run.mention_table[name][row].as_py() for name in shown)

@@ -52,15 +52,16 @@ class Evaluation:
     mentions: int
     linking: LinkingScores | None = None
     nil: NilScores | None = None
+    """NIL decisions of the run."""
     nil_curve: NilCurve | None = None
-    """NIL decisions made only by a threshold on the similarity of the nearest entity, at every threshold."""
+    """NIL decisions by the similarity of the nearest entity alone, at every threshold on it."""
     clustering: ClusteringScores | None = None
     """Agreement of the clusters with the gold classes, over the mentions with a gold id or cluster."""
     clustering_unseen: ClusteringScores | None = None
-    """`clustering` over the mentions whose gold ids do not occur in training (ALL/UNSEEN in ArboEL, section 3.5)."""
+    """`clustering` of the mentions whose gold ids are not in training (ALL/UNSEEN in ArboEL, section 3.5)."""
     coreference: CoreferenceScores | None = None
     with_nil: LinkingCounts | None = None
-    """Links and NIL decisions together, over all annotated mentions; NIL counts as a class of its own."""
+    """Links and NIL decisions of all annotated mentions; NIL counts as one more entity."""
     clustered: int = 0
     """Number of mentions over which clustering and coreference are scored."""
     lines: tuple[Line, ...] = ()
@@ -103,7 +104,9 @@ class Evaluation:
         return self.report(how=None)._repr_html_() if self.lines else str(self)
 
     def _table(self, how: Resampling | None) -> str:
-        nothing = "nothing to score: no mention has a gold annotation; arbo evaluate --gold scores found mentions"
+        nothing = (
+            "nothing to score: no mention has a gold id or cluster; score found mentions by `arbo evaluate --gold`"
+        )
         return str(self.report(how=how)) if self.lines else nothing
 
 
@@ -114,7 +117,7 @@ class Coreference:
     per_document: bool = False
     """Score within each document: gold clusters and predicted clusters are split by document. There is no ARI."""
     singletons: bool = True
-    """Without them, clusters of one mention are removed from either side; see `eval.cluster_lines`. There is no ARI."""
+    """If False, gold and predicted clusters of one mention are left out; see `eval.cluster_lines`. There is no ARI."""
 
 
 _EVERYTHING = Coreference()
@@ -125,12 +128,8 @@ def evaluate(
 ) -> Evaluation:
     """Score a run; see `Result.evaluate`.
 
-    Args:
-        run: the run.
-        train: documents whose gold entities count as seen.
-        classes: (mentions,) the gold class of each mention, against which clusters are scored; by default
-            `Gold.classes` with the run's own knowledge base.
-        how: how clusters are scored.
+    ``train`` are documents whose gold entities count as seen. ``classes``, of shape (mentions,), are the gold classes
+    against which clusters are scored, -1 for none; by default `Gold.classes` with the run's own knowledge base.
     """
     gold, row_of = gold_of(run)
     document = _codes(run.mention_table["document_id"])
@@ -153,10 +152,7 @@ def evaluate_together(
     """Score several runs of the same documents with the same gold classes, so that they can be compared.
 
     The gold classes come from the first run with a knowledge base, which may know that two gold ids belong to one
-    entity.
-
-    Raises:
-        UsageError: the runs have different mentions or gold annotations.
+    entity. Raise UsageError if the runs have different mentions or gold annotations.
     """
     name, first = next(iter(runs.items()))
     for other, run in runs.items():
@@ -174,20 +170,15 @@ def compare(
 ) -> Report:
     """Compare the scores of several results of the same documents, and test each against the first.
 
+    ``train`` are documents whose gold entities count as seen. With ``how=None``, there are no intervals and no tests.
+    Raise UsageError if the results have different mentions or gold annotations.
+
     >>> import arbo
     >>> documents, kb = arbo.load_sample()
     >>> with_kb, without = arbo.Linker(kb).link(documents), arbo.Linker().discover(documents)
     >>> report = compare({"linked": with_kb, "discovered": without})
     >>> report.systems["discovered"]["ARI"].comparison.difference < 0
     True
-
-    Args:
-        results: the results by name.
-        train: documents whose gold entities count as seen.
-        how: the settings of intervals and tests; with None, there are no intervals and no tests.
-
-    Raises:
-        UsageError: the results have different mentions or gold annotations.
     """
     evaluations = evaluate_together(results, train=None if train is None else Corpus.of(train))
     return Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=how)
@@ -199,7 +190,7 @@ def evaluate_candidates(
     """Score candidates by recall@k, and the first candidate of each mention as its link, without graph or NIL.
 
     Args:
-        candidates: (mentions, k) rows of the knowledge base, best first, padded with -1.
+        candidates: (mentions, k) entities by their index in the knowledge base, best first, padded with -1.
         documents: the annotated documents for which the candidates were found.
         kb: the knowledge base in which they were found.
         train: documents whose gold entities count as seen; adds scores for seen and unseen entities.
@@ -306,7 +297,7 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Read the gold annotations of a run, and assign a row to each entity that is correct, predicted or a candidate."""
+    """Read the gold annotations of a run; also number all its entities: gold, predicted and candidates."""
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}
@@ -315,7 +306,7 @@ def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
 
 
 def numbers_of(row_of: Mapping[str, int], ids: pa.ChunkedArray) -> npt.NDArray[np.int64]:
-    """Return the row that `gold_of` assigned to each entity; -1 for null."""
+    """Return the number of each entity, see `gold_of`; -1 for null."""
     return np.array([-1 if id_ is None else row_of[id_] for id_ in ids.to_pylist()], np.int64)
 
 

@@ -45,12 +45,12 @@ def linking_lines(
     assert outcomes.rank is not None
     concept, correct = outcomes.concept, outcomes.correct
     lines = [
-        line("accuracy", correct, concept, "with a concept"),
+        line("accuracy", correct, concept, "with a gold id"),
         line("accuracy in KB", correct, outcomes.in_kb, "in the KB"),
         line("accuracy normalised", correct, concept & (outcomes.rank < outcomes.width), "among the candidates"),
     ]
     lines += [
-        line(f"recall@{k}", outcomes.rank < k, concept, "with a concept") for k in _RECALL_SHOWN if k <= outcomes.width
+        line(f"recall@{k}", outcomes.rank < k, concept, "with a gold id") for k in _RECALL_SHOWN if k <= outcomes.width
     ]
     if seen is not None:
         lines += [line("accuracy, seen", correct, concept & seen, "in training")]
@@ -63,7 +63,7 @@ def linking_lines(
 
 
 def _macro_line(name: str, labels: list[str | None], correct: Bools, concept: Bools, document: Ints) -> Line | None:
-    """Return the line of the mean over groups, or None if there are fewer than two groups."""
+    """Return the mean accuracy over groups, or None if there are fewer than two."""
     found = {label for label, has_one in zip(labels, concept, strict=True) if has_one and label is not None}
     if len(found) < 2:
         return None
@@ -83,13 +83,13 @@ def nil_lines(with_nil: LinkingOutcomes, is_nil: Bools, called: Bools, document:
     ks = [k for k in _RECALL_WITH_NIL_SHOWN if k <= with_nil.width]
     right = is_nil & called & annotated
     counts = np.column_stack([right, is_nil & annotated, right, called & annotated])
-    over = f"{int(counts[:, 3].sum()):,} called NIL, {int(counts[:, 1].sum()):,} are"
+    over = f"{int(counts[:, 3].sum()):,} predicted, {int(counts[:, 1].sum()):,} annotated"
     decisions = f"of {int(annotated.sum()):,} links and NIL decisions"
     return [
         Line("accuracy with NIL", _share(with_nil.correct, annotated, document), over=decisions),
         *(Line(f"recall@{k} with NIL", _share(with_nil.rank < k, annotated, document), over=decisions) for k in ks),
         Line.of_counts(
-            "NIL", _per_document(counts, document), over=f"{over}; area by threshold {curve.average_precision:.3f}"
+            "NIL", _per_document(counts, document), over=f"{over}; average precision {curve.average_precision:.3f}"
         ),
     ]
 
@@ -109,14 +109,14 @@ def cluster_lines(
 
 
 def kinds_of(texts: Sequence[str]) -> dict[str, Bools]:
-    """Return the mentions that are named, nominal and pronouns, see `kind_of`; nothing if none is a pronoun."""
+    """Return, by kind, which mentions are named, nominal and pronouns (`kind_of`); empty if none is a pronoun."""
     distinct, place = np.unique(np.array(texts, object).astype(str), return_inverse=True)
     kind = np.array([kind_of(text) for text in distinct.tolist()], object)[place]
     return {name: kind == name for name in KINDS} if (kind == "pronoun").any() else {}
 
 
 def kind_lines(truth: Ints, cluster: Ints, kinds: Mapping[str, Bools]) -> list[Line]:
-    """Return B-cubed as means over the mentions of each kind, whose clusters have mentions of all kinds."""
+    """Return B-cubed of each kind of mention: the means over its mentions, in clusters of mentions of all kinds."""
     _, cell, count = np.unique(np.stack([truth, cluster]), axis=1, return_inverse=True, return_counts=True)
     recall, precision = (count[cell.ravel()] / np.bincount(side)[side] for side in (truth, cluster))
     return [
@@ -146,7 +146,7 @@ def _share(right: Bools, among: Bools, document: Ints) -> Summed:
 
 
 def _per_document(flags: Bools, document: Ints) -> npt.NDArray[np.float64]:
-    """Sum flags, (mentions, columns), over the mentions of each document; returns (documents, columns)."""
+    """Sum flags, (mentions, columns), by document; returns (documents, columns)."""
     n = int(document.max(initial=-1)) + 1
     return np.column_stack([np.bincount(document, column, minlength=n) for column in flags.T])
 

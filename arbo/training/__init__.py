@@ -1,4 +1,1 @@
-"""Training of encoders, rerankers and mention finders: batches, losses and the training loop.
-
-This package imports nothing: `arbo.training.loop` needs torch and accelerate, the rest of arbo does not.
-"""
+"""Training of encoders, rerankers and mention finders; most of its modules need torch and accelerate."""

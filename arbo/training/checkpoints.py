@@ -1,9 +1,8 @@
 """Checkpoints: everything that a training run needs to resume as if it had not been interrupted.
 
 A checkpoint is a folder named after its step. It is written to a temporary folder and then renamed, so a checkpoint is
-never incomplete. The best model is written the same way. It and its embeddings are deleted once no checkpoint refers to
-them. Only one process at a time may use the folder. Random choices are seeded with the index of the step, so no state
-of a random generator needs to be saved.
+never incomplete. The best model is written the same way. Random choices are seeded with the index of the step, so no
+state of a random generator is saved.
 """
 
 from __future__ import annotations
@@ -56,10 +55,7 @@ class State:
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint, and remove the earlier ones with all models and embeddings that the new one does not need.
-
-    ``plan`` holds the choices that are used for several steps, as arrays by name, see `Trainer.chosen`.
-    """
+    """Write a checkpoint with ``plan`` (`Trainer.chosen`); remove earlier ones, and unused models and embeddings."""
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:
@@ -88,7 +84,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def best_model(folder: Path, state: State) -> Path:
-    """Return the folder of the best model so far."""
+    """Return the folder of the model with the best score on the development documents."""
     return folder / f"best-{state.best_step}"
 
 
@@ -101,7 +97,7 @@ def embeddings(folder: Path, step: int | None) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Create a folder if necessary, and lock it against other processes until the block or this process ends.
 
-    Raise UsageError if another process has the lock, or the folder cannot be written.
+    Raise UsageError if another process has the lock, or the folder cannot be written. Windows has no lock.
     """
     if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield
@@ -119,7 +115,9 @@ def locked(folder: Path) -> Iterator[None]:
         except FileNotFoundError as error:  # the other process has just finished and removed the folder
             raise taken from error
         except OSError as error:
-            raise UsageError(f"cannot write the training folder {folder}: {error.strerror}") from error
+            raise UsageError(
+                f"cannot write the training folder {folder}: {error.strerror}; choose another --out"
+            ) from error
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -144,7 +142,7 @@ def load_state(checkpoint: Path) -> State:
 
 
 def load_plan(checkpoint: Path, kind: Callable[..., Plan]) -> Plan:
-    """Read the plan of the epoch; ``kind`` is called with the arrays of the plan as keyword arguments."""
+    """Read the plan of the epoch; ``kind`` makes it from arrays by name."""
     try:
         return kind(**load_arrays(checkpoint / "plan.safetensors"))
     except (OSError, ValueError, TypeError, SafetensorError) as error:

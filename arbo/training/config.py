@@ -1,4 +1,4 @@
-"""Training settings: the common settings of the training loop, and the settings of each kind of model."""
+"""Training settings: those of the training loop, and those of each kind of model."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ Selection = Literal["recall@1", "recall@64", "ari", "b3", "conll"]
 
 @dataclass(frozen=True, slots=True)
 class LoopConfig(Settings):
-    """Settings common to all kinds of training, see `arbo.training.loop`."""
+    """Settings common to all kinds of training."""
 
     called: ClassVar[str] = "the training configuration"
 
     regulariser: Regulariser = "none"
     """Term added to the loss; ``fgsm`` adds the loss of perturbed copies, see `arbo.training.fgsm`."""
     epsilon: Above0 = 0.01
-    """For ``fgsm``: size of the perturbation of each component of the input embeddings."""
+    """For ``fgsm``: change of each component of the input embeddings."""
     adversarial_weight: Above0 = 1.0
     """For ``fgsm``: weight of the loss of perturbed copies."""
     epochs: Count = 5
     steps: Count | None = None
     """Maximum number of steps; None means all steps of the epochs. The schedule ends with the last step."""
     batch_size: Count = 32
-    """Number of mentions per step."""
+    """Number of mentions per step; of names, texts or pairs, where the class says so."""
     micro_batch: Count = 32
-    """Number of mentions whose texts are in memory at once; it affects memory, speed and the dropout masks."""
+    """How many of these are in memory at once; it affects memory, speed and the dropout masks."""
     optimizer: Optimizer = "adam"
     learning_rate: Above0 = 5e-5
     weight_decay: NotBelow0 = 0.0
-    """Used by ``adamw`` alone."""
+    """Weight decay of ``adamw``; ``adam`` has none."""
     schedule: Schedule = "linear"
     """How the learning rate changes after the warm-up: linearly to 0, exponentially to a hundredth, or not at all."""
     warmup: Share = 0.1
@@ -57,7 +57,7 @@ class LoopConfig(Settings):
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """The settings that determine the result: all except ``micro_batch``."""
+        """The settings that a training must keep to be resumed: all except ``micro_batch``."""
         return {name: value for name, value in self.as_dict().items() if name != "micro_batch"}
 
     def learning_rate_at(self, step: int, n_steps: int) -> float:
@@ -76,40 +76,38 @@ class LoopConfig(Settings):
 
 @dataclass(frozen=True, slots=True)
 class TrainingConfig(LoopConfig):
-    """Training settings of a dual-encoder.
+    """Training settings of a dual-encoder; `arbo.training.presets` has those of papers.
 
-    The defaults are a good start; see "Where to start" in docs/train.md. `arbo.training.presets` has the settings of
-    papers. Each text is encoded twice, the first time without gradients, if the micro-batch is smaller than the batch
-    or the regulariser is ``fgsm``.
+    The defaults are a good start; see "Where to start" in docs/train.md. Each text is encoded twice if the
+    micro-batch is smaller than the batch, which saves memory, and with the regulariser ``fgsm``.
     """
 
     positives: PositiveStrategy = "entity"
-    """How the positive of each mention is chosen, see `arbo.training.dual.positives`."""
+    """How to choose the entity or mention that each mention is moved towards, see `arbo.training.dual.positives`."""
     negatives: NegativeStrategy = "knn"
-    """How the negatives of each mention are chosen, see `arbo.training.dual.negatives`."""
+    """How to choose what each mention is moved away from, see `arbo.training.dual.negatives`."""
     n_negatives: Count = 4
-    """Number of negatives per mention. ``in-batch`` uses all negatives of the batch instead; ``in-batch-hard`` and
-    ``in-batch-mixed`` use fewer if the batch has fewer."""
+    """Number of negatives per mention, or fewer if there are not as many; ``in-batch`` uses all of the batch."""
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
     mixup: Above0 | None = None
-    """Maximum share of the positive in each negative, see `arbo.training.dual.objective`; None turns mixup off."""
+    """Maximum weight of the positive added to each negative, see `arbo.training.dual.objective`; None adds nothing."""
     mixup_gradient: bool = True
-    """Whether gradients flow through the share of the positive in the negatives."""
+    """Whether gradients flow through what mixup adds to the negatives."""
     loss: LossName = "cross-entropy"
     """See `arbo.training.losses`."""
     scale: Above0 | None = None
-    """Factor by which the loss multiplies similarities; None means 1 for inner products and 20 for cosines. ``proxy``
-    uses ``alpha`` instead."""
+    """Factor by which a loss other than ``proxy`` multiplies similarities; None means 1 for inner products and 20 for
+    cosines."""
     alpha: Above0 = 32.0
-    """For ``proxy``: factor by which the loss multiplies similarities, like ``scale`` for the other losses."""
+    """For ``proxy``: factor by which the loss multiplies similarities."""
     margin: NotBelow0 = 0.0
     """For ``proxy``: similarities of positives are pulled above this value, those of negatives below minus it."""
     refresh: Count | None = None
     """Number of steps after which positives and negatives are chosen again; None chooses them once per epoch."""
     best: Selection = "recall@1"
-    """Score on the development documents that selects the best model; ``ari``, ``b3`` and ``conll`` are of clusters,
-    each at its best threshold."""
+    """Score on the development documents that selects the model; those of clusters (``ari``, ``b3`` and ``conll``) are
+    taken at their best thresholds."""
 
     def scale_of(self, metric: Metric) -> float:
         """Return the factor by which the loss multiplies similarities."""
@@ -136,16 +134,16 @@ class RerankingConfig(LoopConfig):
 class ContrastiveConfig(LoopConfig):
     """Settings common to the first two stages of OSLAT, which contrast names with their synonyms.
 
-    The defaults of all three stages come from the paper (appendix B) where it gives them. The warm-up differs: over the
+    The defaults of all three stages come from the paper (appendix B) where it gives them, except the warm-up: over the
     first tenth of the steps, the learning rate is constant in the paper and rises here.
     """
 
     regulariser: Literal["none"] = "none"
     schedule: Schedule = "exponential"
     temperature: Above0 = 0.07
-    """The loss divides similarities by this value."""
+    """``nt-xent`` divides similarities by this value; the smaller it is, the more the nearest negatives count."""
     n_positives: Count = 8
-    """Maximum number of synonyms per name, sampled at random if there are more. The paper uses all of them."""
+    """Maximum number of synonyms per name, sampled if there are more. The paper uses all of them."""
     n_negatives: Count = 100
     """Number of names of other entities to compare each name with, see `arbo.training.oslat.contrastive`."""
 
@@ -158,9 +156,9 @@ class SelfAlignmentConfig(ContrastiveConfig):
     learning_rate: Above0 = 2e-3
     n_negatives: Count = 50
     loss: AlignmentLoss = "nt-xent"
-    """``multi-similarity`` is the loss of SapBERT, over cosines without a temperature."""
+    """``nt-xent``, the loss of the paper, or ``multi-similarity``, that of SapBERT, which has no temperature."""
     projection: Count = 128
-    """Dimension of the vectors that the loss compares: the output of two layers, which are discarded after training."""
+    """Dimension of the vectors that the loss compares: the output of two layers that are not kept after training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,4 +187,4 @@ class LinkingHeadConfig(LoopConfig):
     gamma: NotBelow0 = 2.0
     """For the focal loss: focusing exponent; larger values reduce the weight of easy examples."""
     kind: HeadKind = "comparison"
-    """Compare the text's vector with the name, or score the text's vector alone (``linear``), as in the paper."""
+    """``comparison`` compares the text's vector with the name; ``linear`` scores it alone, as in the paper."""

@@ -1,9 +1,9 @@
 """Training of cross-encoders, which learn to tell the gold entity from the other candidates of a first stage.
 
-The model scores all candidates of a mention; if the first stage missed the gold entity, the gold entity replaces the
-last candidate. The loss is the cross-entropy of the gold entity in the softmax over the candidates. If a mention has
-several gold entities, the first one counts; the others, and entities with the same text as the first, are not used as
-negatives. Candidates are found once and stored in ``OUT.training``.
+The model scores all candidates of a mention; if the gold entity is missing, it replaces the last one. The loss is the
+cross-entropy of the gold entity in the softmax over the candidates. Of several gold entities, the first one counts; the
+others, and entities with the same text as the first, are no negatives. Candidates are found once and stored in
+``OUT.training``.
 """
 
 from __future__ import annotations
@@ -52,14 +52,11 @@ class Retrieved(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RerankingSet:
-    """Mentions with gold ids, and the entities to compare each mention with.
-
-    A mention without a gold entity in its domain is not trained on.
-    """
+    """Mentions with gold ids, and the entities to compare each with; those without a gold entity are not trained on."""
 
     inputs: list[MentionInput]  # the mentions that have gold ids
     kb: KnowledgeBase
-    nodes: Ids  # (mentions, 1 + k) rows of the knowledge base, the gold entity's first; -1 for none
+    nodes: Ids  # (mentions, 1 + k) indices of entities, the gold entity's first; -1 for none
     retrieval: Floats  # (mentions, 1 + k) the first stage's score of each entity, see `gaps_filled`
 
     @classmethod
@@ -100,7 +97,7 @@ class PairReader:
     encoder: CrossEncoder
     data: RerankingSet
     pairs: Pairs
-    used: Ids  # (entities,) rows of the entities that occur in ``data``, ascending
+    used: Ids  # (entities,) indices of the entities that occur in ``data``, ascending
 
     @classmethod
     def of(cls, encoder: CrossEncoder, data: RerankingSet) -> Self:
@@ -177,11 +174,11 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
 
     @property
     def best(self) -> str:
-        """The score ``accuracy``: of the mentions with a gold id, the share whose first candidate is right."""
+        """The score ``accuracy``: the share of mentions with a gold id whose first candidate is correct."""
         return "accuracy"
 
     def development_scores(self) -> dict[str, float]:
-        """Rerank the candidates of the development documents, and score the result."""
+        """Score the reranked candidates of the development documents."""
         assert self.dev is not None
         documents, kb = self.dev.documents, self.dev.kb
         found = rerank(
@@ -208,18 +205,17 @@ def train_reranker(
 ) -> CrossEncoder:
     """Train a cross-encoder to choose among the candidates of a first stage, and write it to a folder.
 
-    See `arbo.train` for the arguments and errors that are not described here. The configuration of the ``reranker``
-    (`CrossEncoder.of`) sets the number of candidates per mention. The encoder of the ``linker`` finds them in the
-    linker's knowledge base. ``candidates`` maps names, which appear in errors, to the candidates of earlier searches
-    with this encoder, for example from a run (`Candidates.of_result`); candidates for ``documents`` or ``dev`` replace
-    the search. If there are more candidates than needed, only the best are used. ``dev`` selects the model whose first
-    candidate is right most often.
+    See `arbo.train` for further arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets
+    the number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base,
+    unless ``candidates`` maps any name, which errors then mention, to those of an earlier search with this encoder, for
+    example from a run (`Candidates.of_result`). Of more candidates than needed, the best are used. ``dev`` selects the
+    model whose first candidate is correct most often.
 
     Raises:
-        DataError: also for candidates of other documents, of another knowledge base or of another first stage, and
-            for too few candidates.
-        UsageError: also for a linker without a knowledge base or with a reranker, for fewer than 2 candidates, and for
-            two sets of candidates for the same documents.
+        DataError: the given candidates are too few, or are of other documents, another knowledge base or another
+            encoder, or come from a reranker.
+        UsageError: the linker has a reranker or no knowledge base, there are fewer than 2 candidates or entities, or
+            two sets of candidates are given for the same documents.
     """
     check_start(out, linker.kb)
     config = config or RerankingConfig()
@@ -227,10 +223,11 @@ def train_reranker(
     assert kb is not None  # since `check_start`
     if linker.reranker is not None:
         raise UsageError("this linker has a reranker; use a linker with an encoder alone")
-    if min(k, len(kb)) < 2:
+    if k < 2:
+        raise UsageError(f"a cross-encoder needs at least 2 candidates, not candidates={k}; set 2 or more")
+    if len(kb) < 2:
         raise UsageError(
-            f"a cross-encoder needs at least 2 candidates, not candidates={k} of {len(kb):,} entities; set more "
-            "candidates, or give more entities"
+            f"a cross-encoder needs at least 2 entities to choose from, not {len(kb)}; give a larger knowledge base"
         )
     if config.regulariser == "fgsm":
         check_perturbable(reranker.tower)
@@ -253,7 +250,7 @@ def train_reranker(
 def _given(
     candidates: Mapping[str, Candidates], corpora: Mapping[str, Corpus], linker: Linker, k: int
 ) -> dict[str, Candidates]:
-    """Match candidates with their documents, and keep ``k`` per mention."""
+    """Match given candidates with their documents, and keep ``k`` per mention."""
     found: dict[str, Candidates] = {}
     for called, own in candidates.items():
         name = next((name for name, corpus in corpora.items() if corpus.fingerprint == own.documents), "documents")
@@ -276,13 +273,13 @@ def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: i
     if not same_model(candidates.made_by, linker.encoder.settings):
         whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
         raise DataError(
-            f"these candidates come from another first stage ({whose}), or from other weights or settings of it; train "
-            "with that first stage"
+            f"these candidates come from another encoder ({whose}), or from other weights or settings of it; train "
+            "with that encoder"
         )
     if candidates.k < (least := min(k, len(linker.kb))):
         raise DataError(
-            f"{candidates.k} candidates per mention, but the cross-encoder reads {least}; find more candidates, or "
-            "set fewer for the cross-encoder"
+            f"too few candidates: {candidates.k} per mention, but the cross-encoder reads {least}; find more, or set "
+            "fewer for the cross-encoder"
         )
 
 

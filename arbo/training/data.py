@@ -18,10 +18,10 @@ from arbo.training.config import LoopConfig
 
 
 class Rivals(NamedTuple):
-    """The gold ids of each mention as codes (a gold cluster is one more), and the domains of mentions and entities."""
+    """The gold ids and gold cluster of each mention, as numbers, and the domains of mentions and entities."""
 
     indptr: Ids  # (mentions + 1,)
-    id: Ids  # (gold ids,) distinct gold ids; those of mention ``m`` begin at ``indptr[m]``
+    id: Ids  # (gold ids,) the index of an entity, or a higher number; those of mention ``m`` begin at ``indptr[m]``
     domain: Ids  # (mentions,) the code of each mention's domain
     entity_domain: Ids  # (entities,)
 
@@ -42,7 +42,7 @@ class Rivals(NamedTuple):
         return inside & ~self._holds(mention, entity)
 
     def are_apart(self, a: Ids, b: Ids) -> Bools:
-        """Return, for each pair, whether it is of two different mentions of one domain without a common gold id."""
+        """Return, for each pair, whether two different mentions of one domain have no common gold id."""
         count = np.diff(self.indptr)[b]
         place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
         shared = self._holds(a[pair], self.id[place])
@@ -58,7 +58,7 @@ class Rivals(NamedTuple):
 
 
 PURPOSES = {"documents": "train on", "dev": "choose the best model by"}
-"""What each argument with documents is for; errors say that there is "nothing to" do so."""
+"""What each argument with documents is for, after "nothing to" in errors."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -86,8 +86,7 @@ class TrainingSet:
 
         With ``clusters``, mentions without an entity in the knowledge base are trained on too if another mention of
         their domain has the same gold ids or, without any, the same gold cluster. The others can only be negatives.
-
-        Raise DataError if there is no mention to train on, or none with an entity in a knowledge base that is given.
+        Raise DataError if there is no mention to train on, or if ``kb`` has entities, but no mention has one.
         """
         annotated = corpus.of_documents(
             replace(d, mentions=tuple(m for m in d.mentions if (m.labels if clusters else m.gold))) for d in corpus
@@ -96,18 +95,18 @@ class TrainingSet:
         inputs = mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
         if not inputs:
             what = "a gold id or gold cluster" if clusters else "the id of an entity"
-            raise DataError(f"nothing to {purpose}: none of {len(corpus.mentions):,} mentions is annotated with {what}")
+            raise DataError(f"nothing to {purpose}: no mention (of {len(corpus.mentions):,}) is annotated with {what}")
         if len(kb) and not gold.in_kb.any():
             raise DataError(
-                f"nothing to {purpose}: none of {len(inputs):,} mentions has a gold id that the knowledge base holds "
-                "in the domain of the document; check that the ids and the domains match"
+                f"nothing to {purpose}: no annotated mention (of {len(inputs):,}) has a gold id that the knowledge "
+                "base has in the domain of the document; check that the ids and the domains match"
             )
         domains = [item.document.domain for item in inputs]
         rivals = Rivals.of(_codes(gold, kb, inputs), domains, [entity.domain for entity in kb])
         cluster = _clusters(gold.first, gold.classes, rivals.domain, len(kb)) if clusters else gold.first
         if (cluster < 0).all():
             raise DataError(
-                f"nothing to {purpose}: no two of {len(inputs):,} annotated mentions have the same gold id or gold "
+                f"nothing to {purpose}: no two annotated mentions (of {len(inputs):,}) have the same gold id or gold "
                 "cluster in one domain; check the ids, or give a knowledge base"
             )
         return cls(inputs, kb, gold, rivals, gold.classes, cluster)
@@ -124,10 +123,7 @@ class TrainingSet:
 
 
 def _codes(gold: Gold, kb: KnowledgeBase, inputs: Sequence[MentionInput]) -> list[Iterable[int]]:
-    """Return the gold ids of each mention as codes: rows of entities, higher numbers for other ids and clusters.
-
-    A mention of a cluster also gets the gold ids of the others, so that none of these is its negative.
-    """
+    """Return numbers for the gold ids of each mention; mentions of a cluster share theirs, so are no negatives."""
     number: dict[tuple[str, str], int] = {}
     clusters: dict[str, dict[int, None]] = {}
     rows: list[Iterable[int]] = []
@@ -163,11 +159,7 @@ def training_sets(
 
 
 def job_of(corpora: Mapping[str, Corpus], kb: KnowledgeBase, **what: Any) -> dict[str, Any]:
-    """Return the values that identify a training run.
-
-    They are the settings and models in ``what``, without the settings that do not affect the result, and the
-    fingerprints of the documents and of the knowledge base.
-    """
+    """Return the values that identify a training run: ``what`` (settings, models) and the fingerprints of its data."""
     settings = {name: value.decisive if isinstance(value, LoopConfig) else value for name, value in what.items()}
     fingerprints = {name: corpus.fingerprint for name, corpus in corpora.items()}
     return {**settings, **fingerprints, "knowledge_base": kb.fingerprint}

@@ -3,10 +3,8 @@
 The perturbation changes the input of the transformer: the sum of the word, position and segment embeddings of each
 token. Each component moves by epsilon along the sign of the gradient of the text's similarity to the mention if the
 text is a negative, and against it if it is a positive (equations 6 and 7). The weighted loss of the copies is added to
-the loss of the originals (equation 8). The direction depends on the mention, so a text has one copy for each mention
-that it is compared with. A copy uses the dropout mask with which its direction was computed. Mentions that serve as
-positives or negatives are treated like entities. For a cross-encoder, the input is a pair, and the similarity is the
-score of the pair.
+the loss of the originals (equation 8). A text has one copy for each mention that it is compared with. For a
+cross-encoder, the input is a pair, and the similarity is the score of the pair.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from arbo.errors import UsageError
 
 
 def check_perturbable(*towers: Tower) -> None:
-    """Raise UsageError for a model whose inputs cannot be perturbed."""
+    """Raise UsageError for a transformer without the layer `embeddings.LayerNorm`, whose inputs cannot be perturbed."""
     for tower in towers:
         _input_norm(tower)
 
@@ -33,9 +31,8 @@ def in_worst_direction(
     """Encode texts after moving their inputs by ``step`` along the sign of the gradient of their similarity.
 
     ``step`` has the shape (texts,); where it is negative, inputs move against the gradient. ``encode`` encodes the
-    texts once with the tower and returns a tensor of the shape (texts, ...). ``similarity`` maps this tensor to one of
-    the shape (texts,); the similarity of a text must not depend on other texts. ``seed`` seeds dropout, so that the
-    texts and their moved copies have the same dropout.
+    texts once with the tower, to (texts, ...), and ``similarity`` maps this to (texts,), each text by itself. ``seed``
+    gives the texts and their moved copies the same dropout.
     """
 
     def encoded(change: Callable[[Tensor], Tensor]) -> Tensor:
@@ -69,6 +66,6 @@ def _input_norm(tower: Tower) -> torch.nn.Module:
     if not isinstance(norm, torch.nn.Module):
         raise UsageError(
             "regulariser 'fgsm' needs a model with the layer `embeddings.LayerNorm`, such as BERT or RoBERTa, not "
-            f"{type(tower.model).__name__}; choose 'none', or another model"
+            f"{type(tower.model).__name__}; choose regulariser 'none', or another model"
         )
     return norm

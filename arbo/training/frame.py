@@ -3,7 +3,7 @@
 During training, the folder ``OUT.training`` beside the model holds its checkpoints, the best model so far with its
 embeddings, and ``log.jsonl`` with one line per step. A killed run resumes from its last checkpoint with the same
 losses; a finished run leaves the model folder and ``OUT.log.jsonl`` beside it. If several processes train together,
-each with its own GPU, only the first one writes. A separate process cannot use the same folder.
+each with its own GPU, only the first one writes.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ class Workplace:
 def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: RunOptions | None) -> Iterator[Workplace]:
     """Prepare a training run; the block writes the model folder ``out``, and the training folder is removed after it.
 
-    ``job`` identifies the run: only a run with the same values can resume it. Raise UsageError in the cases that
-    `arbo.train` lists, for example if the folder belongs to another run.
+    Only a run with the same values in ``job`` can resume it. See `arbo.train` for the errors.
     """
     target, options = Path(out).resolve(), options or RunOptions()
     check_model_replaceable(target)
@@ -92,7 +91,7 @@ def accelerator_of(config: LoopConfig) -> Accelerator:
             ],
         )
     except ValueError as error:
-        raise UsageError(f"this device does not support precision {config.precision!r}: {error}") from error
+        raise UsageError(f"cannot train with precision {config.precision!r}: {error}; choose 'float32'") from error
 
 
 @contextmanager
@@ -112,7 +111,7 @@ def _begun(folder: Path, target: Path, job: dict[str, Any]) -> Iterator[None]:
         elif (other := json.loads(file.read_text("utf-8"))).get("hash") != own:
             raise UsageError(
                 f"{folder} belongs to another training run, which differs in {_differing(other, job)} "
-                f"(see {file.name} in it); delete it, or choose another --out"
+                f"(see its {file.name}); repeat that run, delete the folder, or choose another --out"
             )
         shutil.rmtree(_old_of(target), ignore_errors=True)
         for left in folder.glob(".*-*"):  # left by a process that was killed while writing

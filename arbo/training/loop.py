@@ -1,8 +1,4 @@
-"""The training loop: encode a batch, compute the loss, take a step; score development documents, keep the best model.
-
-`arbo.training.dual` defines batches and losses for dual-encoders, `arbo.training.cross` for cross-encoders, and
-`arbo.training.oslat` for OSLAT.
-"""
+"""The training loop: encode a batch, compute the loss, take a step; after each epoch, keep the best model."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ _ORDER = 0
 
 
 class TrainingError(ArboError):
-    """The loss or a gradient is NaN or infinite; the last checkpoint is kept."""
+    """The loss or a gradient is NaN or infinite."""
 
 
 class Trainable(Saveable, Protocol):
@@ -62,11 +58,11 @@ class Trainable(Saveable, Protocol):
 
 
 class Examples(Protocol):
-    """Annotated mentions that the loop can train on."""
+    """Annotated mentions, names or texts that the loop can train on."""
 
     @property
     def queries(self) -> Ids:
-        """The mentions to train on."""
+        """The indices of those to train on."""
 
 
 Model = TypeVar("Model", bound=Trainable)
@@ -157,7 +153,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         """Restore the choices from a checkpoint."""
 
     def dropout_seed(self, step: int, *what: int) -> int:
-        """Return the dropout seed for a part of a step; ``what`` are the numbers of the part."""
+        """Return the dropout seed for a part of a step, which the numbers in ``what`` identify."""
         return int(np.random.SeedSequence([self.config.seed, step, *what]).generate_state(1)[0])
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
@@ -222,7 +218,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         except torch.OutOfMemoryError as error:
             raise ArboError(
                 f"not enough memory for micro_batch={self.config.micro_batch}; choose a smaller one to resume from the "
-                "last checkpoint"
+                "last checkpoint or, if it is 1, a smaller max_length"
             ) from error
         total = float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device)))
         limit = math.inf if self.config.clip is None else self.config.clip
@@ -230,8 +226,8 @@ class Trainer(ABC, Generic[Model, Batch]):
         is_scaled = self.accelerator.scaler is not None  # its first gradients may overflow; it skips that step
         if not math.isfinite(total) or not (math.isfinite(norm) or is_scaled):
             raise TrainingError(
-                f"step {step + 1}: the loss is {total}, the gradient {norm}; try a smaller learning rate, or "
-                f"precision float32. The last checkpoint is in {self.folder}"
+                f"step {step + 1}: the loss is {total}, the norm of the gradient {norm}; delete {self.folder}, and "
+                "train with a smaller learning rate, or with precision 'float32'"
             )
         self.optimizer.step()
         return {"loss": total, "gradient": norm, "learning_rate": rate}

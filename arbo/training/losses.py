@@ -42,13 +42,10 @@ def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
 def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
     r"""Equation 6 of the ArboEL paper: ``-(log p_0 + sum_i log(1 - p_i))`` over the negatives i, p being the softmax.
 
-    The paper omits the minus sign and computes p from dissimilarities. Here p is computed from similarities, so that a
-    near positive is probable.
-
-    ``1 - p`` is computed without subtraction. With ``rest_i`` the softmax's denominator without i, ``1 - p_i`` is the
-    sigmoid of ``log rest_i - s_i``. Only the largest p can be near 1, so ``rest`` is computed only there; elsewhere
-    ``log(1 - p)`` is exact enough.
+    The paper omits the minus sign and computes p from dissimilarities; here similarities make a near positive probable.
     """
+    # Only the largest p can be near 1. There, 1 - p_i is the sigmoid of log rest_i - s_i, rest_i being the softmax's
+    # denominator without i; elsewhere log(1 - p) is exact enough.
     scores = _finite(scores, exists)
     total = torch.logsumexp(scores, dim=1, keepdim=True)
     top = scores.argmax(dim=1, keepdim=True)
@@ -88,11 +85,9 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
     """Contrast each positive with all negatives: the mean over positives of ``-log softmax``.
 
     Equations 1 and 4 of the OSLAT paper, with the positive in the denominator, as in Chen et al. (2020); without the
-    positive, as printed, the loss has no lower bound. Other positives are not in the denominator, so that positives do
-    not compete. The loss is 0 for an anchor without positives or without negatives.
-
-    ``scores`` are similarities divided by the temperature; the first ``n_positives`` columns are positives, the others
-    negatives.
+    positive, as printed, the loss has no lower bound. Other positives are not in the denominator. The loss is 0 for an
+    anchor without positives or without negatives. ``scores`` are similarities divided by the temperature; the first
+    ``n_positives`` columns are positives, the others negatives.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -146,7 +141,8 @@ def loss_of(config: TrainingConfig, metric: Metric) -> Loss:
 def _finite(scores: Tensor, exists: Tensor) -> Tensor:
     """Convert scores to float32, and mask the scores of nodes that do not exist."""
     if scores.shape != exists.shape or scores.ndim != 2 or not scores.shape[1]:
-        raise ValueError(f"scores must be (mentions, 1 + negatives), not {scores.shape} with exists {exists.shape}")
+        shapes = f"{tuple(scores.shape)} and {tuple(exists.shape)}"
+        raise ValueError(f"scores and exists must have one shape (mentions, 1 + negatives), not {shapes}")
     return scores.float().masked_fill(~exists, -torch.inf)
 
 
@@ -161,15 +157,13 @@ LOSSES: Mapping[LossName, Callable[..., Tensor]] = {
 def sum_of_max(query_tokens: Tensor, query_mask: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
     """Score queries against nodes: the sum over query tokens of the largest inner product with a token of the node.
 
-    This is `clustering.late_interaction.sum_of_max` with gradients, in float32, whatever the precision of the tokens.
-    Equation 6 of Cai et al. (2023) sums over all tokens of the input: special tokens count, as in ColBERT, and padding
-    does not. For texts of one vector the sum is the inner product. Tokens outside the masks get no gradient; equally
-    near tokens share the gradient of a maximum. A text without tokens has the score 0. The inner products of all tokens
-    of a pair are in memory at once.
+    This is `clustering.late_interaction.sum_of_max` with gradients, in float32, whatever the precision of the tokens
+    (equation 6 of Cai et al. 2023). For texts of one vector the sum is the inner product. Tokens outside the masks,
+    such as padding, do not count and get no gradient; equally near tokens share the gradient of a maximum. A text
+    without tokens has the score 0. The inner products of all tokens of a pair are in memory at once.
 
     Tokens have the shape (..., tokens, dim), masks the shape (..., tokens). The leading dimensions of queries and nodes
-    are broadcast, and give the shape of the result: queries (mentions, 1, tokens, dim) and nodes (mentions, nodes,
-    tokens, dim) give (mentions, nodes), the score of each mention with each of its nodes.
+    are broadcast: queries (mentions, 1, tokens, dim) and nodes (mentions, nodes, tokens, dim) give (mentions, nodes).
     """
     # Autocast would round the products too coarsely for a loss; so would TF32, which torch disables by default.
     with torch.autocast(query_tokens.device.type, enabled=False):

@@ -13,11 +13,7 @@ from arbo.progress import Announce, quiet
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of a training run; none of them affects the result.
-
-    Raises:
-        UsageError: ``checkpoint_every`` is below 1.
-    """
+    """Options of a training run, which do not affect the result; UsageError for ``checkpoint_every`` below 1."""
 
     checkpoint_every: int = 500
     """Steps between two checkpoints."""
@@ -26,7 +22,7 @@ class RunOptions:
     announce: Announce = quiet
     """Shows progress."""
     on_log: Callable[[dict[str, Any]], None] = lambda figures: None
-    """Called with each line of the log: the figures of a step, and after each epoch the scores on ``dev``."""
+    """Called with each line of the log: the figures of a step and, at the end of an epoch, the scores on ``dev``."""
 
     def __post_init__(self) -> None:
         if self.checkpoint_every < 1:

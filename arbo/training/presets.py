@@ -1,4 +1,4 @@
-"""Presets: the settings of the papers; settings that a paper does not give are the defaults, or explained here.
+"""Presets: the settings of papers, with defaults where a paper gives none.
 
 The linking head of OSLAT differs from the paper's (DECISIONS.md, 44), and so does its warm-up (`ContrastiveConfig`).
 """

@@ -21,9 +21,8 @@ from arbo.training.losses import comparable, sum_of_max
 def adversarial_nodes(reader: Reader, batch: Batch, pairs: Pairs, epsilon: float, seed: int) -> Tensor:
     """Encode perturbed copies of the nodes of some mentions; return vectors in the shape of ``pairs.node``.
 
-    The vectors come from `comparable`; those of nodes that do not exist are zeros. Gradients flow to the weights, but
-    not to the mentions. ``epsilon`` is the size of the perturbation of each component of an input; ``seed`` seeds
-    dropout.
+    They come from `comparable`; missing nodes have zeros. Gradients do not flow to the mentions. ``epsilon`` is the
+    change of each component of an input; ``seed`` seeds dropout.
     """
     encoder = reader.encoder
     mention, place = np.nonzero(pairs.exists.cpu().numpy())
@@ -61,9 +60,8 @@ def perturbed(
 ) -> Tensor:
     """Encode texts after moving their input vectors towards their anchors by ``step``, or away where it is negative.
 
-    The anchors, of shape (texts, tokens, dim), come from `comparable`; ``step`` has the shape (texts,). The masks, of
-    shape (texts, tokens), say which token vectors exist. Return (texts, tokens, dim) as `Tower.encode` does, with fewer
-    tokens than the masks have if all texts are shorter.
+    Each ``anchor``, (texts, tokens, dim), comes from `comparable`; ``step`` has the shape (texts,). Masks, (texts,
+    tokens), say which token vectors exist. The result, (texts, tokens, dim), has as many tokens as the longest text.
     """
     anchor = anchor.detach()
     return in_worst_direction(

@@ -63,13 +63,10 @@ class Reader:
         return np.asarray(self.entities.owner, np.int64)
 
     def batch(self, mentions: Ids, nodes: Ids) -> Batch:
-        """Collect the texts of mentions and of their nodes.
+        """Collect the texts of mentions and of their nodes, (mentions, nodes), padded with -1.
 
-        ``nodes`` has the shape (mentions, nodes), and is -1 where a mention has fewer nodes than columns.
-
-        Texts with the same tokens count as one if the same tower encodes them, whether they are of mentions or of
-        entities. A negative with the same text as its mention or its positive is dropped, as the model cannot tell
-        them apart, and their gradients would work against each other.
+        Texts with the same tokens count as one if the same tower encodes them. A negative with the same text as its
+        mention or its positive is dropped, as the model cannot tell them apart.
         """
         n_texts = len(self.entities.owner)
         is_mention = nodes >= n_texts
@@ -110,17 +107,14 @@ class Reader:
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
-        """Yield batches of texts that fit into memory: the tower of each batch, and the indices of its texts.
-
-        The texts must be sorted by length, the shortest first.
-        """
+        """Yield the tower and the text indices of batches that fit into memory; texts ascend by length."""
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
             for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):
                 yield tower, own[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
-        """Look up the vectors of some mentions and of their nodes; ``vectors`` are those of the texts of the batch."""
+        """Look up the vectors of the mentions in ``rows`` and of their nodes in those of the texts of the batch."""
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device)

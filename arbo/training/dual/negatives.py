@@ -40,9 +40,8 @@ from arbo.training.dual.snapshot import Snapshot
 def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
     """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
 
-    The search covers all entities and training mentions in the mention's domain. It is exact for pooled vectors; for
-    token vectors a first stage proposes the neighbours, see `clustering.comparison`. The node of an entity is its
-    nearest text. The first ``n_entities`` columns are entities.
+    The search covers the mention's domain. It is exact for pooled vectors; for token vectors a first stage proposes the
+    neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)
@@ -62,8 +61,7 @@ def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, 
 def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:
     """Sample distinct wrong entities of each mention uniformly, and return one random text of each; (mentions, n).
 
-    ``but`` has the shape (mentions, any) and lists distinct wrong entities of each mention that must not be drawn,
-    padded with -1.
+    ``but``, (mentions, any), lists distinct wrong entities that must not be drawn, padded with -1.
     """
     by_domain = np.argsort(rivals.entity_domain, kind="stable")
     first, end = (
@@ -91,10 +89,9 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 
 
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
-    """Return the distinct positives of a batch that are negatives of each mention; (mentions, distinct positives).
+    """Return the positives of other mentions that are negatives of each; (mentions, distinct positives), else -1.
 
-    Positives that are no negatives of a mention are -1 in its row. ``owner`` gives the entity of each entity text, and
-    ``positive`` the node of each mention's positive.
+    ``owner`` gives the entity of each entity text, and ``positive`` the node of each mention's positive.
     """
     nodes = np.unique(positive)
     mention = np.repeat(mentions, len(nodes))

@@ -55,13 +55,10 @@ def mention_losses(pairs: Pairs, config: TrainingConfig, metric: Metric) -> Tens
 def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[Tensor, Tensor]:
     """Choose the positive, then the n most similar negatives that exist; of equally similar ones, the first columns.
 
-    Equation 8 of the adaptive-mixup paper. `arbo.training.dual.negatives.in_batch` has removed the mention's gold
-    entities before; otherwise they would be the hardest negatives.
-
-    ``scores`` and ``exists`` have the shape (mentions, 1 + negatives), with the positive in the first column;
-    ``exists`` tells which negatives exist. After the n most similar negatives, the first ``n_others`` of the remaining
-    ones follow in column order. Return the chosen columns, and which of them exist; both have the shape (mentions, 1 +
-    n + n_others), or fewer columns if there are not as many negatives.
+    Equation 8 of the adaptive-mixup paper. ``scores`` and ``exists`` have the shape (mentions, 1 + negatives), with the
+    positive in the first column. After the n most similar negatives, the first ``n_others`` of the remaining ones
+    follow in column order. Return the indices of the chosen columns, from 0, and which of them exist; both have the
+    shape (mentions, 1 + n + n_others), or fewer columns if there are not as many negatives.
 
     >>> exists = torch.tensor([[True, True, True, False]])
     >>> hardest(torch.tensor([[0.1, 0.3, 0.7, 0.9]]), exists, 2, 1)
@@ -76,25 +73,19 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
 
 
 def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
-    """Return W of equation 9 of the adaptive-mixup paper: the positive's share in the softmax of scores; (mentions,).
-
-    ``scores`` and ``exists`` have the shape (mentions, 1 + negatives), with the positive in the first column.
-    """
+    """Return W of equation 9, the positive's share in the softmax; (mentions,). Arguments are as in `hardest`."""
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
 
 def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
     """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; return vectors and mask.
 
-    Adaptive mixup moves negatives towards the positive, further if the model is more certain of the positive. This is a
-    sum, not an average, and the positive does not change. ``node`` has the shape (mentions, 1 + negatives, tokens,
-    dim), with the positive first; ``mask`` has the same shape without dim. ``share`` has the shape (mentions,) and is
-    alpha W in the paper.
+    ``node`` has the shape (mentions, 1 + negatives, tokens, dim), with the positive first; ``mask`` has the same shape
+    without dim. ``share``, (mentions,), is alpha W in the paper. This is a sum, not an average.
 
-    Where the paper is silent: gradients flow through W and the positive's vector too, as in its formulas, unless
-    ``gradient`` is False. The scores in W have the same scale as those in the loss. For cosines, unit vectors are mixed
-    and the mixture is normalised again. Texts with several token vectors are mixed token by token, the first with the
-    first; beyond the shorter text, the longer negative is unchanged, or the longer positive's share stands alone.
+    Where the paper is silent: gradients flow through the share and the positive's vector too, unless ``gradient`` is
+    False. Texts with several token vectors are mixed token by token, the first with the first; beyond the shorter text,
+    the longer negative is unchanged, or the longer positive's share stands alone.
     """
     node = node * mask.unsqueeze(-1)
     positive, negatives = node[:, :1], node[:, 1:]

@@ -17,11 +17,7 @@ _POSITIVES, _NEGATIVES = 1, 2  # 0 is the order, see `arbo.training.loop.order_o
 
 
 def asks_the_model(config: TrainingConfig, owner: Ids) -> bool:
-    """Return whether the choice of positives or of negatives depends on vectors.
-
-    It does not if every entity has one text, the positive is the gold entity, and negatives need not be near.
-    ``owner`` gives the entity of each entity text.
-    """
+    """Return whether the choice of positives or negatives depends on vectors; ``owner`` is as in `Snapshot.unread`."""
     has_one_text = bool((np.diff(owner) > 0).all())
     return config.positives != "entity" or not has_one_text or config.negatives in ("knn", "mixed")
 
@@ -38,7 +34,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
-        """Choose positives and negatives; ``step`` seeds random choices."""
+        """Choose positives and negatives; ``step`` and the seed of ``config`` seed random choices."""
         positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step))
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
@@ -56,10 +52,7 @@ class Plan(NamedTuple):
         return cls(positive, negative)
 
     def nodes(self, data: TrainingSet, owner: Ids, batch: Ids, config: TrainingConfig, step: int) -> Ids:
-        """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives).
-
-        ``owner`` gives the entity of each entity text; ``step`` seeds the order of partly random negatives.
-        """
+        """Return the positive and the negatives of each mention of a batch; (batch, 1 + negatives)."""
         positive, negative = self.positive[batch], self.negative[batch]
         if not self.negative.shape[1]:
             negative = in_batch(owner, data.rivals, batch, positive)

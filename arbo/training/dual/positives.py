@@ -31,10 +31,7 @@ _FAR = np.finfo(np.float32).max
 
 
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
-    """Choose the positive of every mention; (mentions,) nodes, -1 for a mention without an entity or cluster.
-
-    The node of an entity is the text of it that is nearest to the mention.
-    """
+    """Choose the positive of every mention; (mentions,) nodes, the nearest text of an entity; -1 without a cluster."""
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
     text, door = nearest_text(snapshot, mentions, snapshot.gold[mentions])
@@ -70,10 +67,7 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
 
 
 def nearest_text(snapshot: Snapshot, mention: Ids, entity: Ids) -> tuple[Ids, Floats]:
-    """Find, for each pair, the text of the entity nearest to the mention, and its dissimilarity; (pairs,) each.
-
-    Of equally near texts, the first one is returned.
-    """
+    """Return the entity's nearest text to the mention, ties to the first, and its dissimilarity; (pairs,) each."""
     text, pair = pairs_of(snapshot.entities.owner, entity)
     count = np.bincount(pair, minlength=len(entity))
     if (count == 0).any():
@@ -111,10 +105,7 @@ def _nearest_other(snapshot: Snapshot) -> Ids:
 
 
 def _hang_in_one_graph(mentions: Ids, root: Floats, a: Ids, b: Ids, step: Floats) -> Ids:
-    """Return the parents in the minimum spanning tree of all clusters' graphs, -1 for the entity.
-
-    No edge joins two clusters, so that all of them can share one root.
-    """
+    """Return the parents in the minimum spanning tree of all clusters, which can share a root; -1 for the entity."""
     source = np.concatenate([np.zeros_like(mentions), a + 1, b + 1])
     target = np.concatenate([mentions + 1, b + 1, a + 1])
     weight = np.concatenate([root[mentions], step, step])

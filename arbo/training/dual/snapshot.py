@@ -17,7 +17,7 @@ from arbo.training.data import TrainingSet
 class Snapshot:
     """Vectors of the training data from the model at one step, in evaluation mode.
 
-    Its nodes are numbered from 0: first the entity texts, one or several per entity (its names), then the mentions.
+    Its nodes are numbered from 0: first the entity texts (the names of each entity, or one text), then the mentions.
     """
 
     entities: Embeddings  # pair ``i`` is entity text ``i``

@@ -90,8 +90,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         A batch of several micro-batches uses gradient caching (Gao et al. 2021, "Scaling deep contrastive learning
         batch size under memory limited setup"): its distinct texts are encoded part by part without gradients; the loss
         is differentiated with respect to their vectors; then each part is encoded again, with the same dropout, to
-        propagate that gradient to the weights. So only one part is in memory at once, even if mentions share nodes, and
-        the gradients are the same up to rounding and dropout masks.
+        propagate that gradient to the weights.
         """
         size = self.config.micro_batch
         if len(batch) <= size and self.config.regulariser == "none":
@@ -119,11 +118,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return vectors
 
     def _differentiate(self, step: int, batch: Batch, vectors: Tensor, rows: slice, share: float) -> float:
-        """Add the gradient of the loss of some mentions to the vectors of their batch, and return the loss.
-
-        Each perturbed copy (`arbo.training.fgsm`) belongs to one mention. The copies are encoded here, and the gradient
-        of their loss is propagated to the weights at once.
-        """
+        """Add gradients of some mentions' loss to the batch's vectors, and for ``fgsm`` to weights; return the loss."""
         pairs = self._pairs(batch, vectors, rows)
         loss = share * self._compared(pairs)
         if self.config.regulariser == "fgsm":
@@ -146,10 +141,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
-        """Return the current model with a cache: its own before the first step, later the one from the last evaluation.
-
-        Only the first of several processes keeps the embeddings of an evaluation.
-        """
+        """Return the current model with its cache, which after the first step is that of the last evaluation."""
         cache = self.cache
         if self.state.step:
             kept = embeddings(self.folder, self.state.step)
@@ -170,7 +162,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     @property
     def kept(self) -> DualEncoder:
-        """The final model, with its cache of embeddings."""
+        """The model to write, with its cache of embeddings if ``dev`` selected it."""
         if self.dev is None:
             return self.model
         cache = embeddings(self.folder, self.state.best_step)
@@ -190,8 +182,8 @@ def train(
 ) -> DualEncoder:
     """Train a dual-encoder to map mentions near their entities and near each other, and write it to a folder.
 
-    Unless the positives are ``entity``, mentions without an entity in the knowledge base are trained too: they are
-    moved towards mentions with the same gold ids or, without any, the same gold cluster.
+    Unless ``config.positives`` is ``entity``, mentions without an entity in the knowledge base are trained on too: they
+    are moved towards mentions with the same gold ids or, without any, the same gold cluster.
 
     Args:
         encoder: the model to start from; it is not changed.
@@ -200,18 +192,21 @@ def train(
         out: the model folder to write. An interrupted training resumes from ``OUT.training``, with the same losses.
         dev: annotated development documents. They select the best model after each epoch, and the default thresholds
             of the final model. Without them the last model is kept.
-        config: the training settings; the defaults without a knowledge base are `arbo.training.config.WITHOUT_KB`.
+        config: the training settings; by default `TrainingConfig()` or, without a knowledge base, ``WITHOUT_KB`` of
+            `arbo.training.config`.
         expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
     Raises:
-        DataError: no mention has a gold id that the knowledge base holds or, without one, no two mentions have the
-            same gold id or cluster; or a checkpoint cannot be read.
-        TrainingError: the loss is NaN or infinite.
+        DataError: no mention has a gold id that the knowledge base has or, without one, no two mentions have the same
+            gold id or cluster; or a checkpoint cannot be read.
+        TrainingError: the loss or a gradient is NaN or infinite.
+        ArboError: there is not enough memory for the micro-batch.
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
-            training, or another process uses it; the device does not support the precision; TensorBoard is not
-            installed; positives other than ``entity`` for an encoder with the pooling ``tokens``; settings or two
-            towers that need a knowledge base, without one.
+            training, or another process uses it; the device does not support the precision; TensorBoard is to be used,
+            but is not installed; the encoder has the pooling ``tokens``, but the positives are not ``entity``, or its
+            inputs cannot be perturbed for ``fgsm``; or there is no knowledge base, but the settings need one, or the
+            encoder has two towers.
     """
     kb = KnowledgeBase() if kb is None else kb
     check_start(out, kb)
@@ -255,7 +250,10 @@ def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
         if value in ("entity", "random", "mixed", "recall@1", "recall@64"):
             raise UsageError(f"{name} {value!r} needs a knowledge base; without one, choose {mend}")
     if not encoder.shared:
-        raise UsageError("an encoder with two towers needs a knowledge base; without one, start with a single tower")
+        raise UsageError(
+            "an encoder with two towers needs a knowledge base; without one, start from an encoder with one tower, and "
+            "leave --two-towers out"
+        )
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
@@ -276,9 +274,8 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
 def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
     """Return recall@k if there is a knowledge base, and the best scores of the mentions' clusters over all thresholds.
 
-    ARI is that of the ArboEL paper, section 3.5. CoNLL is computed at the best cuts by ARI and B-cubed, and at up to
-    `_CUTS` others. The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes
-    them.
+    CoNLL is computed only at the best thresholds by ARI and B-cubed, and at up to 64 others. The neighbours are those
+    that linking finds; with the pooling ``tokens``, a first stage proposes them.
     """
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]

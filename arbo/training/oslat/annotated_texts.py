@@ -22,29 +22,27 @@ from arbo.training.oslat.synonyms import Synonyms
 class AnnotatedTexts:
     """Texts, the set of entities in each, and all names of a knowledge base.
 
-    A text is a document, or a piece of one; its entities are the gold ids of its mentions. The spans and texts of
-    mentions are not used.
+    A text is a document, or a piece of one; its entities are those of its mentions, whose spans are not used.
     """
 
     texts: tuple[str, ...]
     kb: KnowledgeBase
     synonyms: Synonyms
     text: Ids  # (pairs,) the text of each pair of a text and an entity in it, ascending
-    entity: Ids  # (pairs,) the entity of each pair, a row of the knowledge base
+    entity: Ids  # (pairs,) the entity of each pair, by its index in the knowledge base
     start: Ids  # (texts + 1,) the pairs of text ``t`` are those from ``start[t]`` to ``start[t + 1]``
 
     @classmethod
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
-        """Take annotated documents; errors say that there is nothing to ``purpose``.
+        """Take annotated documents, without gold ids that are not in the knowledge base in the document's domain.
 
-        All gold ids of a mention count as entities of the text. Ids that are missing from the knowledge base in the
-        document's domain are left out. Raise DataError if no document has an entity.
+        Raise DataError, that there is nothing to ``purpose``, if no document has an entity.
         """
         right = iter(Gold.of(corpus, kb).lists)
         found = [sorted({row for _ in document.mentions for row in next(right)}) for document in corpus]
         if not any(found):
             raise DataError(
-                f"nothing to {purpose}: none of {len(corpus):,} texts has an entity that the knowledge base holds; "
+                f"nothing to {purpose}: no text (of {len(corpus):,}) has an entity of the knowledge base; "
                 "check that the ids and the domains match"
             )
         count = np.array([len(rows) for rows in found], np.int64)

@@ -69,15 +69,15 @@ def check_contrasts(data: Contrasts, purpose: str) -> None:
     """Raise DataError, that there is nothing to ``purpose``, unless a query has both positives and negatives."""
     if not len(data.queries):
         raise DataError(
-            f"nothing to {purpose}: none of {len(data.entities):,} entities has two names that differ; add aliases to "
+            f"nothing to {purpose}: no entity (of {len(data.entities):,}) has two names that differ; add aliases to "
             "the knowledge base"
         )
     others = Others.of(data.synonyms, data.entities)
     avoided = (data.avoided(query[None])[0] for query in data.queries)
     if not any(len(np.setdiff1d(others.spelling, own)) for own in avoided):
         raise DataError(
-            f"nothing to {purpose}: names need names of other entities as negatives, but none are left among "
-            f"{len(data.entities):,} entities; add documents or entities"
+            f"nothing to {purpose}: names need names of other entities as negatives, but there are none (entities: "
+            f"{len(data.entities):,}); add documents or entities"
         )
 
 
@@ -102,10 +102,7 @@ def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConf
 
 
 def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
-    """Return the vectors of names, (..., dim), after encoding each distinct name once.
-
-    ``name`` holds names of ``synonyms``, or -1 for a missing one, whose vector is arbitrary.
-    """
+    """Return the vectors of names of ``synonyms``, (..., dim), encoding each once; arbitrary for a missing one (-1)."""
     distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
     vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
     return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]

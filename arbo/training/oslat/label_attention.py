@@ -108,10 +108,9 @@ def metric_of(config: LabelAttentionTraining) -> Metric:
 
 
 def development_loss(model: LabelAttention, data: AnnotatedTexts, config: LabelAttentionTraining) -> float:
-    """Return the mean loss over pairs of texts and entities, in evaluation mode.
+    """Return the mean loss over pairs of texts and entities; negatives are names of the entities of these texts.
 
-    Spans are not used, as in training. ``exp(-loss)`` is the likelihood of a synonym among negatives (geometric mean).
-    Negatives are names of the entities of these texts.
+    ``exp(-loss)`` is the likelihood of a synonym among negatives (geometric mean).
     """
     reader, others, losses = AttentiveReader.of(model, data), Others.of(data.synonyms, data.entities), []
     training, queries = model.module.training, data.queries
@@ -136,12 +135,10 @@ def train_label_attention(
 ) -> LabelAttention:
     """Train a transformer to attend to the mentions of entities in texts, and write it to a folder, without a head.
 
-    See `arbo.train` for arguments and errors. Each document is one text; the positions of mentions are not used.
-    Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms, see
-    `development_loss`.
-
-    Raises:
-        DataError: also if no entity in the documents has synonyms, or if they contain only one entity.
+    See `arbo.train` for further arguments and errors. Each document is one text; the positions of mentions are not
+    used. Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms,
+    see `development_loss`. Raise DataError also if no entity in the documents has two names, or if every text has all
+    of their entities.
     """
     check_start(out, kb)
     config, corpora = config or LabelAttentionTraining(), corpora_of(documents, dev)

@@ -1,8 +1,7 @@
 """Training of the linking head, which decides whether an entity is in a text (OSLAT, section 3.3).
 
-The transformer is frozen, as its attention would otherwise no longer find spans. So texts and names are encoded only
-once. Two small products give the text's vector for a name, which is never stored. Each epoch samples new negatives from
-the names of all entities of the knowledge base except those in the text.
+The transformer is frozen, as its attention would otherwise no longer find spans, so texts and names are encoded only
+once. Each step samples new negatives from the names of all entities of the knowledge base except those in the text.
 """
 
 from __future__ import annotations
@@ -211,8 +210,7 @@ class LinkingHeadTrainer(Trainer[LinkingHead, Asked]):
 def decisions(head: torch.nn.Linear, data: Encoded, config: LinkingHeadConfig) -> Decisions:
     """Score, for each text, its entities and about ``n_negatives`` others, which are the same in each call.
 
-    The score of an entity is the score of its best name. This is a quick way to compare heads; the threshold of a
-    finder is tuned separately, see `with_tuned_threshold`.
+    The score of an entity is the score of its best name.
     """
     rng, synonyms = np.random.default_rng([config.seed, NEGATIVES]), data.data.synonyms
     score: list[Floats] = []
@@ -241,11 +239,10 @@ def train_linking_head(
 ) -> LabelAttention:
     """Train only the linking head of a label-attention model, and write the model with its head to a folder.
 
-    See `arbo.train` for arguments and errors. Training starts from a new head, even if the model has one. Documents
-    without an entity are left out, as they may be unannotated; negatives are sampled from the whole knowledge base.
-    ``dev`` selects the head that best tells the entities of a text from sampled others (by F1), and sets the minimum
-    score of an entity, see `with_tuned_threshold`. Without ``dev``, the minimum score is the score that means even odds
-    in training.
+    See `arbo.train` for further arguments and errors. Training starts from a new head, even if the model has one.
+    Documents without an entity are left out, as they may be unannotated. ``dev`` selects the head that best tells the
+    entities of a text from others (by F1), and sets the minimum score of an entity, see `PairFinder.tuned`. Without
+    ``dev``, the minimum score is that of even odds in training.
     """
     check_start(out, kb)
     config, corpora = config or LinkingHeadConfig(), corpora_of(documents, dev)
@@ -282,10 +279,9 @@ def fit_head(
 
 
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """Give each name the best score of any name of the same entity (its owner) in the same text.
+    """Return, for each name, the best score of a name of its entity (owner) in the text, and 1 / their number.
 
-    Return the scores, and 1 divided by the number of names of the same entity in the same text. The arguments and both
-    results have the shape (texts, names).
+    The arguments and both results have the shape (texts, names).
     """
     same = owners[:, :, None] == owners[:, None, :]
     return torch.where(same, scores[:, None, :], -torch.inf).amax(dim=2), 1 / same.sum(dim=2)

@@ -146,17 +146,17 @@ def train_self_alignment(
 ) -> DualEncoder:
     """Train an encoder to map the names of an entity to similar vectors, and write it to a folder.
 
-    See `arbo.train` for the arguments and errors that are not described here. If ``documents`` are given, only the
-    names of the entities in them are aligned; otherwise the names of all entities are.
+    See `arbo.train` for further arguments and errors. If ``documents`` are given, only the names of the entities in
+    them are aligned; otherwise the names of all entities are.
 
     Raises:
-        DataError: also if no entity has two names, or if there is only one entity.
-        UsageError: also if the encoder has two towers, reads entities as a whole, or does not pool tokens.
+        DataError: no entity has two names, or all names are of one entity.
+        UsageError: the encoder has two towers, the entity view ``whole``, or the pooling ``tokens``.
     """
     check_start(out, kb)
     config = config or SelfAlignmentConfig()
     if not encoder.shared:
-        raise UsageError("the encoder has a separate tower for mentions; start from an encoder with one tower")
+        raise UsageError("the encoder has a separate tower for mentions; start from an encoder with one tower for both")
     if encoder.config.entity_view != "names" or encoder.config.pooling == "tokens":
         raise UsageError(
             "self-alignment needs one vector per name; choose entity_view 'names' and a pooling other than 'tokens'"

@@ -73,10 +73,8 @@ class Others:
     def draw(self, avoided: Sequence[Ids], n: int, rng: np.random.Generator) -> Ids:
         """Sample distinct names for each anchor, without the spellings that it avoids; (anchors, n), padded with -1.
 
-        One sample serves all anchors, and each takes the first names that it does not avoid, so that a batch encodes
-        little more than ``n`` names in total. For a single anchor the distribution is the same as with its own sample.
-        Each name draws an exponential time with its weight as the rate; the names in order of time are a sample without
-        replacement.
+        One sample serves all anchors, so that a batch encodes little more than ``n`` names: names in the order of
+        exponential times with their weights as rates, which is a sample without replacement.
         """
         time = rng.exponential(size=len(self.name)) / self.weight
         wanted = min(len(time), n + max(map(len, avoided), default=0))
