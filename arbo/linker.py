@@ -144,7 +144,8 @@ class Linker:
 
         inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover else self.kb
-        return estimate(self.encoder, inputs, kb, self.config, self.reranker)
+        to_weigh = self.edges.n_pairs(inputs, kb, self.config.k, self.config.candidates) if self.edges else 0
+        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
@@ -161,10 +162,11 @@ class Linker:
         else:
             encoder, entities = self._entities
         worlds = worlds_of(inputs, kb, self.config.map_types)
-        sought = Sought(max(k, self.edges.neighbors if self.edges else 0), self.config.candidates, self.config.search)
+        compared = max(k, self.edges.neighbors) if self.edges and k else k
+        sought = Sought(compared, self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
         if self.edges is not None:
-            return self.edges.applied(found, kb, worlds.mentions, k)
+            return self.edges.applied(found, kb, k)
         if self.reranker is None or kb is None:
             return found
         return reranked(

@@ -17,10 +17,11 @@ from arbo.data.inputs import mention_inputs
 from arbo.edges.facts import Facts
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features
 from arbo.edges.model import EdgeModel, lists_of
-from arbo.edges.pairs import mention_pairs
+from arbo.edges.pairs import mention_pairs, n_within
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
+from arbo.training.edges import examples, known_elsewhere
 
 
 def corpus(*texts: str) -> Corpus:
@@ -182,7 +183,7 @@ def test_learnt_edges_replace_those_of_the_encoder() -> None:
     documents, kb = arbo.load_sample()
     retrieval = arbo.Linker(kb).retrieve(documents, k=4, discover=False)
     model = EdgeModel(fitted()[0], None, {"pairs": 600})
-    found = model.applied(retrieval, kb, [None] * len(documents.mentions), 3)
+    found = model.applied(retrieval, kb, 3)
     assert found.mentions.ids.shape == (len(documents.mentions), 3)
     assert found.threshold == (retrieval.threshold[0], 0.5)
     assert found.settings["edges"]["pairs"] == 600
@@ -268,3 +269,58 @@ def test_training_does_not_overwrite_the_knowledge_base(tmp_path: Path, run: Run
     kb.to_jsonl(tmp_path / "kb.jsonl")
     options = ("--dev", tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "kb.jsonl")
     assert run("train-edges", tmp_path / "docs.jsonl", *options).code == 2
+
+
+def test_candidates_neither_search_nor_weigh_mentions(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, edges=learnt)
+    weighed = linker.retrieve(documents, k=4, discover=False).entities
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("mentions were compared")
+
+    monkeypatch.setattr(EdgeModel, "_mentions", refuse)
+    np.testing.assert_array_equal(linker.candidates(documents, k=16).entities, weighed.ids)
+    assert linker.retrieve(documents, k=0, discover=False).mentions.ids.shape == (len(documents.mentions), 0)
+
+
+def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, edges=learnt)
+    whole = linker.retrieve(documents, k=4, discover=False)
+    monkeypatch.setattr("arbo.edges.model._BLOCK", 100)
+    parts = linker.retrieve(documents, k=4, discover=False)
+    np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
+    np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)
+
+
+def test_training_pairs_mentions_as_linking_does() -> None:
+    documents, kb = arbo.load_sample()
+    kinds = sorted({type_ for entity in kb for type_ in entity.types})
+    mapped = ",".join(f"{kind}={kind}" for kind in kinds[:2])
+    linkers = [arbo.Linker(kb, config=arbo.LinkerConfig(map_types=types)) for types in (None, mapped)]
+    free, divided = (len(examples(linker, documents)[0][1]) for linker in linkers)
+    assert divided < free
+
+
+def test_estimates_count_the_pairs_of_learnt_edges(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    plain, edges = (arbo.Linker(kb, edges=model).estimate(documents) for model in (None, learnt))
+    assert edges.seconds > plain.seconds
+    assert n_within(70) == sum(min(before, 60) for before in range(70))
+    assert learnt.n_pairs([], kb, 4, 16) == 0
+
+
+def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:
+    def line(id_: str, *labels: dict[str, object]) -> dict[str, object]:
+        mentions = [{"spans": [[4 * n, 4 * n + 3]], **label} for n, label in enumerate(labels)]
+        return {"id": id_, "text": "Ada Ada Ada", "mentions": mentions, "domain": id_[0]}
+
+    chains = [line("a1", {"cluster": "x"}, {"cluster": "y"}, {"entities": ["Q1"]}), line("a2", {"cluster": "z"})]
+    across = [line("b1", {"cluster": "u"}), line("b2", {"cluster": "u"}, {"cluster": "v"})]
+    documents = Corpus.of([*chains, *across])
+    found = arbo.Linker().retrieve(documents, k=4, discover=True)
+    known = known_elsewhere(found, Gold.of(documents))
+    assert known.tolist() == [False, False, True, False, True, True, True]
+    ((features, correct),) = examples(arbo.Linker(), documents)
+    assert (len(features), int(correct.sum())) == (3 + 1 + 3, 1)

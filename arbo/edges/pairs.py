@@ -44,6 +44,12 @@ def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids,
     return key // max(len(facts), 1), key % max(len(facts), 1)
 
 
+def n_within(size: int) -> int:
+    """Return the number of pairs in a document with ``size`` mentions that are compared wherever their words differ."""
+    full = min(size, _WINDOW)
+    return full * (full - 1) // 2 + (size - full) * _WINDOW
+
+
 def _preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:
     """Pair each item with the ``most`` items before it in its group."""
     order = np.lexsort((place, group))

@@ -5,7 +5,7 @@ Neighbours belong to the same world as the mention: its domain and group of type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,6 +38,8 @@ class Retrieval:
     """The nearest entities and mentions of each mention, and all that later steps need."""
 
     inputs: list[MentionInput]
+    worlds: Sequence[Hashable]
+    """(mentions,) the world of each mention."""
     n_entities: int
     entities: Neighbors
     mentions: Neighbors
@@ -119,6 +121,7 @@ def retrieve(
             recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
     return Retrieval(
         inputs,
+        worlds.mentions,
         0 if entities is None else len(entities),
         found["entities"],
         found["mentions"],

@@ -12,12 +12,13 @@ from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.facts import Facts, codes_of
 from arbo.edges.features import Matrix, mention_features
-from arbo.edges.model import EdgeModel, candidate_features
+from arbo.edges.model import CandidatePairs, EdgeModel
 from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Bools
 from arbo.errors import DataError
 from arbo.linker import Linker
+from arbo.retrieval.retrieval import Retrieval
 
 
 def train_edges(
@@ -50,18 +51,21 @@ def examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates."""
     found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
     facts, classes = Facts.of(found.inputs), Gold.of(corpus)
-    worlds = codes_of([item.document.domain for item in found.inputs])
-    first, second = mention_pairs(facts, worlds, found.mentions)
+    first, second = mention_pairs(facts, codes_of(found.worlds), found.mentions)
+    label = classes.classes
+    document, known = facts.columns["document"], known_elsewhere(found, classes)
     kept = classes.annotated[first] & classes.annotated[second]
-    first, second, label = first[kept], second[kept], classes.classes
+    kept &= (document[first] == document[second]) | known[first] | known[second]
+    first, second = first[kept], second[kept]
     parts = [(mention_features(facts, first, second), (label[first] == label[second]) & (label[first] >= 0))]
     if linker.kb is not None:
         gold = Gold.of(corpus, linker.kb)
-        mention, _, entity, features = candidate_features(facts, found, linker.kb)
+        pairs = CandidatePairs.of(found, linker.kb)
+        features = pairs.features(facts, slice(None))
         inside = gold.number < gold.n_entities
         right = gold.mention[inside] * len(linker.kb) + gold.number[inside]
-        known = gold.annotated[mention]
-        parts.append((features[known], np.isin(mention * len(linker.kb) + entity, right)[known]))
+        known = gold.annotated[pairs.mention]
+        parts.append((features[known], np.isin(pairs.mention * len(linker.kb) + pairs.entity, right)[known]))
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
@@ -69,3 +73,17 @@ def examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
                 "check that the documents have gold clusters or ids, and that the ids match the knowledge base"
             )
     return parts
+
+
+def known_elsewhere(found: Retrieval, classes: Gold) -> Bools:
+    """Tell for each mention whether its annotation says what it means in other documents too; (mentions,).
+
+    A gold id says so. Gold clusters say so if one of them, in the same world, has mentions of several documents:
+    otherwise they are chains inside documents, and two chains of different documents may mean the same.
+    """
+    by_id = np.array([bool(item.mention.gold) for item in found.inputs], np.bool_)
+    world, document = codes_of(found.worlds), codes_of([item.document.id for item in found.inputs])
+    chained = np.flatnonzero(~by_id & (classes.classes >= 0))
+    distinct = np.unique(np.stack([classes.classes[chained], document[chained]]), axis=1)[0]
+    across = np.flatnonzero(np.bincount(distinct) > 1)
+    return by_id | np.isin(world, world[chained[np.isin(classes.classes[chained], across)]])
