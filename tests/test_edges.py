@@ -288,7 +288,7 @@ def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, edges=learnt)
     whole = linker.retrieve(documents, k=4, discover=False)
-    monkeypatch.setattr("arbo.edges.model._BLOCK", 100)
+    monkeypatch.setattr("arbo.edges.reasons._BLOCK", 100)
     parts = linker.retrieve(documents, k=4, discover=False)
     np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
     np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)
@@ -324,3 +324,40 @@ def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:
     assert known.tolist() == [False, False, True, False, True, True, True]
     ((features, correct),) = examples(arbo.Linker(), documents)
     assert (len(features), int(correct.sum())) == (3 + 1 + 3, 1)
+
+
+def test_shares_and_the_mean_add_up_to_the_log_odds() -> None:
+    trees, features, correct = fitted()
+    trees = trees.calibrated(features, correct)
+    mean = trees.slope * trees.value[trees.roots].sum() + trees.offset
+    shares = trees.shares(features)
+    np.testing.assert_allclose(shares.sum(axis=1) + mean, trees.scores(features), atol=1e-9)
+    assert np.abs(shares).mean(axis=0).argsort()[-2:].tolist() in ([0, 3], [3, 0])
+
+
+def test_explanations_name_the_features_that_counted(learnt: EdgeModel, tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    result = arbo.Linker(kb, edges=learnt).link(documents[60:])
+    result.save(tmp_path / "run")
+    read = arbo.Result.load(tmp_path / "run")
+    linked = next(link for link in read.links if link.parent_is_mention)
+    assert (len(linked.reasons), linked.nearest) == (3, linked.parent)
+    assert {name for name, _ in linked.reasons} <= set(MENTION_FEATURES)
+    text = str(read.explain(linked))
+    assert f"edge from {linked.parent} by log-odds: {linked.reasons[0][0]} {linked.reasons[0][1]:+.2f}" in text
+    assert ", probability " in text
+    assert str(result.explain(linked.mention.id)) == text
+    from_entity = next(link for link in read.links if link.parent and not link.parent_is_mention)
+    assert {name for name, _ in from_entity.reasons} <= set(ENTITY_FEATURES)
+    found = next(one for one in read.discovered if len(one.mentions) > 1)
+    assert any("by log-odds: " in str(read.explain(mention.id)) for mention in found.mentions)
+
+
+def test_an_encoders_edges_have_no_reasons(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    assert "reasons" not in arbo.Linker(kb).link(documents).link_table.column_names
+    of_mentions = EdgeModel(learnt.mentions, None, learnt.trained)
+    result = arbo.Linker(kb, edges=of_mentions).link(documents)
+    from_entity = next(link for link in result.links if link.parent and not link.parent_is_mention)
+    assert from_entity.reasons == ()
+    assert ", similarity " in str(result.explain(from_entity.mention.id))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
+from importlib.resources import as_file, files
+from os import fspath
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -30,19 +32,21 @@ from arbo.edges.features import (
     mention_features,
 )
 from arbo.edges.pairs import mention_pairs, n_within
+from arbo.edges.reasons import blocks, mention_reasons, reasons
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, write_json
 from arbo.retrieval.candidates import best_first
-from arbo.retrieval.retrieval import Retrieval
+from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.settings import read_json
 
 _FORMAT = Format(
     "arbo-edges", 1, {"features": dict, "trained": dict}, "an edge model", "train it again with arbo train-edges"
 )
 _TRACE = 2.0**-20
-_BLOCK = 100_000
+ENGLISH = "english"
+"""Name of the model that arbo contains, see `benchmarks/default_edges.py`."""
 THRESHOLD = 0.5
 """Default threshold of learnt edges: an edge counts if it is more likely right than wrong."""
 
@@ -75,7 +79,25 @@ class EdgeModel:
             found = replace(found, entities=self._entities(facts, retrieval, kb), offset=1.0)
             entity_limit = THRESHOLD
         settings = {**retrieval.settings, "edges": self.settings}
-        return replace(found, threshold=(entity_limit, THRESHOLD), settings=settings)
+        told = partial(self._reasons, facts, retrieval, kb)
+        return replace(found, threshold=(entity_limit, THRESHOLD), settings=settings, reasons=told)
+
+    def _reasons(
+        self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase | None, node: Ids, mention: Ids
+    ) -> Reasons:
+        """Return the features that counted most for edges from nodes of the graph to mentions."""
+        known = node < retrieval.n_entities
+        others = mention_reasons(self.mentions, facts, node[~known] - retrieval.n_entities, mention[~known])
+        found = Reasons(*(np.full((len(node), other.shape[1]), np.nan, other.dtype) for other in others))
+        found.features[~known], found.log_odds[~known] = others
+        if kb is not None and self.entities is not None:
+            entity = np.full(len(facts), -1, np.int32)
+            entity[mention[known]] = node[known]
+            pairs = CandidatePairs.linked(retrieval, kb, entity)
+            own = reasons(self.entities, ENTITY_FEATURES, len(pairs.mention), partial(pairs.features, facts))
+            place = np.searchsorted(pairs.mention, mention[known])
+            found.features[known], found.log_odds[known] = own.features[place], own.log_odds[place]
+        return found
 
     def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.worlds), retrieval.mentions)
@@ -106,7 +128,7 @@ class EdgeModel:
     @property
     def settings(self) -> dict[str, Any]:
         """The values that identify the model in a manifest."""
-        return {**self.trained, "fingerprint": self._fingerprint}
+        return {**self.trained, "of_entities": self.entities is not None, "fingerprint": self._fingerprint}
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -120,12 +142,19 @@ class EdgeModel:
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Read a model.
+        """Read a model from a file, or the model for English texts that arbo contains, which is named ``english``.
 
         Raises:
             DataError: the file is no edge model, is damaged, or was written by a version of arbo with other features.
 
         """
+        if fspath(path) == ENGLISH:
+            with as_file(files("arbo.edges") / f"{ENGLISH}.json") as file:
+                return cls._read(file)
+        return cls._read(path)
+
+    @classmethod
+    def _read(cls, path: PathLike) -> Self:
         content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
         if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
             raise DataError(f"the model was trained with other features; {_FORMAT.mend}", file=str(path))
@@ -159,14 +188,17 @@ class CandidatePairs(NamedTuple):
         similarity = retrieval.similarity(retrieval.entities.dissimilarity[mention, place])
         return cls(mention, place, entity, similarity, EntityNames.of(kb, np.unique(entity)))
 
+    @classmethod
+    def linked(cls, retrieval: Retrieval, kb: KnowledgeBase, entity: Ids) -> Self:
+        """Pair each mention with one of its candidates; ``entity`` is (mentions,), with -1 for none."""
+        mention = np.flatnonzero(entity >= 0)
+        similarity = retrieval.similarity(retrieval.dissimilarity_to(entity))[mention]
+        names = EntityNames.of(kb, np.unique(entity[mention]).astype(np.int64))
+        return cls(mention, np.zeros_like(mention), entity[mention].astype(np.int64), similarity, names)
+
     def features(self, facts: Facts, some: slice) -> Matrix:
         """Return the features of some of the pairs; (pairs, features)."""
         return entity_features(facts, self.names, self.mention[some], self.entity[some], self.similarity[some])
-
-
-def blocks(n: int) -> Iterator[slice]:
-    """Divide ``n`` pairs into blocks whose features are in memory together."""
-    return (slice(begin, begin + _BLOCK) for begin in range(0, n, _BLOCK))
 
 
 def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Neighbors:

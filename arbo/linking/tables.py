@@ -7,7 +7,9 @@ mentions), ``gold_entities`` (the knowledge base's own ids of the gold entities 
 ``links``: ``mention_id, entity_id`` (null for NIL), ``entity_name, cluster_id, score, margin, parent`` (entity or
 mention id), ``parent_is_mention, step`` (dissimilarity of the edge from the parent), ``bottleneck, candidates,
 candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence`` (probability that the
-link is correct, null for NIL).
+link is correct, null for NIL). With learnt edges, also ``nearest`` (the parent or, for NIL, the nearest mention of the
+cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features that counted most for
+that edge, and their shares of its log-odds.
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined its last two parts; null for one mention or a linked cluster). Clusters of entities come first, in
@@ -123,10 +125,36 @@ def link_table(
             "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
         }
     )
+    for name, column in _reasons(retrieval, clusters, nodes).items():
+        table = table.append_column(name, column)
     if confidence is None:
         return table
     given[~linked] = 0
     return table.append_column("confidence", pa.array(confidence.of(given), pa.float32(), mask=~linked))
+
+
+def _reasons(retrieval: Retrieval, clusters: Partition, nodes: pa.Array) -> dict[str, pa.Array]:
+    """Return the columns that tell why a mention is in its cluster, if the edges are learnt."""
+    if retrieval.reasons is None:
+        return {}
+    n, n_entities, labels = len(clusters.entity), clusters.n_entities, clusters.labels
+    near = retrieval.mentions.ids + n_entities
+    together = (near >= n_entities) & (labels[near] == labels[n_entities:, None])
+    first = together.argmax(axis=1) if near.shape[1] else np.zeros(n, np.int64)
+    source = clusters.parent[n_entities:].astype(np.int64)
+    alone = np.flatnonzero((source < 0) & together.any(axis=1))
+    source[alone] = near[alone, first[alone]]
+    joined = np.flatnonzero(source >= 0)
+    told = retrieval.reasons(source[joined], joined)
+    known = np.zeros((n, told.features.shape[1]), np.bool_)
+    known[joined] = np.isfinite(told.log_odds)
+    start = pa.array(np.concatenate([[0], np.cumsum(known.sum(axis=1))]), pa.int32())
+    kept = known[joined]
+    return {
+        "nearest": nodes.take(pa.array(source, mask=source < 0)),
+        "reasons": pa.ListArray.from_arrays(start, pa.array(told.features[kept], pa.string())),
+        "reason_log_odds": pa.ListArray.from_arrays(start, pa.array(told.log_odds[kept], pa.float32())),
+    }
 
 
 def document_table(corpus: Corpus) -> pa.Table:
