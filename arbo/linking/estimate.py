@@ -45,7 +45,7 @@ _START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
 # Bytes for a pair of a mention and a candidate that a reranker scores.
 _PAIR = 80
 # Learnt edges: bytes and seconds for a pair.
-_WEIGHED, _WEIGHING_SECONDS = 100, 3e-5
+_WEIGHED, _WEIGHING_SECONDS = 100, 1e-5
 # Working memory of a transformer beyond its weights, on a CPU.
 _TRANSFORMER = 200 * MEGABYTE
 # Seconds to load a transformer, and to look up a text in the store.
