@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import Run
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import average_precision_score
 
 import arbo
 from arbo.data.corpus import Corpus
@@ -21,7 +22,7 @@ from arbo.edges.pairs import mention_pairs, n_within
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
-from arbo.training.edges import examples, known_elsewhere
+from arbo.training.edges import examples, known_elsewhere, recall, thinned
 
 
 def corpus(*texts: str) -> Corpus:
@@ -242,7 +243,11 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     documents[60:].to_jsonl(tmp_path / "dev.jsonl")
     edges, tuned = tmp_path / "edges.json", tmp_path / "tuned.json"
     trained = run("train-edges", tmp_path / "train.jsonl", "--dev", tmp_path / "dev.jsonl", "--out", edges)
-    assert (trained.code, "pairs; written to" in trained.out) == (0, True)
+    assert (trained.code, "pairs; written to" in trained.out, "are compared: found by place" in trained.out) == (
+        0,
+        True,
+        True,
+    )
     assert run("tune", tmp_path / "dev.jsonl", "--edges", edges, "--out", tuned).code == 0
     options = ("--config", tuned, "--out", tmp_path / "run")
     assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
@@ -361,3 +366,40 @@ def test_an_encoders_edges_have_no_reasons(learnt: EdgeModel) -> None:
     from_entity = next(link for link in result.links if link.parent and not link.parent_is_mention)
     assert from_entity.reasons == ()
     assert ", similarity " in str(result.explain(from_entity.mention.id))
+
+
+def test_recall_counts_the_pairs_that_each_search_finds() -> None:
+    def line(id_: str, text: str) -> dict[str, object]:
+        return {"id": id_, "text": text, "mentions": [{"spans": [[0, len(text)]], "entities": ["Q"]}]}
+
+    documents = Corpus.of([line("a", "Ada Lovelace"), line("b", "Lovelace, Ada"), line("c", "she")])
+    shares = recall(arbo.Linker(), documents)
+    assert shares == {"near": 0, "words": 0, "names": pytest.approx(1 / 3), "all": pytest.approx(1 / 3)}
+
+
+def test_documents_without_mentions_have_no_edges(learnt: EdgeModel) -> None:
+    documents = Corpus.of([{"id": "a", "text": "Ada", "mentions": []}])
+    assert len(arbo.Linker(edges=learnt).discover(documents).links) == 0
+    assert recall(arbo.Linker(), documents)["all"] == 0
+
+
+def test_large_worlds_are_thinned_and_no_correct_pair_is_lost() -> None:
+    world = np.array([0] * 10 + [1] * 4)
+    correct = np.arange(14) % 5 == 0
+    kept = thinned(world, correct, 6)
+    assert kept[correct].all()
+    assert np.bincount(world[kept]).tolist() == [6, 4]
+    assert thinned(world, correct, 1)[:10].sum() == 2
+    assert thinned(world[:0], correct[:0], 1).size == 0
+
+
+def test_arbo_contains_a_model_for_english() -> None:
+    documents, _ = arbo.load_sample()
+    model = arbo.EdgeModel.load(Path("english"))
+    ((features, correct),) = examples(arbo.Linker(), documents)
+    letters = features[:, MENTION_FEATURES.index("letters")]
+    learnt = average_precision_score(correct, model.mentions.scores(features))
+    assert learnt > average_precision_score(correct, letters) + 0.1
+    found = arbo.Linker(edges="english").discover(documents)
+    assert found.manifest["encoder"]["edges"] == model.settings
+    assert model.trained["recall"]["all"] > 0.5

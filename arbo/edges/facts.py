@@ -97,7 +97,7 @@ class Names(NamedTuple):
             initials = "".join(token[0] for token in some if token[0].isupper()).lower() if len(some) > 1 else ""
             keys[row] = " ".join(low), " ".join(sorted(set(words_))) or " ".join(low), initials, "".join(low)
         hashed = _hashed(content, analyzer=list, binary=True)
-        letters = normalize(_hashed(keys[:, 0], analyzer="char_wb", ngram_range=(2, 4)))
+        letters = _normalized(_hashed(keys[:, 0], analyzer="char_wb", ngram_range=(2, 4)))
         return cls(hashed, _hashed([[head] for head in heads], analyzer=list), letters, np.diff(hashed.indptr), keys)
 
 
@@ -193,7 +193,7 @@ def head_of(tokens: Sequence[str]) -> str:
 def hashed_words(texts: Sequence[str]) -> csr_matrix:
     """Return the square roots of counts of words, without stop words, as vectors of length 1; (texts, hashes)."""
     counts = _hashed(texts, stop_words=sorted(STOP_WORDS))
-    return normalize(counts.sqrt())
+    return _normalized(counts.sqrt())
 
 
 class _Layout(NamedTuple):
@@ -268,6 +268,10 @@ def codes_of(values: Iterable[Hashable]) -> Ids:
     """Return a code for each value; equal values have the same code, and codes ascend from 0 in order of appearance."""
     number: dict[Hashable, int] = {}
     return np.array([number.setdefault(value, len(number)) for value in values], np.int64)
+
+
+def _normalized(rows: csr_matrix) -> csr_matrix:
+    return normalize(rows) if rows.shape[0] else rows
 
 
 def _hashed(texts: Any, **options: Any) -> csr_matrix:

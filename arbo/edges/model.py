@@ -46,7 +46,7 @@ _FORMAT = Format(
 )
 _TRACE = 2.0**-20
 ENGLISH = "english"
-"""Name of the model that arbo contains, see `benchmarks/default_edges.py`."""
+"""Name of the model that arbo contains, see `benchmarks/edges.py --english`."""
 THRESHOLD = 0.5
 """Default threshold of learnt edges: an edge counts if it is more likely right than wrong."""
 
@@ -88,7 +88,8 @@ class EdgeModel:
         """Return the features that counted most for edges from nodes of the graph to mentions."""
         known = node < retrieval.n_entities
         others = mention_reasons(self.mentions, facts, node[~known] - retrieval.n_entities, mention[~known])
-        found = Reasons(*(np.full((len(node), other.shape[1]), np.nan, other.dtype) for other in others))
+        size = len(node), others.features.shape[1]
+        found = Reasons(np.full(size, np.nan, object), np.full(size, np.nan, np.float32))
         found.features[~known], found.log_odds[~known] = others
         if kb is not None and self.entities is not None:
             entity = np.full(len(facts), -1, np.int32)
