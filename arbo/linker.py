@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 from arbo.data.corpus import Corpus
@@ -45,7 +46,8 @@ class Linker:
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
             `discover`, the encoder's scores are used.
-        edges: learnt weights of edges, see `arbo.train_edges`. If it is None, the encoder's scores are used.
+        edges: learnt weights of edges, see `arbo.train_edges`: a model, its file, or ``english`` for the model that
+            arbo contains. If it is None, the encoder's scores are used.
 
     Raises:
         UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
@@ -71,6 +73,10 @@ class Linker:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
+        if isinstance(self.edges, (str, PathLike)):
+            from arbo.edges.model import EdgeModel
+
+            object.__setattr__(self, "edges", EdgeModel.load(self.edges))
         self.config.check_limits(self.encoder.metric)
         if self.reranker is not None and self.edges is not None:
             raise UsageError("a reranker and learnt edges both set the weights of entity edges; leave one out")

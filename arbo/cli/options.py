@@ -156,8 +156,8 @@ EdgesFile = Annotated[
     _cluster(
         "--edges",
         metavar="FILE",
-        help="Edge model of `arbo train-edges`, whose probabilities become the edges of the graph; thresholds then "
-        "limit 1 minus the probability.",
+        help="Edge model of `arbo train-edges`, or `english` for the model that arbo contains. Its probabilities "
+        "become the edges of the graph, and thresholds limit 1 minus the probability.",
     ),
 ]
 NumberOfCandidates = Annotated[
