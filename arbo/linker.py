@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 from arbo.data.corpus import Corpus
@@ -46,7 +47,8 @@ class Linker:
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
             `discover`, the encoder's scores are used.
-        edges: learnt weights of edges, see `arbo.train_edges`. If it is None, the encoder's scores are used.
+        edges: learnt weights of edges, see `arbo.train_edges`: a model, its file, or ``english`` for the model that
+            arbo contains. If it is None, the encoder's scores are used.
 
     Raises:
         UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
@@ -73,6 +75,10 @@ class Linker:
         if self.kb is not None:
             object.__setattr__(self, "kb", KnowledgeBase.of(self.kb))
         object.__setattr__(self, "encoder", encoder_of(self.encoder))
+        if isinstance(self.edges, (str, PathLike)):
+            from arbo.edges.model import EdgeModel
+
+            object.__setattr__(self, "edges", EdgeModel.load(self.edges))
         self.config.check_limits(self.encoder.metric, learnt=self.edges is not None)
         if self.reranker is not None and self.edges is not None:
             raise UsageError("a reranker and learnt edges both set the weights of entity edges; leave one out")
@@ -155,7 +161,8 @@ class Linker:
 
         inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover else self.kb
-        return estimate(self.encoder, inputs, kb, self.config, self.reranker)
+        to_weigh = self.edges.n_pairs(inputs, kb, self.config.k, self.config.candidates) if self.edges else 0
+        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
@@ -172,10 +179,11 @@ class Linker:
         else:
             encoder, entities = self._entities
         worlds = worlds_of(inputs, kb, self.config.map_types)
-        sought = Sought(max(k, self.edges.neighbors if self.edges else 0), self.config.candidates, self.config.search)
+        compared = max(k, self.edges.neighbors) if self.edges and k else k
+        sought = Sought(compared, self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
         if self.edges is not None:
-            return self.edges.applied(found, kb, worlds.mentions, k)
+            return self.edges.applied(found, kb, k)
         if self.reranker is None or kb is None:
             return found
         return reranked(

@@ -11,28 +11,58 @@ on the development part by ARI. `trained on ...`: learnt edges with the threshol
 **pairs**: average precision of the probability that two mentions mean the same, over the pairs that are compared;
 `letters` is the similarity of character n-grams alone.
 
+**left_out**: the model for English trained without the corpus, applied to its test part (all of HIPE and Wiki-Fair),
+gold mentions, no knowledge base. `pairs` is the average precision over the pairs that are compared (`n-grams`:
+similarity of their letters). `names`: the same model on the distinct names of persons, organisations and places of
+these mentions, each in a document of its own: precision, recall and F1 of the pairs that are put together. Each row is
+a kept cell.
+
+**concepts**: accuracy of links to MEDIC and UBERON, test parts (CRAFT: its development part), as `linking` has them.
+`learnt`: edges trained on the training part with the knowledge base as it is, calibrated on the development part, no
+threshold on entity edges. `names`: the names of the training part are added to the knowledge base before linking.
+
+`python benchmarks/edges.py --english arbo/edges/english.json --data ../shared/data` makes the model for English that
+arbo ships, the same file each time.
+
 Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 
 import numpy as np
-from library.cells import key
-from library.folders import DATA
+from library.annotated import CORPORA, LICENSED, names_alone, train_english
+from library.cells import Cell, Cells, hashed, key
+from library.command import parser_of
+from library.corpora import Data
+from library.folders import DATA, MODELS
 from library.results import Figures, Row, Tables, collected_rows, record
 from sklearn.metrics import average_precision_score
 
 import arbo
 from arbo.data.corpus import Corpus
+from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.edges.facts import Facts
-from arbo.edges.features import MENTION_FEATURES
+from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES
 from arbo.training.edges import examples
 from clustering import METHODS
+from eval import pairwise
 
 PARTS = ("train", "dev", "test")
+GROUPS = {
+    "ECB+": ("ECB+ entities", "ECB+ events"),
+    "GUM": ("GUM",),
+    "Wiki-Fair": ("Wiki-Fair",),
+    "HIPE": ("HIPE", "HIPE, other languages"),
+}
+WHOLE = ("Wiki-Fair", "HIPE")
+CONCEPTS = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON")
+LINKED = Cells("edges-concepts", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
+CELLS = Cells("edges", lambda _: [LICENSED, MENTION_FEATURES])
 FREE = arbo.LinkerConfig(entity_threshold=None, mention_threshold=0.9)
 
 
@@ -89,14 +119,15 @@ def clusters(name: str, parts: dict[str, Corpus], models: dict[str, arbo.EdgeMod
     for system, linker in linkers.items():
         for chosen in ("default", "ARI of dev"):
             own = linker if chosen == "default" else linker.tune(parts["dev"])
-            scores = own.discover(parts["test"]).evaluate().as_dict()
-            coreference = scores["coreference"]
-            row = {
-                "CoNLL": coreference["conll"],
-                "B-cubed": coreference["b3"]["f1"],
-                "ARI": scores["clustering"]["ari"],
-            }
+            row = of_clusters(own.discover(parts["test"]))
             yield "clusters", {"corpus": name, "edges": system, "threshold": chosen, **row}
+
+
+def of_clusters(result: arbo.Result) -> dict[str, float]:
+    """Scores of the clusters of a result."""
+    scores = result.evaluate().as_dict()
+    coreference = scores["coreference"]
+    return {"CoNLL": coreference["conll"], "B-cubed": coreference["b3"]["f1"], "ARI": scores["clustering"]["ari"]}
 
 
 def pairs(parts: dict[str, dict[str, Corpus]], models: dict[str, arbo.EdgeModel]) -> Iterator[tuple[str, Row]]:
@@ -109,8 +140,80 @@ def pairs(parts: dict[str, dict[str, Corpus]], models: dict[str, arbo.EdgeModel]
         yield "pairs", {"corpus": name, "pairs": len(correct), "correct": int(correct.sum()), **found}
 
 
+def without(group: str) -> arbo.EdgeModel:
+    """Return the model for English trained without a group of corpora, and keep it."""
+    learnt = [name for name in LICENSED if name not in GROUPS[group]]
+    if len(learnt) == len(LICENSED):
+        return arbo.EdgeModel.load("english")
+    file = MODELS / f"edges.{hashed([learnt, MENTION_FEATURES])}.json"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        train_english(learnt).save(file)
+    return arbo.EdgeModel.load(file)
+
+
+def left_out(cell: Cell) -> Cell:
+    """Figures of a corpus that the model has not seen, and of its names alone, beside those of n-grams."""
+    name = cell["corpus"]
+    group = next(group for group, names in GROUPS.items() if name in names)
+    parts = CORPORA[name](DATA)
+    corpus = Corpus(d for part in parts.values() for d in part) if name in WHOLE else parts["test"]
+    edges = None if cell["edges"] == "n-grams" else without(group)
+    ((features, correct),) = examples(arbo.Linker(), corpus)
+    letters = features[:, MENTION_FEATURES.index("letters")]
+    score = letters if edges is None else edges.mentions.scores(features)
+    linker = arbo.Linker(edges=edges)
+    figures = {"pairs": average_precision_score(correct, score), **of_clusters(linker.discover(corpus))}
+    if names := names_alone(corpus):
+        result = linker.discover(names)
+        told = pairwise(
+            Gold.of(names).classes, result.link_table["cluster_id"].combine_chunks().dictionary_encode().indices
+        )
+        figures |= {f"names {score}": told[score] for score in ("precision", "recall", "f1")}
+    return figures
+
+
+def concepts(cell: Cell) -> Cell:
+    """Accuracy on the concepts of a corpus, with n-grams and learnt edges, and with the names of the training part."""
+    data = Data.of(cell["corpus"])
+    edges = arbo.train_edges(data.train, data.dev, data.kb)
+    named = data.kb.with_names_of(data.train)
+    systems = {"n-grams": (None, arbo.LinkerConfig()), "learnt": (edges, arbo.LinkerConfig(entity_threshold=None))}
+    figures = {}
+    for system, (model, config) in systems.items():
+        for kb, title in ((data.kb, system), (named, f"{system}, names")):
+            scores = arbo.Linker(kb, config=config, edges=model).link(data.test).evaluate()
+            assert scores.linking is not None
+            figures[title] = scores.linking.accuracy
+    return figures
+
+
+def made(make: Callable[[Cell], Cell], cell: Cell, _: str) -> Cell:
+    """Make the figures of a cell, whatever its name."""
+    return make(cell)
+
+
 def main() -> None:
+    """Measure everything and record it; with `--english` make the model that arbo ships instead."""
+    parser = parser_of(__doc__)
+    parser.add_argument("--english", type=Path, metavar="FILE", help="train the model for English, write it, and stop")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the corpora, for --english")
+    given = parser.parse_args()
+    if given.english:
+        train_english(LICENSED, given.data).save(given.english)
+    else:
+        measure()
+
+
+def measure() -> None:
     """Measure everything and record it."""
+    for group, names in GROUPS.items():
+        for name in names:
+            for system in ("n-grams", f"without {group}"):
+                cell = {"corpus": name, "edges": system}
+                CELLS.keep(cell, partial(made, left_out, cell))
+    for name in CONCEPTS:
+        LINKED.keep({"corpus": name}, partial(made, concepts, {"corpus": name}))
     every = corpora()
     kb = titles(every["GUM"])
     figures: Figures = {}
@@ -119,7 +222,7 @@ def main() -> None:
         begin = time.perf_counter()
         models[name] = arbo.train_edges(own["train"], own["dev"], kb if name == "GUM" else None)
         figures[key(name, "training", "seconds")] = time.perf_counter() - begin
-    tables: Tables = {"linking": [], "clusters": [], "pairs": []}
+    tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
@@ -130,6 +233,10 @@ def main() -> None:
     for row in tables["clusters"]:
         for score in ("CoNLL", "B-cubed", "ARI"):
             figures[key(row["corpus"], row["edges"], row["threshold"], score)] = row[score]
+    for title in ("left_out", "concepts"):
+        for row in tables[title]:
+            about = [row[name] for name in ("corpus", "edges") if name in row]
+            figures |= {key(title, *about, score): value for score, value in row.items() if isinstance(value, float)}
     record("edges", figures, tables)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest import Run
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import average_precision_score
 
 import arbo
 from arbo.cli.models import load_edges
@@ -19,10 +20,11 @@ from arbo.data.inputs import mention_inputs
 from arbo.edges.facts import Facts
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES, mention_features
 from arbo.edges.model import EdgeModel, lists_of
-from arbo.edges.pairs import mention_pairs
+from arbo.edges.pairs import mention_pairs, n_within
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
+from arbo.training.edges import examples, known_elsewhere, recall, thinned
 
 
 def corpus(*texts: str) -> Corpus:
@@ -184,7 +186,7 @@ def test_learnt_edges_replace_those_of_the_encoder() -> None:
     documents, kb = arbo.load_sample()
     retrieval = arbo.Linker(kb).retrieve(documents, k=4, discover=False)
     model = EdgeModel(fitted()[0], None, {"pairs": 600})
-    found = model.applied(retrieval, kb, [None] * len(documents.mentions), 3)
+    found = model.applied(retrieval, kb, 3)
     assert found.mentions.ids.shape == (len(documents.mentions), 3)
     assert found.threshold == (retrieval.threshold[0], 0.5)
     assert found.settings["edges"]["pairs"] == 600
@@ -243,7 +245,11 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     documents[60:].to_jsonl(tmp_path / "dev.jsonl")
     edges, tuned = tmp_path / "edges.json", tmp_path / "tuned.json"
     trained = run("train-edges", tmp_path / "train.jsonl", "--dev", tmp_path / "dev.jsonl", "--out", edges)
-    assert (trained.code, "pairs; written to" in trained.out) == (0, True)
+    assert (trained.code, "pairs; written to" in trained.out, "are compared: found by place" in trained.out) == (
+        0,
+        True,
+        True,
+    )
     assert run("tune", tmp_path / "dev.jsonl", "--edges", edges, "--out", tuned).code == 0
     options = ("--config", tuned, "--out", tmp_path / "run")
     assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
@@ -276,3 +282,132 @@ def test_training_does_not_overwrite_the_knowledge_base(tmp_path: Path, run: Run
     kb.to_jsonl(tmp_path / "kb.jsonl")
     options = ("--dev", tmp_path / "docs.jsonl", "--kb", tmp_path / "kb.jsonl", "--out", tmp_path / "kb.jsonl")
     assert run("train-edges", tmp_path / "docs.jsonl", *options).code == 2
+
+
+def test_candidates_neither_search_nor_weigh_mentions(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, edges=learnt)
+    weighed = linker.retrieve(documents, k=4, discover=False).entities
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("mentions were compared")
+
+    monkeypatch.setattr(EdgeModel, "_mentions", refuse)
+    np.testing.assert_array_equal(linker.candidates(documents, k=16).entities, weighed.ids)
+    assert linker.retrieve(documents, k=0, discover=False).mentions.ids.shape == (len(documents.mentions), 0)
+
+
+def test_blocks_do_not_change_the_weights(learnt: EdgeModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = arbo.load_sample()
+    linker = arbo.Linker(kb, edges=learnt)
+    whole = linker.retrieve(documents, k=4, discover=False)
+    monkeypatch.setattr("arbo.edges.reasons._BLOCK", 100)
+    parts = linker.retrieve(documents, k=4, discover=False)
+    np.testing.assert_array_equal(parts.mentions.dissimilarity, whole.mentions.dissimilarity)
+    np.testing.assert_array_equal(parts.entities.dissimilarity, whole.entities.dissimilarity)
+
+
+def test_training_pairs_mentions_as_linking_does() -> None:
+    documents, kb = arbo.load_sample()
+    kinds = sorted({type_ for entity in kb for type_ in entity.types})
+    mapped = ",".join(f"{kind}={kind}" for kind in kinds[:2])
+    linkers = [arbo.Linker(kb, config=arbo.LinkerConfig(map_types=types)) for types in (None, mapped)]
+    free, divided = (len(examples(linker, documents)[0][1]) for linker in linkers)
+    assert divided < free
+
+
+def test_estimates_count_the_pairs_of_learnt_edges(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    plain, edges = (arbo.Linker(kb, edges=model).estimate(documents) for model in (None, learnt))
+    assert edges.seconds > plain.seconds
+    assert n_within(70) == sum(min(before, 60) for before in range(70))
+    assert learnt.n_pairs([], kb, 4, 16) == 0
+
+
+def test_chains_of_single_documents_say_nothing_about_other_documents() -> None:
+    def line(id_: str, *labels: dict[str, object]) -> dict[str, object]:
+        mentions = [{"spans": [[4 * n, 4 * n + 3]], **label} for n, label in enumerate(labels)]
+        return {"id": id_, "text": "Ada Ada Ada", "mentions": mentions, "domain": id_[0]}
+
+    chains = [line("a1", {"cluster": "x"}, {"cluster": "y"}, {"entities": ["Q1"]}), line("a2", {"cluster": "z"})]
+    across = [line("b1", {"cluster": "u"}), line("b2", {"cluster": "u"}, {"cluster": "v"})]
+    documents = Corpus.of([*chains, *across])
+    found = arbo.Linker().retrieve(documents, k=4, discover=True)
+    known = known_elsewhere(found, Gold.of(documents))
+    assert known.tolist() == [False, False, True, False, True, True, True]
+    ((features, correct),) = examples(arbo.Linker(), documents)
+    assert (len(features), int(correct.sum())) == (3 + 1 + 3, 1)
+
+
+def test_shares_and_the_mean_add_up_to_the_log_odds() -> None:
+    trees, features, correct = fitted()
+    trees = trees.calibrated(features, correct)
+    mean = trees.slope * trees.value[trees.roots].sum() + trees.offset
+    shares = trees.shares(features)
+    np.testing.assert_allclose(shares.sum(axis=1) + mean, trees.scores(features), atol=1e-9)
+    assert np.abs(shares).mean(axis=0).argsort()[-2:].tolist() in ([0, 3], [3, 0])
+
+
+def test_explanations_name_the_features_that_counted(learnt: EdgeModel, tmp_path: Path) -> None:
+    documents, kb = arbo.load_sample()
+    result = arbo.Linker(kb, edges=learnt).link(documents[60:])
+    result.save(tmp_path / "run")
+    read = arbo.Result.load(tmp_path / "run")
+    linked = next(link for link in read.links if link.parent_is_mention)
+    assert (len(linked.reasons), linked.nearest) == (3, linked.parent)
+    assert {name for name, _ in linked.reasons} <= set(MENTION_FEATURES)
+    text = str(read.explain(linked))
+    assert f"edge from {linked.parent} by log-odds: {linked.reasons[0][0]} {linked.reasons[0][1]:+.2f}" in text
+    assert ", probability " in text
+    assert str(result.explain(linked.mention.id)) == text
+    from_entity = next(link for link in read.links if link.parent and not link.parent_is_mention)
+    assert {name for name, _ in from_entity.reasons} <= set(ENTITY_FEATURES)
+    found = next(one for one in read.discovered if len(one.mentions) > 1)
+    assert any("by log-odds: " in str(read.explain(mention.id)) for mention in found.mentions)
+
+
+def test_an_encoders_edges_have_no_reasons(learnt: EdgeModel) -> None:
+    documents, kb = arbo.load_sample()
+    assert "reasons" not in arbo.Linker(kb).link(documents).link_table.column_names
+    of_mentions = EdgeModel(learnt.mentions, None, learnt.trained)
+    result = arbo.Linker(kb, edges=of_mentions).link(documents)
+    from_entity = next(link for link in result.links if link.parent and not link.parent_is_mention)
+    assert from_entity.reasons == ()
+    assert ", similarity " in str(result.explain(from_entity.mention.id))
+
+
+def test_recall_counts_the_pairs_that_each_search_finds() -> None:
+    def line(id_: str, text: str) -> dict[str, object]:
+        return {"id": id_, "text": text, "mentions": [{"spans": [[0, len(text)]], "entities": ["Q"]}]}
+
+    documents = Corpus.of([line("a", "Ada Lovelace"), line("b", "Lovelace, Ada"), line("c", "she")])
+    shares = recall(arbo.Linker(), documents)
+    assert shares == {"near": 0, "words": 0, "names": pytest.approx(1 / 3), "all": pytest.approx(1 / 3)}
+
+
+def test_documents_without_mentions_have_no_edges(learnt: EdgeModel) -> None:
+    documents = Corpus.of([{"id": "a", "text": "Ada", "mentions": []}])
+    assert len(arbo.Linker(edges=learnt).discover(documents).links) == 0
+    assert recall(arbo.Linker(), documents)["all"] == 0
+
+
+def test_large_worlds_are_thinned_and_no_correct_pair_is_lost() -> None:
+    world = np.array([0] * 10 + [1] * 4)
+    correct = np.arange(14) % 5 == 0
+    kept = thinned(world, correct, 6)
+    assert kept[correct].all()
+    assert np.bincount(world[kept]).tolist() == [6, 4]
+    assert thinned(world, correct, 1)[:10].sum() == 2
+    assert thinned(world[:0], correct[:0], 1).size == 0
+
+
+def test_arbo_contains_a_model_for_english() -> None:
+    documents, _ = arbo.load_sample()
+    model = arbo.EdgeModel.load(Path("english"))
+    ((features, correct),) = examples(arbo.Linker(), documents)
+    letters = features[:, MENTION_FEATURES.index("letters")]
+    learnt = average_precision_score(correct, model.mentions.scores(features))
+    assert learnt > average_precision_score(correct, letters) + 0.1
+    found = arbo.Linker(edges="english").discover(documents)
+    assert found.manifest["encoder"]["edges"] == model.settings
+    assert model.trained["recall"]["all"] > 0.5

@@ -177,8 +177,8 @@ EdgesFile = Annotated[
     _cluster(
         "--edges",
         metavar="FILE",
-        help="Edge model of `arbo train-edges`, whose probabilities become the edges of the graph; thresholds then "
-        "limit 1 minus the probability. [default: none]",
+        help="Edge model of `arbo train-edges`, or `english`, which arbo contains; thresholds then limit 1 minus the "
+        "probability. [default: none]",
     ),
 ]
 NumberOfCandidates = Annotated[

@@ -80,7 +80,7 @@ class Names(NamedTuple):
             initials = "".join(token[0] for token in some if token[0].isupper()).lower() if len(some) > 1 else ""
             keys[row] = " ".join(low), " ".join(sorted(set(words_))) or " ".join(low), initials, "".join(low)
         hashed = _hashed(content, analyzer=list, binary=True)
-        letters = normalize(_hashed(keys[:, 0], analyzer="char_wb", ngram_range=(2, 4)))
+        letters = _normalized(_hashed(keys[:, 0], analyzer="char_wb", ngram_range=(2, 4)))
         return cls(hashed, _hashed([[head] for head in heads], analyzer=list), letters, np.diff(hashed.indptr), keys)
 
 
@@ -152,7 +152,7 @@ class Facts(NamedTuple):
 def hashed_words(texts: Sequence[str]) -> csr_matrix:
     """Return the square roots of counts of words, without stop words, as vectors of length 1; (texts, hashes)."""
     counts = _hashed(texts, stop_words=sorted(STOP_WORDS))
-    return normalize(counts.sqrt())
+    return _normalized(counts.sqrt())
 
 
 class _Layout(NamedTuple):
@@ -221,6 +221,10 @@ def _columns(rows: list[tuple[object, ...]], names: Names) -> dict[str, Ids]:
         _, which, count = np.unique(key, return_inverse=True, return_counts=True)
         columns[name] = count[which] if len(rows) else which
     return columns
+
+
+def _normalized(rows: csr_matrix) -> csr_matrix:
+    return normalize(rows) if rows.shape[0] else rows
 
 
 def _hashed(texts: Any, **options: Any) -> csr_matrix:

@@ -20,6 +20,7 @@ _COMPARED = (
     *("same_text", "same_words", "initials", "shared", "union", "share_of_first", "share_of_second"),
     *("same_head", "head_in_first", "head_in_second", "letters"),
 )
+_IN_MEMORY = 4_000_000  # numbers of a sparse matrix
 _WITHIN = ("sentences", "mentions", "words_between", "place", "inside", "same_begin", "alike", "names")
 MENTION_FEATURES = (
     *(f"{side}_{name}" for side in ("first", "second") for name in _EITHER),
@@ -68,16 +69,16 @@ def compared(firsts: Names, seconds: Names, first: Ids, second: Ids) -> list[Any
     ]
 
 
-def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids, step: int = 200_000) -> Matrix:
-    """Return the inner product of row ``rows[i]`` of ``left`` and row ``others[i]`` of ``right``; (pairs,).
-
-    Only ``step`` pairs are in memory at once.
-    """
+def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids) -> Matrix:
+    """Return the inner product of row ``rows[i]`` of ``left`` and row ``others[i]`` of ``right``; (pairs,)."""
+    key, which = np.unique(rows * right.shape[0] + others, return_inverse=True)
+    rows, others = key // max(right.shape[0], 1), key % max(right.shape[0], 1)
     found = np.empty(len(rows), np.float32)
+    step = _IN_MEMORY // max(int(np.diff(left.indptr).max(initial=1)), 1) + 1
     for begin in range(0, len(rows), step):
         part = slice(begin, begin + step)
         found[part] = np.asarray(left[rows[part]].multiply(right[others[part]]).sum(axis=1)).ravel()
-    return found
+    return found[which]
 
 
 def _within(facts: Facts, first: Ids, second: Ids) -> list[Any]:

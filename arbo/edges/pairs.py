@@ -22,26 +22,41 @@ def mention_pairs(facts: Facts, worlds: Ids, neighbors: Neighbors) -> tuple[Ids,
         neighbors: the nearest mentions by an encoder.
 
     """
+    found = searched(facts, neighbors).values()
+    first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
+    inside = worlds[first] == worlds[second]
+    return distinct(first[inside], second[inside], len(facts))
+
+
+def distinct(first: Ids, second: Ids, n: int) -> tuple[Ids, Ids]:
+    """Return the distinct pairs of ``n`` mentions, in ascending order."""
+    key = np.unique(first * n + second)
+    return key // max(n, 1), key % max(n, 1)
+
+
+def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
+    """Return the pairs that each search finds: near in the document, with a shared word in it, and alike in name."""
     of = facts.columns
     content = facts.names.content
     owner = np.repeat(np.arange(len(facts)), np.diff(content.indptr))
     word = of["document"][owner] * content.shape[1] + content.indices
-    found = [
-        _preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),
-        _preceding(owner, word, of["place"][owner], _ALIKE),
-    ]
     target, at = np.nonzero(neighbors.ids >= 0)
     source = neighbors.ids[target, at].astype(np.int64)
     kept = of["document"][source] != of["document"][target]
     kept &= ~(facts.nameless[source] | facts.nameless[target])
     source, target = source[kept], target[kept]
     swap = of["rank"][source] > of["rank"][target]
-    found.append((np.where(swap, target, source), np.where(swap, source, target)))
-    first, second = (np.concatenate(sides) for sides in zip(*found, strict=True))
-    inside = worlds[first] == worlds[second]
-    first, second = first[inside], second[inside]
-    key = np.unique(first * len(facts) + second)
-    return key // max(len(facts), 1), key % max(len(facts), 1)
+    return {
+        "near": _preceding(np.arange(len(facts)), of["document"], of["place"], _WINDOW),
+        "words": _preceding(owner, word, of["place"][owner], _ALIKE),
+        "names": (np.where(swap, target, source), np.where(swap, source, target)),
+    }
+
+
+def n_within(size: int) -> int:
+    """Return the number of pairs in a document with ``size`` mentions that are compared wherever their words differ."""
+    full = min(size, _WINDOW)
+    return full * (full - 1) // 2 + (size - full) * _WINDOW
 
 
 def _preceding(item: Ids, group: Ids, place: Ids, most: int) -> tuple[Ids, Ids]:

@@ -31,7 +31,7 @@ class Trees(NamedTuple):
     missing_left: npt.NDArray[np.bool_]
     """(nodes,) go left if the feature is NaN."""
     value: npt.NDArray[np.float64]
-    """(nodes,) the log-odds that a leaf adds."""
+    """(nodes,) the log-odds that a leaf adds; of another node, the mean over the training pairs that came there."""
     roots: npt.NDArray[np.int32]
     """(trees,) the root of each tree."""
     slope: float
@@ -56,7 +56,8 @@ class Trees(NamedTuple):
             leaf = nodes["is_leaf"].astype(bool)
             feature = np.where(leaf, -1, nodes["feature_idx"])
             children = (np.where(leaf, 0, nodes[side] + size) for side in ("left", "right"))
-            parts.append((feature, nodes["num_threshold"], *children, nodes["missing_go_to_left"] > 0, nodes["value"]))
+            goes_left = nodes["missing_go_to_left"] > 0
+            parts.append((feature, nodes["num_threshold"], *children, goes_left, _means(nodes)))
             roots.append(size)
             size += len(nodes)
         columns = [*map(np.concatenate, zip(*parts, strict=True)), np.array(roots)]
@@ -74,6 +75,16 @@ class Trees(NamedTuple):
         total = np.zeros(len(features))
         _add_leaves(features, *self[:7], total)
         return self.slope * total + self.offset
+
+    def shares(self, features: Matrix) -> npt.NDArray[np.float64]:
+        """Divide the log-odds of pairs among the features that the trees compare; (pairs, features).
+
+        A feature's share is the sum of the changes of the mean at the nodes that compare it (Saabas). The shares of a
+        pair and the mean of all pairs add up to its log-odds.
+        """
+        total = np.zeros(features.shape)
+        _add_changes(features, *self[:7], total)
+        return self.slope * total
 
     def probability(self, features: Matrix) -> npt.NDArray[np.float64]:
         """Return the probability that each pair is correct; (pairs,)."""
@@ -124,6 +135,28 @@ class Trees(NamedTuple):
         return {
             name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self._asdict().items()
         }
+
+
+def _means(nodes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the value of each leaf, and for each other node the mean of the leaves below it."""
+    value, count = nodes["value"].astype(np.float64), nodes["count"].astype(np.float64)
+    for node in np.flatnonzero(nodes["is_leaf"] == 0)[::-1]:  # children have higher numbers
+        below = [nodes["left"][node], nodes["right"][node]]
+        value[node] = np.average(value[below], weights=count[below])
+    return value
+
+
+@numba.njit(cache=True, parallel=True)
+def _add_changes(features, feature, threshold, left, right, missing_left, value, roots, total):  # type: ignore[no-untyped-def]
+    for row in numba.prange(len(features)):
+        for root in roots:
+            node = root
+            while feature[node] >= 0:
+                number = features[row, feature[node]]
+                goes_left = missing_left[node] if np.isnan(number) else number <= threshold[node]
+                child = left[node] if goes_left else right[node]
+                total[row, feature[node]] += value[child] - value[node]
+                node = child
 
 
 @numba.njit(cache=True, parallel=True)

@@ -44,6 +44,8 @@ _LATE_SECONDS = 3e-10
 _START_SECONDS, _MENTION_SECONDS = 2.5, 8e-6
 # Bytes for a pair of a mention and a candidate that a reranker scores.
 _PAIR = 80
+# Learnt edges: bytes and seconds for a pair.
+_WEIGHED, _WEIGHING_SECONDS = 100, 1e-5
 # Working memory of a transformer beyond its weights, on a CPU.
 _TRANSFORMER = 200 * MEGABYTE
 # Seconds to load a transformer, and to look up a text in the store.
@@ -114,15 +116,20 @@ def estimate(
     kb: KnowledgeBase | None,
     config: LinkerConfig,
     reranker: Reranker | None = None,
+    to_weigh: int = 0,
 ) -> Estimate:
-    """Estimate linking to a knowledge base, or discovery without one; see `Linker.estimate`."""
+    """Estimate linking to a knowledge base, or discovery without one; see `Linker.estimate`.
+
+    ``to_weigh`` is the number of pairs to which learnt edges give a weight.
+    """
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
     mention = mention_cost(encoder, inputs)
     n, k, candidates = len(inputs), config.k, config.candidates
     to_read = n * (min(candidates, len(kb)) + k * config.rerank_mentions) if reranker and kb else 0
     reading = _reading_seconds(reranker, inputs, kb, to_read) if reranker and kb and to_read else 0.0
+    reading += to_weigh * _WEIGHING_SECONDS
     held = _resident()
-    decide = n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
+    decide = to_weigh * _WEIGHED + n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
     scaled = 0
     if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
         scaled = entity.kept + mention.kept if mention.tokens else max(entity.kept, mention.kept)

@@ -10,7 +10,9 @@ entity; null for NIL), ``margin`` (lead of the nearest entity over the second; n
 (entity or mention id; null for NIL), ``parent_is_mention, step`` (dissimilarity of the edge from the parent; null for
 NIL), ``bottleneck`` (the largest dissimilarity on the path from the entity; infinite for NIL), ``candidates,
 candidate_scores`` (nearest entities and their similarities); after tuning, also ``confidence`` (probability that the
-link is correct; null for NIL).
+link is correct; null for NIL). With learnt edges, also ``nearest`` (the parent or, for NIL, the nearest mention of the
+cluster from which an edge leads to the mention), and ``reasons, reason_log_odds``: the features that counted most for
+that edge, and their shares of its log-odds.
 
 ``clusters``: ``cluster_id, entity_id`` (null for a discovered cluster), ``name, size, weakest_join`` (dissimilarity of
 the edge that joined its last two parts, or their average dissimilarity under average linkage; null for one mention or a
@@ -120,10 +122,36 @@ def link_table(
             "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
         }
     )
+    for name, column in _reasons(retrieval, clusters, nodes).items():
+        table = table.append_column(name, column)
     if confidence is None:
         return table
     given[~linked] = 0
     return table.append_column("confidence", pa.array(confidence.of(given), pa.float32(), mask=~linked))
+
+
+def _reasons(retrieval: Retrieval, clusters: Partition, nodes: pa.Array) -> dict[str, pa.Array]:
+    """Return the columns that tell why a mention is in its cluster, if the edges are learnt."""
+    if retrieval.reasons is None:
+        return {}
+    n, n_entities, labels = len(clusters.entity), clusters.n_entities, clusters.labels
+    near = retrieval.mentions.ids + n_entities
+    together = (near >= n_entities) & (labels[near] == labels[n_entities:, None])
+    first = together.argmax(axis=1) if near.shape[1] else np.zeros(n, np.int64)
+    source = clusters.parent[n_entities:].astype(np.int64)
+    alone = np.flatnonzero((source < 0) & together.any(axis=1))
+    source[alone] = near[alone, first[alone]]
+    joined = np.flatnonzero(source >= 0)
+    told = retrieval.reasons(source[joined], joined)
+    known = np.zeros((n, told.features.shape[1]), np.bool_)
+    known[joined] = np.isfinite(told.log_odds)
+    start = pa.array(np.concatenate([[0], np.cumsum(known.sum(axis=1))]), pa.int32())
+    kept = known[joined]
+    return {
+        "nearest": nodes.take(pa.array(source, mask=source < 0)),
+        "reasons": pa.ListArray.from_arrays(start, pa.array(told.features[kept], pa.string())),
+        "reason_log_odds": pa.ListArray.from_arrays(start, pa.array(told.log_odds[kept], pa.float32())),
+    }
 
 
 def document_table(corpus: Corpus) -> pa.Table:

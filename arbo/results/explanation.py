@@ -94,6 +94,7 @@ def _explain_link(result: Run, link: Link) -> Explanation:
     for i, step in enumerate(steps[1:], start=1):
         mark = "  <- weakest step" if i == weakest and len(steps) > 2 else ""
         lines.append(f'      {_number(step.dissimilarity)} -> "{step.name}" in {step.document_id} ({step.id}){mark}')
+        lines += _because(chain[-i])
     text = "\n".join(lines + _others(result, rivals))
     return Explanation(link.mention.id, link.entity, tuple(steps), weakest, rivals, text)
 
@@ -118,7 +119,7 @@ def _explain_nil(result: Run, link: Link) -> Explanation:
         if average is not None:
             join = f"its last two parts have the average dissimilarity {_number(cluster.weakest_join)}, "
             join += f"the limit of average linkage is {_number(average)}"
-        lines.append(f"    together with {shown}{more}; {join}")
+        lines += [f"    together with {shown}{more}; {join}", *_because(link)]
     else:
         near = f"no other NIL mention within {_number(mention_limit)}"
         if average is not None:
@@ -139,6 +140,12 @@ def _others(result: Run, rivals: tuple[Candidate, ...]) -> list[str]:
     return [f"    other candidates, by {_measure(result)}: {told}"] if told else []
 
 
+def _because(link: Link) -> list[str]:
+    """Describe the features that counted most for the edge to a mention."""
+    told = ", ".join(f"{name} {log_odds:+.2f}" for name, log_odds in link.reasons)
+    return [f"        edge from {link.nearest} by log-odds: {told}"] if told else []
+
+
 def _called(link: Link) -> str:
     expansion = f" (= {link.expansion})" if link.expansion else ""
     found = "" if link.mention.score is None else f" (found with score {_number(link.mention.score)})"
@@ -146,8 +153,10 @@ def _called(link: Link) -> str:
 
 
 def _measure(result: Run) -> str:
-    """Return what a score is: a similarity, or a reranker's probability."""
-    return "probability" if "reranker" in result.manifest["encoder"] else "similarity"
+    """Return what a score is: a similarity, or the probability of a reranker or of learnt edges."""
+    models = result.manifest["encoder"]
+    learnt = "reranker" in models or models.get("edges", {}).get("of_entities", False)
+    return "probability" if learnt else "similarity"
 
 
 def _score(result: Run, link: Link, rivals: tuple[Candidate, ...]) -> str:

@@ -44,6 +44,10 @@ class Link:
     """Dissimilarity of the edge from the parent; None for NIL."""
     candidates: tuple[tuple[str, float], ...]
     """Ids and similarities (or the reranker's probabilities) of the nearest entities, nearest first."""
+    nearest: str | None = None
+    """With learnt edges, the parent or, for NIL, the nearest mention of the cluster; otherwise None."""
+    reasons: tuple[tuple[str, float], ...] = ()
+    """With learnt edges, the features that counted most for the edge from ``nearest``, and their log-odds."""
     confidence: float | None = None
     """Probability that the link is correct; None for NIL, or if `Linker.tune` did not choose the settings."""
 
@@ -257,6 +261,8 @@ class Run:
             parent_is_mention=values["parent_is_mention"],
             step=values["step"],
             candidates=tuple(zip(values["candidates"], values["candidate_scores"], strict=True)),
+            nearest=values.get("nearest"),
+            reasons=tuple(zip(values.get("reasons", ()), values.get("reason_log_odds", ()), strict=True)),
             confidence=values.get("confidence"),
         )
 

@@ -5,7 +5,7 @@ Neighbours belong to the same world as the mention: its domain and group of type
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -33,11 +33,22 @@ class Sought(NamedTuple):
     search: SearchMethod
 
 
+class Reasons(NamedTuple):
+    """The features that counted most for the weights of edges, largest first."""
+
+    features: npt.NDArray[np.object_]
+    """(edges, most) names of features; NaN for an edge whose weight is not learnt."""
+    log_odds: Floats
+    """(edges, most) the share of each feature in the log-odds of the edge."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Retrieval:
     """The nearest entities and mentions of each mention, and all that later steps need."""
 
     inputs: list[MentionInput]
+    worlds: Sequence[Hashable]
+    """(mentions,) the world of each mention."""
     n_entities: int
     entities: Neighbors
     mentions: Neighbors
@@ -54,6 +65,8 @@ class Retrieval:
     recall: Mapping[str, float]
     """The share of exact neighbours that an approximate search found, measured on a sample, for ``entities`` and
     ``mentions``; empty for an exact search, see `clustering.comparison.is_exact`."""
+    reasons: Callable[[Ids, Ids], Reasons] | None = None
+    """Returns the reasons for learnt edges from nodes of the graph to mentions; None for an encoder's edges."""
 
     def graph(self, k: int) -> Graph:
         """Build the graph: edges into each mention from its ``k`` nearest mentions and its nearest entity."""
@@ -119,6 +132,7 @@ def retrieve(
             recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
     return Retrieval(
         inputs,
+        worlds.mentions,
         0 if entities is None else len(entities),
         found["entities"],
         found["mentions"],

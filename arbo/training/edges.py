@@ -13,12 +13,15 @@ from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.facts import Facts
 from arbo.edges.features import Matrix, mention_features
-from arbo.edges.model import EdgeModel, candidate_features
-from arbo.edges.pairs import mention_pairs
+from arbo.edges.model import CandidatePairs, EdgeModel
+from arbo.edges.pairs import distinct, mention_pairs, searched
 from arbo.edges.trees import Trees
-from arbo.engine import Bools
+from arbo.engine import Bools, Ids
 from arbo.errors import DataError
 from arbo.linker import Linker
+from arbo.retrieval.retrieval import Retrieval
+
+_MOST = 250_000  # number of pairs of a world that teach, so that time does not grow with the square of a document
 
 
 def train_edges(
@@ -41,27 +44,41 @@ def train_edges(
 
     """
     own = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
-    parts = [examples(own, Corpus.of(part)) for part in (documents, dev)]
+    parts = [examples(own, Corpus.of(part), most) for part, most in ((documents, _MOST), (dev, None))]
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
-    trained = {"pairs": [len(correct) for _, correct in parts[0]], "encoder": own.encoder.settings}
+    trained = {
+        "pairs": [len(correct) for _, correct in parts[0]],
+        "recall": recall(own, Corpus.of(dev)),
+        "encoder": own.encoder.settings,
+    }
     return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
 
 
-def examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
-    """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates."""
+def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[tuple[Matrix, Bools]]:
+    """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
+
+    From a world with more than ``most`` pairs of mentions, some of the wrong ones are left out.
+    """
     found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
     facts, classes = Facts.of(found.inputs), Gold.of(corpus)
-    worlds = codes_of([item.document.domain for item in found.inputs])
-    first, second = mention_pairs(facts, worlds, found.mentions)
+    first, second = mention_pairs(facts, codes_of(found.worlds), found.mentions)
+    label = classes.classes
+    document, known = facts.columns["document"], known_elsewhere(found, classes)
     kept = classes.annotated[first] & classes.annotated[second]
-    first, second, label = first[kept], second[kept], classes.classes
-    parts = [(mention_features(facts, first, second), (label[first] == label[second]) & (label[first] >= 0))]
+    kept &= (document[first] == document[second]) | known[first] | known[second]
+    first, second = first[kept], second[kept]
+    correct = (label[first] == label[second]) & (label[first] >= 0)
+    if most is not None:
+        kept = thinned(codes_of(found.worlds)[first], correct, most)
+        first, second, correct = first[kept], second[kept], correct[kept]
+    parts = [(mention_features(facts, first, second), correct)]
     if linker.kb is not None:
         gold = Gold.of(corpus, linker.kb)
-        mention, _, entity, features = candidate_features(facts, found, linker.kb)
+        pairs = CandidatePairs.of(found, linker.kb)
+        features = pairs.features(facts, slice(None))
         right = gold.mention * len(linker.kb) + gold.rows
-        known = gold.annotated[mention]
-        parts.append((features[known], np.isin(mention * len(linker.kb) + entity, right)[known]))
+        known = gold.annotated[pairs.mention]
+        parts.append((features[known], np.isin(pairs.mention * len(linker.kb) + pairs.entity, right)[known]))
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
@@ -69,3 +86,44 @@ def examples(linker: Linker, corpus: Corpus) -> list[tuple[Matrix, Bools]]:
                 "check that the documents have gold clusters or ids, and that the ids match the knowledge base"
             )
     return parts
+
+
+def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
+    """Return the share of all pairs that mean the same that each search finds, and that all find together (``all``)."""
+    found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
+    facts, label, world = Facts.of(found.inputs), Gold.of(corpus).classes, codes_of(found.worlds)
+    group = codes_of(zip(label.tolist(), world.tolist(), strict=True))
+    size = np.bincount(group[label >= 0])
+    shares = {}
+    searches = searched(facts, found.mentions)
+    first, second = (np.concatenate(sides) for sides in zip(*searches.values(), strict=True))
+    for name, pairs in (searches | {"all": (first, second)}).items():
+        first, second = distinct(pairs[0], pairs[1], len(facts))
+        right = (group[first] == group[second]) & (label[first] >= 0)
+        shares[name] = float(right.sum() / max((size * (size - 1) // 2).sum(), 1))
+    return shares
+
+
+def thinned(world: Ids, correct: Bools, most: int) -> Bools:
+    """Choose the correct pairs of each world and, evenly, as many of its wrong ones as ``most`` allows; (pairs,)."""
+    kept = np.ones(len(world), np.bool_)
+    for large in np.flatnonzero(np.bincount(world) > most):
+        wrong = np.flatnonzero((world == large) & ~correct)
+        room = max(most - int(correct[world == large].sum()), 0)
+        kept[wrong] = False
+        kept[wrong[np.arange(room) * len(wrong) // max(room, 1)]] = True
+    return kept
+
+
+def known_elsewhere(found: Retrieval, classes: Gold) -> Bools:
+    """Tell for each mention whether its annotation says what it means in other documents too; (mentions,).
+
+    A gold id says so. Gold clusters say so if one of them, in the same world, has mentions of several documents:
+    otherwise they are chains inside documents, and two chains of different documents may mean the same.
+    """
+    by_id = np.array([bool(item.mention.gold) for item in found.inputs], np.bool_)
+    world, document = codes_of(found.worlds), codes_of([item.document.id for item in found.inputs])
+    chained = np.flatnonzero(~by_id & (classes.classes >= 0))
+    distinct = np.unique(np.stack([classes.classes[chained], document[chained]]), axis=1)[0]
+    across = np.flatnonzero(np.bincount(distinct) > 1)
+    return by_id | np.isin(world, world[chained[np.isin(classes.classes[chained], across)]])
