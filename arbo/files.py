@@ -21,7 +21,7 @@ PathLike = str | os.PathLike[str]
 
 
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
-    """Write a file completely or not at all: `write` writes to a temporary path, and the complete file is then moved.
+    """Write a file completely or not at all: `write` writes a temporary file, which then moves to ``file``.
 
     Raise UsageError if the file cannot be written, for example to a full disk.
     """
@@ -136,7 +136,7 @@ def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable
     """Raise UsageError unless `target` is missing, empty, or an earlier folder of the kind to be written.
 
     ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``,
-    and no other files than those that ``files_of`` names; it is called only if the manifest exists.
+    and else only those that ``files_of`` names, which is called only if the manifest exists.
     """
     check_writable(target)
     try:

@@ -53,7 +53,7 @@ class Linker:
     Raises:
         UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
             edge can exceed; it has average linkage, but the encoder compares by inner products; there are both a
-            reranker and learnt edges; or the encoder's name is misspelt.
+            reranker and learnt edges; or the encoder's name is a misspelt ``ngram`` or ``all-MiniLM-L6-v2``.
         ArboError: no model has the encoder's name.
 
     >>> import arbo
@@ -99,7 +99,7 @@ class Linker:
     def discover(self, documents: Iterable[Any]) -> Result:
         """Cluster mentions, or names alone, without a knowledge base; each cluster is a discovered entity.
 
-        The reranker is not used, since it compares mentions with entities; `rerank_mentions` is therefore an error.
+        The reranker is not used. Raise UsageError if the configuration sets `rerank_mentions`.
         """
         return self._decide(Corpus.of(documents), discover=True)
 
@@ -111,8 +111,8 @@ class Linker:
         With a knowledge base, the settings are chosen for `link`; without one, only k and the mention threshold are
         chosen, for `discover`. The attribute `tuning` of the new linker holds the scores of all trials, the scores at
         every threshold and, for `link`, the confidence of links and its reliability (see `arbo.linking.confidence`).
-        With ``nil_linkage="average"``, its threshold is chosen by the ARI, in `discover` instead of the mention
-        threshold, and for `link` after the other settings and among the mentions that no entity reaches.
+        With ``nil_linkage="average"``, ``nil_threshold`` is chosen too: for `link`, at the end, by the ARI of the
+        mentions that no entity reaches; for `discover`, by the objective, instead of the mention threshold.
 
         Args:
             documents: see `link`.
@@ -123,7 +123,7 @@ class Linker:
             method: the only method to try; None for all. Without a knowledge base, there is no method to choose.
 
         Raises:
-            UsageError: the objective or the method does not fit, or ``documents`` are not documents.
+            UsageError: the objective or the method is none of these, or ``documents`` are not documents.
             DataError: no mention is annotated, none has an entity of the knowledge base, or none is NIL for ``nil_f1``.
         """
         from arbo.linking.objectives import objective_of

@@ -68,7 +68,7 @@ class Settings:
     def from_dict(cls, values: object, *, file: str | None = None) -> Self:
         """Make settings from a dict of values by the names of their fields; other fields have their defaults.
 
-        An unknown name or an invalid value is a DataError, which names ``file`` as the source of the values.
+        Raise DataError, with ``file`` as the source, if ``values`` is no dict, or for an unknown name or invalid value.
         """
         if not isinstance(values, dict):
             known = ", ".join(field.name for field in fields(cls))

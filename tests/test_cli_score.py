@@ -322,7 +322,7 @@ def test_wrong_usage_is_2(score: Run, write: Write, tmp_path: Path) -> None:
     for arguments, told in (
         ((), "KEY"),
         ((key,), "RESPONSE"),
-        ((key, response, response), f"the system {response} is repeated"),
+        ((key, response, response), f"two systems are named {response}"),
         ((key, response, "--format", "word"), "word"),
         ((key, response, "--seed", -1), "--seed"),
         ((key, response, "--save", tmp_path / "table.docx"), "--save"),

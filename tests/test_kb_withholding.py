@@ -253,7 +253,7 @@ def test_a_part_given_twice_is_called_a_part(run: Run, tmp_path: Path) -> None:
         "nil-split", *["train"] * 2, "--format", "brat", "--kb", "kb", "--kb-format", "obo", "--out", "x.jsonl"
     )
     assert refused.code == 2
-    assert "the part train is repeated; name each part once" in refused.told
+    assert "two parts are named train; leave one out" in refused.told
 
 
 @pytest.mark.slow

@@ -388,7 +388,7 @@ def test_what_to_do_where_nothing_is_found(run: Run, folder: Path) -> None:
         (["spans", "--out", "found.txt"], "ending must be .jsonl"),
         (["spans", "--out", "notes/x.jsonl"], "would change the input"),
         (["link", "--out", "run", "--find-mentions", "magic"], "--find-mentions 'magic'"),
-        (["spans", "--find-threshold", "1"], "`dictionary` has no scores; leave it out, or use --finder with `fuzzy`"),
+        (["spans", "--find-threshold", "1"], "`dictionary` has no scores; leave --find-threshold out, or use --finder"),
     ],
 )
 def test_wrong_usage(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], wrong: str) -> None:

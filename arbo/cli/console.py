@@ -39,7 +39,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Return text that is printed as it is, with control characters escaped."""
+    """Return text to print without markup, with control characters escaped."""
     return Text(text.translate(_CONTROL), style=style)
 
 
@@ -66,7 +66,7 @@ def print_json(value: Mapping[str, Any]) -> None:
 
 
 def print_next(run: Path, *verbs: Sequence[str]) -> None:
-    """Print where a run was written, and commands to try on it: each verb with its further words, and an export."""
+    """Print where a run was written, and commands to try on it: ``verbs``, each with its arguments, and export."""
     out.print(f"\nwritten to {run}; next:")
     for verb, *words in (*verbs, ["export", "--to", "csv", "--out", "links.csv"]):
         out.print(plain(f"  arbo {shlex.join([verb, str(run), *words])}"))
@@ -79,7 +79,7 @@ def print_title(title: str) -> None:
 
 
 def print_summary(result: Result) -> None:
-    """Print the numbers of linked, NIL and clustered mentions on one line."""
+    """Print the numbers of mentions and of discovered entities on one line."""
     nil = result.link_table["entity_id"].null_count
     linked = result.link_table.num_rows - nil
     if result.manifest["knowledge_base"] is None:
@@ -179,7 +179,7 @@ def print_changes(changes: Diff, limit: int) -> None:
 
 
 def print_found(found: Found, kb: KnowledgeBase, limit: int | None) -> None:
-    """Print the number of found mentions, and the first ``limit`` of them in brackets in their context."""
+    """Print the number of found mentions, and the first ``limit`` (None: all) in brackets in their context."""
     documents = {document.id: document for document in found.corpus}
     n_found, entities = len(found.proposals), len({proposal.entity for proposal in found.proposals})
     out.print(f"{n_found:,} mentions of {entities:,} entities found in {len(documents):,} documents")

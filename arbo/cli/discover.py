@@ -30,7 +30,7 @@ def discover(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Cluster mentions across documents without a knowledge base, so that each cluster is an entity."""
+    """Cluster mentions across documents without a knowledge base; each cluster is a discovered entity."""
     from arbo.linking.config import tuned_model
     from arbo.results.run_folder import check_replaceable
 

@@ -123,6 +123,6 @@ def _plot(evaluations: Mapping[str, Evaluation | FoundScores], path: Path) -> No
     found = {name: getattr(evaluation, "nil_curve", None) for name, evaluation in evaluations.items()}
     curves = {name: curve for name, curve in found.items() if curve}
     if not any(curve.gold for curve in curves.values()):
-        raise UsageError("--plot: no mention is annotated as NIL, so there is no curve")
+        raise UsageError("--plot needs a run of `arbo link` with gold mentions that are NIL; leave --plot out")
     with drawing(path):
         plot_precision_recall(curves, path)

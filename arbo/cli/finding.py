@@ -22,7 +22,7 @@ def load_finder(name: str, option: str, threshold: float | None = None) -> Finde
     if name.lower() == "dictionary":
         if threshold is not None:
             raise UsageError(
-                f"--find-threshold: `dictionary` has no scores; leave it out, or use {option} with `fuzzy` or a model"
+                f"`dictionary` has no scores; leave --find-threshold out, or use {option} with `fuzzy` or a model"
             )
         return DictionaryFinder()
     if name.lower() == "fuzzy":

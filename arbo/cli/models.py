@@ -31,8 +31,8 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
         if model is None and encoder_config is None:
             raise _changed(tuned, f"encoder {name}")
         raise UsageError(
-            f"{tuned} was tuned with another encoder, {name}, or other settings of it; its thresholds would not fit: "
-            "leave --encoder and --encoder-config out, or tune again"
+            f"{tuned} was tuned with another encoder ({name}) or other encoder settings, so its thresholds would not "
+            "fit; leave --encoder and --encoder-config out, or tune again"
         )
     return encoder
 
@@ -108,8 +108,8 @@ def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
     was = tuned_model(tuned, "edges")
     if was and model is None:
         raise UsageError(
-            f"{tuned} was tuned with an edge model, so its thresholds would not fit; give --edges that model, or tune "
-            "again"
+            f"{tuned} was tuned with an edge model, so its thresholds do not fit without one; give --edges that model, "
+            "or tune again"
         )
     if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
         fault, mend = "without an edge model", "leave --edges out"

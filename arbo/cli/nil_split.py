@@ -46,7 +46,7 @@ def nil_split(
     """Withhold entities from a knowledge base, so that their mentions become NIL, and check the effect on DOCS.
 
     `arbo nil-split train dev --kb UBERON.obo --withhold-branch UBERON:0000062 --out
-    smaller.jsonl`, then `arbo tune train --kb smaller.jsonl --nil --out tuned.json`.
+    smaller.jsonl`, then `arbo tune train --kb smaller.jsonl --objective nil_f1 --out tuned.json`.
 
     The documents do not change: a gold id that is missing from the knowledge base counts as NIL. The checks show
     whether NIL mentions also differ from all mentions in other ways: in the share of entities, mentions and names that
@@ -62,7 +62,7 @@ def nil_split(
             "--withhold-id"
         )
     if branches and not kb.is_file() and not kb.is_dir():
-        raise UsageError(f"--withhold-branch reads the knowledge base twice; give --kb a file or a folder, not {kb}")
+        raise UsageError(f"--withhold-branch needs an existing file or folder as --kb; {kb} is neither")
     check_jsonl_output(out, kb, *docs)
     split = arbo.nil_split(
         read_kb(kb, kb_format, kb_xrefs),

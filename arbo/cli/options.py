@@ -40,7 +40,7 @@ _kb_format = typer.Option(
 )
 Documents = Annotated[
     list[Path],
-    typer.Argument(metavar="DOCS", help="Files, folders of files, patterns in quotes, or `-`, the standard input."),
+    typer.Argument(metavar="DOCS", help="Files, folders, patterns in quotes, or `-` for standard input."),
 ]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder, written by `arbo link` or `arbo discover`.")]
 Format = Annotated[DocumentFormat | None, document_format("DOCS")]
@@ -65,13 +65,13 @@ NoGenericNames = Annotated[
     ),
 ]
 ByTopic = Annotated[
-    bool, typer.Option("--by-topic", help="Compare only mentions of the same `topic`, in the metadata of documents.")
+    bool, typer.Option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
 ]
 OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="Settings written by `arbo tune`; other options override them."),
+    typer.Option("--config", metavar="FILE", help="Settings of `arbo tune`; options of clustering override them."),
 ]
 MethodOption = Annotated[
     Method | None,
@@ -116,7 +116,7 @@ Threshold = Annotated[
         "--threshold",
         metavar="E[,M]",
         help="Largest dissimilarity of entity edges and of mention edges: two numbers, or one for both; `none` for "
-        "no limit. [default: those of --config, else of the encoder and the reranker]",
+        "no limit. [default: those of --config, else of the encoder, reranker or edge model]",
     ),
 ]
 NilLinkageOption = Annotated[
@@ -125,15 +125,14 @@ NilLinkageOption = Annotated[
         "--nil-linkage",
         metavar="LINKAGE",
         case_sensitive=False,
-        help="Linkage of mentions that no entity reaches: single, limited by M, or average. [default: single]",
+        help="How to cluster mentions that no entity reaches: `single` linkage (limit: M of --threshold), or `average` "
+        "linkage (limit: --nil-threshold). [default: single]",
     ),
 ]
 NilThreshold = Annotated[
     float | None,
     _cluster(
-        "--nil-threshold",
-        metavar="A",
-        help="Limit of --nil-linkage average. [default: the encoder's]",
+        "--nil-threshold", metavar="A", help="Limit of --nil-linkage average. [default: the default for mention edges]"
     ),
 ]
 EncoderModel = Annotated[
@@ -177,8 +176,8 @@ EdgesFile = Annotated[
     _cluster(
         "--edges",
         metavar="FILE",
-        help="Edge model of `arbo train-edges`, or `english`, which arbo contains; thresholds then limit 1 minus the "
-        "probability. [default: none]",
+        help="Edge model of `arbo train-edges`, or `english`, which arbo contains; thresholds of its edges then limit "
+        "1 minus their probability. [default: none]",
     ),
 ]
 NumberOfCandidates = Annotated[
@@ -187,7 +186,7 @@ NumberOfCandidates = Annotated[
         "--candidates",
         metavar="N",
         min=1,
-        help="Nearest entities to keep for each mention, and to rerank. [default: 16, or those of the reranker]",
+        help="Number of nearest entities to keep, and to rerank, per mention. [default: 16, or the reranker's]",
     ),
 ]
 SkipMargin = Annotated[
@@ -204,7 +203,7 @@ RerankMentions = Annotated[
     bool | None,
     _rerank(
         "--rerank-mentions/--rerank-entities",
-        help="Rerank the edges between mentions too, or only those from entities. [default: only from entities]",
+        help="Mentions: rerank the edges between mentions too. Entities: only those from entities. [default: entities]",
         show_default=False,
     ),
 ]
@@ -213,9 +212,9 @@ Finder = Annotated[
     _find(
         "--finder",
         metavar="FINDER",
-        help="`dictionary` finds names of the knowledge base, ignoring case and plural forms, and abbreviations that a "
-        "document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` also "
-        "finds other names.",
+        help="`dictionary` finds names of the knowledge base (case and plural forms are ignored), and abbreviations "
+        "that a document defines; `fuzzy` finds words spelt similarly to a name; a model folder of `arbo train-finder` "
+        "also finds other names.",
     ),
 ]
 FindMentions = Annotated[

@@ -40,7 +40,7 @@ RemoveSingletons = Annotated[
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
     """Name systems as `name=path` does, or else by their file or folder, or by the path if two have the same name.
 
-    ``what`` is the word for a system in error messages. A repeated path is an error.
+    ``what`` is the word for a system in error messages. Raise UsageError if two systems get the same name.
     """
     given = [str(path).partition("=") if not path.exists() else ("", "", "") for path in paths]
     paths = [Path(real) if sign and name else path for (name, sign, real), path in zip(given, paths, strict=True)]
@@ -50,7 +50,7 @@ def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]
     names = dict(zip(named, paths, strict=True))
     if len(names) < len(paths):
         twice = next(name for name in named if named.count(name) > 1)
-        raise UsageError(f"the {what} {twice} is repeated; name each {what} once")
+        raise UsageError(f"two {what}s are named {twice}; leave one out, or rename it as NAME=PATH")
     return names
 
 

@@ -45,8 +45,8 @@ def score(
         bool,
         typer.Option(
             "--per-document",
-            help="Also show the F1 of each document, by all metrics for one system, or the CoNLL F1 for several; with "
-            "--json, print all its scores.",
+            help="Also show the scores of each document: for one system, the F1 of all metrics; for several, the CoNLL "
+            "F1; with --json, all scores.",
         ),
     ] = False,
     remove_singletons: RemoveSingletons = False,
@@ -142,7 +142,7 @@ def _read(path: Path, format_: ClusterFormat | None, ids: Ids, *, singletons: bo
     except FileFormatError as error:
         raise DataError(str(error)) from None
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", file=str(path)) from error
+        raise DataError(f"cannot be read: {error.strerror}; check the path", file=str(path)) from error
     for note, count in found.notes.items():
         console.say(f"{path.name}: {count:,} {note}")
     if not any(found.documents.values()):

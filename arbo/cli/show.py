@@ -46,7 +46,7 @@ def show(
         typer.Option(
             "--plot",
             metavar="FILE",
-            help="Plot these mentions. The name of the file ends in `histogram.svg` to show their dissimilarities, or "
+            help="Plot the chosen mentions. The name of the file ends in `histogram.svg` to show dissimilarities, or "
             "in `curve.svg` to show how many of them each threshold would link; .png works too.",
         ),
     ] = None,

@@ -40,8 +40,8 @@ def spans(
 ) -> None:
     """Find mentions of the entities of a knowledge base in documents without mentions.
 
-    Run `arbo spans notes/ --kb kb.obo --out found.jsonl`, correct found.jsonl, and link it with `arbo link
-    found.jsonl`. To find and link mentions in one step, use `arbo link --find-mentions dictionary`.
+    Run `arbo spans notes/ --kb kb.obo --out found.jsonl`, correct found.jsonl, and link it with `arbo link found.jsonl
+    --kb kb.obo --out run`. To find and link mentions in one step, use `arbo link --find-mentions dictionary`.
 
     If DOCS have mentions, they only serve to score the found mentions; `--types` chooses among them.
     """

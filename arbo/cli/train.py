@@ -48,8 +48,8 @@ _Towers = Annotated[
     bool | None,
     typer.Option(
         "--two-towers/--one-tower",
-        help="Train separate transformers for mentions and entities, which needs --kb, or keep those of --encoder. "
-        "[default: separate with --preset and --kb, otherwise as in --encoder]",
+        help="Two towers: train one transformer for mentions and one for entities; needs --kb. One tower: keep the "
+        "towers of --encoder, even if it has two. [default: two with --preset and --kb, otherwise as in --encoder]",
         show_default=False,
     ),
 ]
@@ -59,9 +59,9 @@ _Preset = Annotated[
         "--preset",
         parser=_preset,
         metavar="PRESET",
-        help="Start from the settings of a paper: arboel, pel or pel-fgsm (proxies), amh-dual, amh-mean or amh-som "
-        "(adaptive mixup). --config and --encoder-config override single fields. [default: none, with the defaults "
-        "below]",
+        help="Start from the settings of a paper: arboel; with proxies: pel or pel-fgsm; with adaptive mixup: "
+        "amh-dual, amh-mean or amh-som. --config and --encoder-config override single fields. [default: none, with "
+        "the defaults below]",
     ),
 ]
 _POSITIVES = "[default: entity, or arborescence without --kb]"

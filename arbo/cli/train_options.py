@@ -85,7 +85,7 @@ def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Setting
 
 
 def run_options(tensorboard: Path | None, scores: Callable[[Mapping[str, Any]], str | None]) -> RunOptions:
-    """Return options that show progress and, unless ``scores`` returns None, what it makes of each line of the log."""
+    """Return options that show progress and, for each line of the log, the text of ``scores``, unless that is None."""
     from arbo import RunOptions
     from arbo.cli import console
     from arbo.progress import bars

@@ -52,8 +52,8 @@ _Runs = Annotated[
     typer.Option(
         "--run",
         metavar="RUN",
-        help="Run of `arbo link` over DOCS or DEV with the same knowledge base and no reranker; its candidates are "
-        "used instead of a new search. Repeat for both.",
+        help="Run of `arbo link` over DOCS or the documents of --dev, with the same knowledge base and no reranker; "
+        "its candidates are used instead of a new search. Repeat for both.",
     ),
 ]
 _BatchSize = Annotated[

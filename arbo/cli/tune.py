@@ -128,8 +128,8 @@ def _draw(tuning: Tuning, plot: Path | None, plot_confidence: Path | None) -> No
     if plot_confidence is not None:
         if tuning.reliability is None:
             raise UsageError(
-                "--plot-confidence: no confidence was fitted; that takes 20 links of annotated mentions, some correct "
-                "and some wrong, in several documents"
+                "--plot-confidence: no confidence was fitted; that takes at least 20 links of annotated mentions, some "
+                "correct and some wrong, in several documents"
             )
         with drawing(plot_confidence, "--plot-confidence"):
             tuning.reliability.plot(plot_confidence)
