@@ -60,7 +60,7 @@ def test_words_make_the_text_and_the_mentions(read: Read) -> None:
 def test_only_documents_of_ecbplus_have_topics(read: Read) -> None:
     corpus = read("GUM_bio_x 0 0 Perry")
     assert corpus[0].metadata == {}
-    with pytest.raises(UsageError, match="1 documents have no topic in their metadata, such as 'GUM_bio_x'"):
+    with pytest.raises(UsageError, match="1 documents, such as 'GUM_bio_x', have no topic in their metadata"):
         corpus.by_topic()
 
 
@@ -119,8 +119,8 @@ def test_a_document_in_two_files_is_an_error_unless_it_is_equal(read: Read, tmp_
 @pytest.mark.parametrize(
     ("words", "line", "problem"),
     [
-        (["1_1ecb 0 0"], 6, "expected 4 tab-separated columns"),
-        (["1_1ecb 0 0  HUM1"], 6, "expected 4 tab-separated columns"),
+        (["1_1ecb 0 0"], 6, "expected at least 4 tab-separated columns"),
+        (["1_1ecb 0 0  HUM1"], 6, "expected at least 4 tab-separated columns"),
         (["1_1ecb x 0 word"], 6, "'1_1ecb': sentence and word must be integers, not 'x' and '0'"),
         (["1_1ecb 0 -1 word"], 6, "must be integers, not '0' and '-1'"),
     ],
@@ -137,7 +137,7 @@ def test_a_malformed_word_fails_by_place_or_is_skipped_and_counted(
 
 
 def test_a_word_that_comes_twice_is_an_error(read: Read) -> None:
-    with pytest.raises(DataError, match="line 6, '1_1ecb': sentence 3 has two words 0"):
+    with pytest.raises(DataError, match="line 6, '1_1ecb': sentence 3 has word 0 twice"):
         read(*WORDS, "1_1ecb 3 0 He")
     with pytest.raises(
         DataError, match=r"line 7, '1_1ecb': this id is already taken, with different content \(.*line 1"
@@ -148,7 +148,7 @@ def test_a_word_that_comes_twice_is_an_error(read: Read) -> None:
 @pytest.mark.parametrize(
     ("broken", "problem"),
     [
-        ("text", "mention 2: expected an object with the key 'doc_id'"),
+        ("text", "mention 2: expected an object whose 'doc_id' is a string"),
         ({"sent_id": 0}, "mention 2: expected an object"),
         (mention(0, 9), "'1_1ecb': mention 2: the corpus has no word 9 in sentence 0"),
         (mention(1, 0), "the corpus has no word 0 in sentence 1"),
@@ -158,7 +158,7 @@ def test_a_word_that_comes_twice_is_an_error(read: Read) -> None:
         (mention(0, 0, sent_id="0"), "'sent_id' must be an integer"),
         (mention(0, 0, coref_chain=5), "mention 2: 'coref_chain' must be a string"),
         (mention(0, 0, mention_type=["HUM"]), "'mention_type' must be a string"),
-        (mention(0, 0, doc_id="9_9ecb"), "'9_9ecb': mentions of a document that is not in X_corpus.txt"),
+        (mention(0, 0, doc_id="9_9ecb"), "'9_9ecb': X_corpus.txt lacks this document"),
     ],
 )
 def test_a_malformed_mention_fails_by_number_or_is_skipped_and_counted(

@@ -186,11 +186,11 @@ def test_definitions_may_be_absent_and_files_zipped(write: Write, tmp_path: Path
         (
             "MRCONSO",
             "C8|ENG|P",
-            r"'C8': a line of MRCONSO\.RRF has 18 columns \(CUI LAT .*closed by \|; this one has 2",
+            r"'C8': a line of MRCONSO\.RRF has 18 columns \(CUI LAT .*closed by a bar \(\|\); this line has 2 bars",
         ),
-        ("MRCONSO", name("C8", "a|b", "A9"), "this one has 19"),
-        ("MRCONSO", name("C8", "a", "A9")[:-1], "this one has 17"),
-        ("MRSTY", "C8 T047", r"a line of MRSTY\.RRF has 6 columns .* this one has 0"),
+        ("MRCONSO", name("C8", "a|b", "A9"), "this line has 19"),
+        ("MRCONSO", name("C8", "a", "A9")[:-1], "this line has 17"),
+        ("MRSTY", "C8 T047", r"a line of MRSTY\.RRF has 6 columns .* this line has 0"),
         ("MRDEF", "C8|A9|AT1||MSH|no end", r"a line of MRDEF\.RRF has 8 columns"),
     ],
 )

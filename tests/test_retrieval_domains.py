@@ -342,5 +342,5 @@ def test_a_split_is_a_list_of_ids() -> None:
     assert [document.id for document in chosen] == ["d1", "d3"]
     assert chosen.notes == {"quirks": 2}
     assert len(corpus.of_ids([])) == 0
-    with pytest.raises(UsageError, match="no document has 2 of the 3 ids, such as 'd7'"):
+    with pytest.raises(UsageError, match="no documents for 2 of the 3 ids, such as 'd7'"):
         corpus.of_ids(["d9", "d1", "d7"])

@@ -116,7 +116,7 @@ class Corpus(Sequence[Document]):
         chosen = [document for document in self.documents if document.id in wanted]
         if len(chosen) < len(wanted):
             missing = sorted(wanted - {document.id for document in chosen})
-            raise UsageError(f"no document has {len(missing):,} of the {len(wanted):,} ids, such as {missing[0]!r}")
+            raise UsageError(f"no documents for {len(missing):,} of the {len(wanted):,} ids, such as {missing[0]!r}")
         return self.of_documents(chosen)
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
@@ -131,13 +131,12 @@ class Corpus(Sequence[Document]):
         return type(self)(documents, self.notes, self.index_names)
 
     def by_topic(self) -> Corpus:
-        """Return the same documents with the `topic` in their metadata as domain: topics are not compared.
+        """Return the same documents, with the `topic` in their metadata as domain.
 
-        Raises:
-            UsageError: a document has no topic.
+        Only mentions of the same topic are compared. Raise UsageError if a document has no topic.
         """
         if lacking := [document.id for document in self.documents if document.metadata.get("topic") is None]:
-            raise UsageError(f"{len(lacking):,} documents have no topic in their metadata, such as {lacking[0]!r}")
+            raise UsageError(f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata")
         return self.of_documents(replace(d, domain=str(d.metadata["topic"])) for d in self.documents)
 
     @property

@@ -136,7 +136,7 @@ class Gold:
 
     @property
     def first(self) -> Ints:
-        """(mentions,) the row of the first correct entity, or -1."""
+        """(mentions,) the row of the first correct entity, or -1 if there is none."""
         table = self.entities
         return table[:, 0] if table.shape[1] else np.full(len(table), -1, np.int32)
 

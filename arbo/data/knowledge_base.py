@@ -198,7 +198,7 @@ class KnowledgeBase:
         return stats(self, examples=examples)
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
-        """Return the problems of the knowledge base, errors first, each with its count, its mend and some examples."""
+        """Return the problems, errors first, each with its count, its mend and up to ``examples`` examples."""
         from arbo.kb.problems import problems
 
         return problems(self, examples=examples)

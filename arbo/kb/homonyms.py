@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Holders(NamedTuple):
-    """A name in all its spellings, an id or a cross-reference, and the ids of the entities that have it.
+    """A name (in all its spellings), an id or a cross-reference; and the ids of the entities that have it.
 
     >>> print(Holders(("skin", "Skins"), tuple(f"E{number}" for number in range(5000))))
     "skin", "Skins": E0, E1, E2 and 4,997 more

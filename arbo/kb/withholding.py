@@ -133,11 +133,11 @@ def nil_split(
         types: withhold entities with one of these types.
         ids: withhold entities with one of these ids or alternative ids.
         branches: withhold entities with one of these ids or alternative ids, and all their descendants.
-        parents: maps each id or alternative id to the ids of its parents, which ``branches`` need;
+        parents: maps each id or alternative id to the ids of its parents; required with ``branches``.
             `arbo.readers.obo.read_obo_parents` reads them from OBO files.
 
     Raises:
-        UsageError: a type or id is unknown, ``parents`` is missing, or the split would withhold none or all entities.
+        UsageError: a type or id is unknown, required ``parents`` are missing, or none or all entities are withheld.
     """
     types, ids, branches = _set(types), _set(ids), _set(branches)
     if not (types or ids or branches):

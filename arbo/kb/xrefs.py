@@ -19,9 +19,9 @@ _SPELLINGS = (("MSH", "MESH", "MeSH"), ("UMLS_CUI", "UMLS"), ("OMIM", "MIM"))
 
 
 def through_xrefs(kb: KnowledgeBase, *prefixes: str) -> KnowledgeBase:
-    """Return the same entities; xrefs with one of these prefixes become alternative ids, in each spelling.
+    """Return the entities; xrefs with these prefixes become alternative ids, bare and in each spelling of the prefix.
 
-    Raise UsageError if no prefix is given, or no xref has one of them.
+    Raise UsageError if no prefix is given, or a given prefix occurs in no xref.
 
     >>> kb = KnowledgeBase([Entity("DOID:8", "flu", xrefs=("MSH:D7251",)), Entity("DOID:9", "cold")])
     >>> view = through_xrefs(kb, "MESH")

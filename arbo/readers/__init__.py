@@ -87,11 +87,11 @@ def read_documents(
     """Read documents in one of `DOCUMENT_FORMATS`, with all mentions, or only mentions of `types`.
 
     All inputs must have the same format; several tables count as one. If `format` is None, it is guessed from names and
-    contents, and `told` is called with a text that names it and, if some files of a folder look like another format,
-    says how many look like this one.
+    contents, and `told` is called with a text that names the guessed format and, if some files of a folder look like
+    another, says how many look like the guessed one.
 
     Raises:
-        UsageError: the format is unknown, no input is given, or no mention has one of the types.
+        UsageError: the format is unknown, no input is given, or none of the mentions has one of the types.
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """

@@ -43,7 +43,7 @@ _ENTITY_IDS = ("idx", "id", "document_id", "entity_id", "kb_idx")
 
 
 def read_blink(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read the mentions of a file, or of all `.jsonl` files of a folder, each as a separate document."""
+    """Read each mention of a file, or of all `.jsonl` files of a folder, as a separate document."""
     records = read_records(path, SUFFIXES, _document, Records("documents", on_error))
     return Corpus(records, records.notes)
 

@@ -69,7 +69,7 @@ class _File(NamedTuple):
 
 
 def read_brat(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
-    """Read the pairs of a folder or a `.tar.gz`, or the pair of a file."""
+    """Read all pairs of text and annotations in a folder or a `.tar.gz`, or the pair to which a file belongs."""
     path = Path(path)
     records: Records[Document] = Records("documents", on_error)
     waiting: dict[Path, _File] = {}
@@ -184,7 +184,7 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
         with records.record(annotations.path, number, kind="lines"):
             for target, concept in _concepts(columns, document_id, records.notes):
                 if target not in gold:
-                    raise DataError("a gold id is given for this mention, but its T line is missing", id=target)
+                    raise DataError("this mention has a gold id but no T line; add one, or drop the id", id=target)
                 gold[target][concept] = None
     records.notes.update(_counts(gold))
     return Document(
@@ -199,7 +199,7 @@ def _document(text: _File, annotations: _File, records: Records[Document]) -> Do
 
 def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> tuple[str, tuple[Span, ...]]:
     if len(columns) != 3:
-        raise DataError(f"a mention has 3 tab-separated columns, but this line has {len(columns)}", id=name)
+        raise DataError(f"expected 3 tab-separated columns (id, label and offsets, text), not {len(columns)}", id=name)
     label, _, offsets = columns[1].partition(" ")
     if not label:
         raise DataError("the mention has no label before its offsets", id=name)
@@ -219,7 +219,7 @@ def _mention(columns: list[str], name: str, text: str, notes: Counter[str]) -> t
 def _span(fragment: str, name: str, text: str) -> Span:
     start, blank, end = fragment.partition(" ")
     if not blank:
-        raise DataError(f"expected `label start end` or `label start end;start end`, not {fragment!r:.60}", id=name)
+        raise DataError(f"expected `start end` after the label and after each semicolon, not {fragment!r:.60}", id=name)
     return span_between(start, end, text, of=name)
 
 

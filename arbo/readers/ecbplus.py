@@ -75,7 +75,7 @@ def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
                 records.add(_document([first, *more], mentions, source, records), file, first.line)
         for document_id in found:
             with records.record(source, 1):
-                raise DataError(f"mentions of a document that is not in {file.name}", id=document_id)
+                raise DataError(f"{file.name} lacks this document; add it, or drop its mentions", id=document_id)
     return Corpus(records, records.notes)
 
 
@@ -97,7 +97,8 @@ def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:
         columns = line.split("\t")
         with records.record(file, number, kind="lines"):
             if len(columns) < 4 or not columns[3]:
-                raise DataError("expected 4 tab-separated columns: document, sentence, number of the word, word")
+                form = "document, sentence, number of the word, word (not empty)"
+                raise DataError(f"expected at least 4 tab-separated columns: {form}")
             document_id, sentence, position, text = columns[:4]
             if not (_INTEGER.fullmatch(sentence) and _INTEGER.fullmatch(position)):
                 problem = f"sentence and word must be integers, not {sentence!r:.30} and {position!r:.30}"
@@ -115,7 +116,7 @@ def _mentions(source: Path, records: Records[Document]) -> dict[str, list[Number
         with records.record(source, 1, kind="mentions"):
             document_id = mention.get("doc_id") if isinstance(mention, dict) else None
             if not isinstance(document_id, str):
-                raise DataError(f"mention {number}: expected an object with the key 'doc_id'")
+                raise DataError(f"mention {number}: expected an object whose 'doc_id' is a string")
             by_document[document_id].append((number, mention))
     return by_document
 
@@ -143,7 +144,7 @@ def _document(words: list[_Word], mentions: list[Numbered], source: Path, record
     where: dict[tuple[int, int], Span] = {}
     for word, place in zip(words, chain.from_iterable(places), strict=True):
         if where.setdefault((word.sentence, word.number), place) != place:
-            raise DataError(f"sentence {word.sentence} has two words {word.number}", line=word.line, id=document_id)
+            raise DataError(f"sentence {word.sentence} has word {word.number} twice", line=word.line, id=document_id)
     found: list[Marked] = []
     clusters: list[str | None] = []
     for number, mention in mentions:

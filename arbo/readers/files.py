@@ -50,7 +50,7 @@ _SAVE_AS = "save the file as UTF-8 (if it is Latin-1, with iconv -f LATIN1 -t UT
 def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not, sorted by name.
 
-    Hidden files and subfolders are ignored. Several paths give the files of each. Raise DataError if there are none.
+    Hidden files and subfolders are ignored. Several paths give the files of each. Raise DataError if a path has none.
     """
     if not isinstance(path, (str, os.PathLike)):
         return tuple(file for one in path for file in data_files(one, suffixes))

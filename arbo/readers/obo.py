@@ -43,7 +43,7 @@ Tags = dict[str, list[str]]
 
 
 def read_obo(path: PathLike, *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read an OBO file, or all `.obo` files of a folder; a file without a `[Term]` is always an error."""
+    """Read an OBO file, or all `.obo` files of a folder; raise DataError for one without a `[Term]`, never skip it."""
     records: Records[Entity] = Records("entities", on_error)
     obsolete: list[Tags] = []
     for file in data_files(path, SUFFIXES):

@@ -45,13 +45,13 @@ _WITHOUT_NAMES = ("id", "name", "aliases", "definition")
 
 
 def read_documents(path: Paths, kind: Kind, *, on_error: OnError = "fail") -> Corpus:
-    """Read documents or mentions from a table, or from several, or all of this kind in a folder."""
+    """Read documents or mentions from one or several tables, or from all tables of this kind in a folder."""
     records = documents_of(_rows(path, kind), on_error)
     return Corpus(records, records.notes)
 
 
 def read_entities(path: Paths, kind: Kind = "tsv", *, on_error: OnError = "fail") -> KnowledgeBase:
-    """Read entities from a table, or from several, or all of this kind in a folder."""
+    """Read entities from one or several tables, or from all tables of this kind in a folder."""
     records = entities_of(_rows(path, kind, _WITHOUT_NAMES if kind == "tsv" else ()), on_error)
     return KnowledgeBase(records, records.notes)
 

@@ -144,7 +144,7 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     """
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)}, so the types below it are unknown"
-        raise UsageError(f"{wrong}; leave it out, and name the types below it in the Semantic Network that you want")
+        raise UsageError(f"{wrong}; leave it out, and name the types that you want below it in the Semantic Network")
     tops = {tree[tui] for tui in types}
     return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}
 
@@ -174,8 +174,8 @@ def _rows(file: Path, table: str, columns: Iterable[str], records: Records[Entit
             yield number, *pick(values)
         elif line.strip():
             with records.record(file, number, kind="lines"):
-                form = f"a line of {table}.RRF has {len(known)} columns ({_COLUMNS[table]}), each closed by |"
-                raise DataError(f"{form}; this one has {line.count('|')}", id=values[0][:60])
+                form = f"a line of {table}.RRF has {len(known)} columns ({_COLUMNS[table]}), each closed by a bar (|)"
+                raise DataError(f"{form}; this line has {line.count('|')} bars", id=values[0][:60])
 
 
 def _file(path: PathLike, table: str) -> Path:

@@ -56,8 +56,8 @@ def definitions(text: str) -> list[Definition]:
 def expander(text: str) -> Callable[[str], str]:
     """Return a function that replaces the abbreviations in a name with the long forms that `text` defines.
 
-    The first definition of an abbreviation counts. Case matters; a plural s does not. A bracketed short form after its
-    own long form is dropped. Each run of white space in a long form becomes one blank.
+    The first definition of an abbreviation counts. Case matters; a plural s does not. A bracketed short form is
+    dropped unless the name begins with it. Each run of white space in a long form becomes one blank.
 
     >>> expand = expander("Wilson disease (WD) is rare. WD patients were seen.")
     >>> expand("WD"), expand("WD patients"), expand("Wilson disease (WD)"), expand("wd")

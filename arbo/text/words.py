@@ -104,7 +104,7 @@ def fold(word: str) -> str:
 def windows(text: str, most: int) -> Offsets:
     """Return the offsets of all runs of one to ``most`` words that begin and end with a content word, shortest first.
 
-    No run extends over a line end, or over a comma or bracket beside white space.
+    No run extends over a line end, or over a comma, semicolon, colon or bracket beside white space.
 
     >>> text = "pain in the knee"
     >>> [text[begin:end] for begin, end in windows(text, 4)]

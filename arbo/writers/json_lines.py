@@ -18,7 +18,7 @@ def write_jsonl(documents: Iterable[Document], path: PathLike, _: Mapping[str, s
 
 
 def write_clusters(documents: Iterable[Document], path: PathLike, _: Mapping[str, str]) -> Counter[str]:
-    """Write a line `{"mentions": [ids of mentions]}` for each cluster of mentions with the same ids."""
+    """Write `{"mentions": [mention ids]}` for each cluster of mentions with the same gold ids or gold cluster."""
     clusters: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for mention in (mention for document in documents for mention in document.mentions):
         clusters[frozenset(mention.labels or ())].append(mention.id)
