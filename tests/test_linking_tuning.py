@@ -430,7 +430,7 @@ def test_a_file_that_is_no_configuration(tmp_path: Path, content: str, message: 
 def test_an_encoder_that_is_none(tmp_path: Path, encoder: str) -> None:
     file = tmp_path / "tuned.json"
     file.write_text(f'{{"config": {{}}, "encoder": {encoder}}}')
-    with pytest.raises(arbo.DataError, match="`encoder` is not an object"):
+    with pytest.raises(arbo.DataError, match="`encoder` must be an object, and its `model` a string"):
         tuned_model(file, "encoder")
 
 

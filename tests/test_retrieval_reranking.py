@@ -96,7 +96,7 @@ def test_edges_between_mentions() -> None:
             beside = np.exp(own.score_of(found.inputs[place], arbo.Entity("m", names[other])))
             assert dissimilarity == pytest.approx(1 - beside / (beside + total)), (name, names[other])
     assert len(linker.link(documents).links) == 4
-    with pytest.raises(UsageError, match="leave skip_margin or rerank_mentions out"):
+    with pytest.raises(UsageError, match="rerank_mentions needs all mentions reranked"):
         arbo.LinkerConfig(rerank_mentions=True, skip_margin=0.1)
 
 

@@ -182,7 +182,7 @@ def test_what_a_look_embedded_is_not_embedded_again(
 def test_no_annotation_at_all(bert: Tower, tmp_path: Path, sample: Any) -> None:
     _, _, kb = sample
     bare = [{"id": "d", "text": "fever", "mentions": [{"spans": [[0, 5]]}]}]
-    with pytest.raises(DataError, match=r"nothing to train on: no mention \(of 1\) is annotated"):
+    with pytest.raises(DataError, match=r"nothing to train on: no mention \(of 1\) has a gold id"):
         train(encoder(bert), bare, kb, out=tmp_path / "model", config=QUICK)
 
 

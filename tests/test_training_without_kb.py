@@ -88,7 +88,7 @@ def test_negatives_without_entities_are_mentions() -> None:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"positives": "entity"}, "positives 'entity' needs a knowledge base; without one, choose 'arborescence'"),
+        ({"positives": "entity"}, "positives 'entity' needs a knowledge base; without one, choose for example 'arb"),
         ({"negatives": "mixed"}, "negatives 'mixed' needs a knowledge base"),
         ({"best": "recall@1"}, "best 'recall@1' needs a knowledge base; without one, choose 'ari'"),
     ],
@@ -112,7 +112,7 @@ def test_no_cluster_of_two_mentions(bert: Tower, tmp_path: Path) -> None:
     documents = corpus((("A",), None), (None, "A2"), (None, None))
     with pytest.raises(DataError, match=r"nothing to train on: no two annotated mentions \(of 2\)"):
         train(encoder(bert), documents, out=tmp_path / "m")
-    with pytest.raises(DataError, match=r"no mention \(of 1\) is annotated with a gold id or gold cluster"):
+    with pytest.raises(DataError, match=r"no mention \(of 1\) has a gold id or gold cluster; annotate"):
         train(encoder(bert), corpus((None, None)), out=tmp_path / "m")
     both = corpus((("A",), None), (("A",), None))
     with pytest.raises(DataError, match="nothing to choose the best model by: no two"):

@@ -114,7 +114,7 @@ ENTITY_FEATURES = (*_EITHER, *_COMPARED, *_OF_NAME, "definition_context", "defin
 def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: Ids, similarity: Matrix) -> Matrix:
     """Return the features of pairs of a mention and an entity; (pairs, features).
 
-    The mention is compared with the name of the entity that is most similar to it.
+    Of the names of the entity, the mention is compared with the most similar one.
 
     Args:
         facts: the mentions.
@@ -122,7 +122,6 @@ def entity_features(facts: Facts, entities: EntityNames, mention: Ids, entity: I
         mention: (pairs,) rows of ``facts``.
         entity: (pairs,) rows of the knowledge base.
         similarity: (pairs,) similarity by the encoder.
-
     """
     row = entities.rows(entity)
     name = entities.most_alike(facts.names, mention, row)

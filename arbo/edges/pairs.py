@@ -35,7 +35,7 @@ def distinct(first: Ids, second: Ids, n: int) -> tuple[Ids, Ids]:
 
 
 def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
-    """Return the pairs that each search finds: near in the document, with a shared word in it, and alike in name."""
+    """Return the pairs of each search: near in a document, sharing a word in one, or neighbours across documents."""
     of = facts.columns
     content = facts.names.content
     owner = np.repeat(np.arange(len(facts)), np.diff(content.indptr))
@@ -54,7 +54,7 @@ def searched(facts: Facts, neighbors: Neighbors) -> dict[str, tuple[Ids, Ids]]:
 
 
 def n_within(size: int) -> int:
-    """Return the number of pairs in a document with ``size`` mentions that are compared wherever their words differ."""
+    """Return the number of pairs in a document with ``size`` mentions that are compared even without a shared word."""
     full = min(size, _WINDOW)
     return full * (full - 1) // 2 + (size - full) * _WINDOW
 

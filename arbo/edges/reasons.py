@@ -30,7 +30,7 @@ def mention_reasons(trees: Trees, facts: Facts, source: Ids, target: Ids) -> Rea
 
 
 def reasons(trees: Trees, names: tuple[str, ...], n: int, features: Callable[[slice], Matrix]) -> Reasons:
-    """Return the features that counted most for ``n`` pairs, of which ``features`` returns those of a block."""
+    """Return the features that counted most for ``n`` pairs; ``features`` returns all features of a block of pairs."""
     found = Reasons(np.empty((n, _TOLD), object), np.empty((n, _TOLD), np.float32))
     for some in blocks(n):
         shares = trees.shares(features(some))

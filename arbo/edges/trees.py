@@ -80,7 +80,7 @@ class Trees(NamedTuple):
         """Divide the log-odds of pairs among the features that the trees compare; (pairs, features).
 
         A feature's share is the sum of the changes of the mean at the nodes that compare it (Saabas). The shares of a
-        pair and the mean of all pairs add up to its log-odds.
+        pair and the mean of the training pairs add up to its log-odds.
         """
         total = np.zeros(features.shape)
         _add_changes(features, *self[:7], total)

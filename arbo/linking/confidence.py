@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Confidence(Settings):
-    """The logistic function that `Linker.tune` fits."""
+    """The logistic function for the probability that a link is correct; `Linker.tune` fits it."""
 
     called: ClassVar[str] = "the confidence"
     intercept: Finite = 0.0
@@ -101,9 +101,9 @@ class Reliability(NamedTuple):
 def calibrate(given: Floats, right: Bools, document: Ints) -> tuple[Confidence, Reliability] | None:
     """Fit the confidence of links, and measure it on documents that the fit leaves out.
 
-    Return None if there are fewer than 20 links or two documents, or if a part to fit has only correct or only wrong
-    links. ``given`` has the shape (links, 2), see `evidence`; ``right`` says which links are correct, and ``document``
-    is a code for the document of each, both (links,).
+    Return None if there are fewer than 20 links, or only one document, or if a part to fit has only correct or only
+    wrong links. ``given`` has the shape (links, 2), see `evidence`; ``right`` says which links are correct, and
+    ``document`` is a code for the document of each, both (links,).
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GroupKFold

@@ -74,7 +74,7 @@ class LinkerConfig(Settings):
             raise UsageError("nil_threshold needs nil_linkage 'average'; for 'single', set mention_threshold instead")
         if self.rerank_mentions and self.skip_margin is not None:
             raise UsageError(
-                "rerank_mentions reads the candidates of all mentions; leave skip_margin or rerank_mentions out"
+                "rerank_mentions needs all mentions reranked, but skip_margin skips some; leave one of the two out"
             )
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
@@ -86,7 +86,7 @@ class LinkerConfig(Settings):
         return _limit(self.nil_threshold, defaults[1])
 
     def check_limits(self, metric: Metric, *, learnt: bool = False) -> None:
-        """Raise UsageError for a finite threshold above 2, the largest 1 - cosine, or average linkage of a dot product.
+        """Raise UsageError for average linkage of inner products or, with cosines, a finite threshold above 2.
 
         ``learnt`` means that an edge model gives the edges between mentions, so that average linkage is possible.
         """
@@ -106,7 +106,7 @@ class LinkerConfig(Settings):
 
     @classmethod
     def from_json(cls, path: PathLike) -> Self:
-        """Read the ``config`` of a file that `arbo tune` wrote."""
+        """Read the ``config`` of a file that `arbo tune` wrote; raise DataError for any other file."""
         return cls.from_dict(_tuned(path)["config"], file=fspath(path))
 
 
@@ -119,7 +119,8 @@ def tuned_model(path: PathLike | None, part: Literal["encoder", "reranker", "edg
     if path is None or (settings := _tuned(path).get(part)) is None:
         return {}
     if not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):
-        raise DataError(f"`{part}` is not an object; give a file that `arbo tune` wrote", file=fspath(path))
+        problem = f"`{part}` must be an object, and its `model` a string; give a file that `arbo tune` wrote"
+        raise DataError(problem, file=fspath(path))
     return settings
 
 

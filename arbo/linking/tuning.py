@@ -81,9 +81,9 @@ class Curve(Brief):
         return np.where(place >= 0, self.score[np.maximum(place, 0)], np.nan)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields by name, ready for JSON; a threshold of -inf becomes None.
+        """Return the curve, ready for JSON; a threshold of -inf becomes None.
 
-        A curve of more than 200 points is thinned evenly; the best point is kept.
+        A curve of more than 200 points is thinned evenly; ``points`` is their number before. The best point is kept.
         """
         known = np.flatnonzero(~np.isnan(self.score))
         n = len(known)
@@ -115,7 +115,7 @@ class Tuning:
     """How well the confidence predicts documents that its fit leaves out."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields by name, ready for JSON: trials as columns, curves thinned to 200 points."""
+        """Return all fields but ``confidence``, ready for JSON: trials as columns, curves thinned to 200 points."""
         columns = {field.name: [getattr(trial, field.name) for trial in self.trials] for field in fields(Trial)}
         return {
             "objective": self.objective,
@@ -378,14 +378,14 @@ class _Steps(NamedTuple):
         return cls(threshold[changes], score[changes])
 
     def curve_of_entity_thresholds(self, start: Trial) -> Curve:
-        """Return the curve over entity thresholds; of the best, choose no threshold, else the middle of the largest."""
+        """Return the curve over entity thresholds; of the best, choose no limit, else the middle of the last range."""
         place = int(np.flatnonzero(self.score == self.score.max())[-1])
         chosen = None if place + 1 == len(self.score) else self._middle(place)
         best = replace(start, entity_threshold=chosen, score=float(self.score[place]))
         return Curve(best, "entity", self.threshold, self.score, place)
 
     def curve_of_mention_thresholds(self, start: Trial, own: float, varies: Kind = "mention") -> Curve:
-        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the smallest.
+        """Return the curve over mention thresholds; of the best, choose ``own``, else the middle of the first range.
 
         ``varies`` can name another threshold with the same rule.
         """

@@ -97,7 +97,7 @@ def embeddings(folder: Path, step: int | None) -> Path:
 def locked(folder: Path) -> Iterator[None]:
     """Create a folder if necessary, and lock it against other processes until the block or this process ends.
 
-    Raise UsageError if another process has the lock, or the folder cannot be written. Windows has no lock.
+    Raise UsageError if another process has the lock, or the folder cannot be written. Do nothing on Windows.
     """
     if sys.platform == "win32":  # Windows cannot move a folder with an open file
         yield

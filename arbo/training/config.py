@@ -78,8 +78,8 @@ class LoopConfig(Settings):
 class TrainingConfig(LoopConfig):
     """Training settings of a dual-encoder; `arbo.training.presets` has those of papers.
 
-    The defaults are a good start; see "Where to start" in docs/train.md. Each text is encoded twice if the
-    micro-batch is smaller than the batch, which saves memory, and with the regulariser ``fgsm``.
+    The defaults are a good start; see "Where to start" in docs/train.md. With a micro-batch smaller than the batch,
+    which saves memory, or with the regulariser ``fgsm``, each text is encoded twice.
     """
 
     positives: PositiveStrategy = "entity"
@@ -134,8 +134,8 @@ class RerankingConfig(LoopConfig):
 class ContrastiveConfig(LoopConfig):
     """Settings common to the first two stages of OSLAT, which contrast names with their synonyms.
 
-    The defaults of all three stages come from the paper (appendix B) where it gives them, except the warm-up: over the
-    first tenth of the steps, the learning rate is constant in the paper and rises here.
+    The defaults of all three stages come from the paper (appendix B) if it gives them and no setting says otherwise.
+    Over the first tenth of the steps, the learning rate is constant in the paper and rises here.
     """
 
     regulariser: Literal["none"] = "none"

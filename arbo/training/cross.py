@@ -52,7 +52,7 @@ class Retrieved(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RerankingSet:
-    """Mentions with gold ids, and the entities to compare each with; those without a gold entity are not trained on."""
+    """Mentions with gold ids, and entities to compare each with; mentions without a gold entity are not trained on."""
 
     inputs: list[MentionInput]  # the mentions that have gold ids
     kb: KnowledgeBase
@@ -207,9 +207,9 @@ def train_reranker(
 
     See `arbo.train` for further arguments and errors. The configuration of the ``reranker`` (`CrossEncoder.of`) sets
     the number of candidates per mention. The encoder of the ``linker`` finds them in the linker's knowledge base,
-    unless ``candidates`` maps any name, which errors then mention, to those of an earlier search with this encoder, for
-    example from a run (`Candidates.of_result`). Of more candidates than needed, the best are used. ``dev`` selects the
-    model whose first candidate is correct most often.
+    unless ``candidates`` has those of an earlier search with this encoder, for example from a run
+    (`Candidates.of_result`), under a name that errors mention. Of more candidates than needed, the best are used.
+    ``dev`` selects the model whose first candidate is correct most often.
 
     Raises:
         DataError: the given candidates are too few, or are of other documents, another knowledge base or another
@@ -273,8 +273,8 @@ def _check_given(candidates: Candidates, documents: Corpus, linker: Linker, k: i
     if not same_model(candidates.made_by, linker.encoder.settings):
         whose = candidates.made_by.get("model", candidates.made_by.get("encoder"))
         raise DataError(
-            f"these candidates come from another encoder ({whose}), or from other weights or settings of it; train "
-            "with that encoder"
+            f"these candidates come from another encoder ({whose}), or from the same one with other weights or "
+            "settings; train with the encoder that found them"
         )
     if candidates.k < (least := min(k, len(linker.kb))):
         raise DataError(

@@ -42,7 +42,7 @@ class Rivals(NamedTuple):
         return inside & ~self._holds(mention, entity)
 
     def are_apart(self, a: Ids, b: Ids) -> Bools:
-        """Return, for each pair, whether two different mentions of one domain have no common gold id."""
+        """Return, for each pair, whether it is two different mentions of one domain without a common gold id."""
         count = np.diff(self.indptr)[b]
         place, pair = ranges(self.indptr[b], count), np.repeat(np.arange(len(b)), count)
         shared = self._holds(a[pair], self.id[place])
@@ -85,8 +85,8 @@ class TrainingSet:
         """Take the annotated mentions of documents; errors say that there is nothing to ``purpose``.
 
         With ``clusters``, mentions without an entity in the knowledge base are trained on too if another mention of
-        their domain has the same gold ids or, without any, the same gold cluster. The others can only be negatives.
-        Raise DataError if there is no mention to train on, or if ``kb`` has entities, but no mention has one.
+        their domain has the same gold ids or, without any, the same gold cluster. Mentions that are not trained on can
+        only be negatives. Raise DataError if no mention is trained on, or none has an entity of a non-empty ``kb``.
         """
         annotated = corpus.of_documents(
             replace(d, mentions=tuple(m for m in d.mentions if (m.labels if clusters else m.gold))) for d in corpus
@@ -94,8 +94,8 @@ class TrainingSet:
         gold = Gold.of(annotated, kb if len(kb) else None)
         inputs = mention_inputs(annotated, expand_abbreviations=expand_abbreviations)
         if not inputs:
-            what = "a gold id or gold cluster" if clusters else "the id of an entity"
-            raise DataError(f"nothing to {purpose}: no mention (of {len(corpus.mentions):,}) is annotated with {what}")
+            what = "a gold id or gold cluster" if clusters else "a gold id"
+            raise DataError(f"nothing to {purpose}: no mention (of {len(corpus.mentions):,}) has {what}; annotate some")
         if len(kb) and not gold.in_kb.any():
             raise DataError(
                 f"nothing to {purpose}: no annotated mention (of {len(inputs):,}) has a gold id that the knowledge "

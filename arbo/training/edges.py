@@ -40,8 +40,8 @@ def train_edges(
             character n-grams.
 
     Raises:
-        DataError: of the pairs of two mentions, or of a mention and an entity, all are correct or none are.
-
+        DataError: in ``documents`` or in ``dev``, the pairs of two mentions, or of a mention and an entity, are all
+            correct or all wrong.
     """
     own = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
     parts = [examples(own, Corpus.of(part), most) for part, most in ((documents, _MOST), (dev, None))]
@@ -82,14 +82,14 @@ def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[tu
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
-                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same; training needs both kinds; "
-                "check that the documents have gold clusters or ids, and that the ids match the knowledge base"
+                f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same, but training needs such "
+                "pairs and others; check the documents' gold clusters or ids, and that the knowledge base has the ids"
             )
     return parts
 
 
 def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
-    """Return the share of all pairs that mean the same that each search finds, and that all find together (``all``)."""
+    """Of the pairs that mean the same, return the share that each search finds, and all together (``all``)."""
     found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
     facts, label, world = Facts.of(found.inputs), Gold.of(corpus).classes, codes_of(found.worlds)
     group = codes_of(zip(label.tolist(), world.tolist(), strict=True))

@@ -13,7 +13,7 @@ from arbo.progress import Announce, quiet
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Options of a training run, which do not affect the result; UsageError for ``checkpoint_every`` below 1."""
+    """Options that do not affect the result of training. Raise UsageError if ``checkpoint_every`` is below 1."""
 
     checkpoint_every: int = 500
     """Steps between two checkpoints."""

@@ -107,14 +107,14 @@ class Reader:
         return vectors[torch.from_numpy(np.argsort(places)).to(vectors.device)]
 
     def batches(self, texts: Sequence[Text]) -> Iterator[tuple[Tower, list[int]]]:
-        """Yield the tower and the text indices of batches that fit into memory; texts ascend by length."""
+        """Yield the tower and the text indices of batches that fit into memory; ``texts`` must ascend by length."""
         for tower in dict.fromkeys(text.tower for text in texts):
             own = [i for i, text in enumerate(texts) if text.tower is tower]
             for part in packs([len(texts[i].row.ids) for i in own], tower.tokens_a_batch):
                 yield tower, own[part]
 
     def pairs(self, batch: Batch, vectors: Tensor, rows: slice) -> Pairs:
-        """Look up the vectors of the mentions in ``rows`` and of their nodes in those of the texts of the batch."""
+        """Take the vectors of the mentions in ``rows`` and of their nodes from ``vectors``, those of all texts."""
         vectors = comparable(vectors, self.encoder.metric)
         query, compared, exists = (
             torch.from_numpy(array[rows]).to(vectors.device)

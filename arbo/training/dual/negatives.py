@@ -89,7 +89,7 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 
 
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
-    """Return the positives of other mentions that are negatives of each; (mentions, distinct positives), else -1.
+    """For each mention, return the positives of others that can be its negatives, else -1; (mentions, distinct nodes).
 
     ``owner`` gives the entity of each entity text, and ``positive`` the node of each mention's positive.
     """

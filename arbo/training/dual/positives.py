@@ -31,7 +31,7 @@ _FAR = np.finfo(np.float32).max
 
 
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
-    """Choose the positive of every mention; (mentions,) nodes, the nearest text of an entity; -1 without a cluster."""
+    """Choose the positive of each mention, an entity as its nearest text; (mentions,) nodes, -1 without a cluster."""
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
     text, door = nearest_text(snapshot, mentions, snapshot.gold[mentions])

@@ -141,7 +141,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return mention_losses(pairs, self.config, self.model.metric).sum()
 
     def as_it_is(self) -> DualEncoder:
-        """Return the current model with its cache, which after the first step is that of the last evaluation."""
+        """Return the current model, with a cache if its embeddings were kept: at the start, or by an evaluation."""
         cache = self.cache
         if self.state.step:
             kept = embeddings(self.folder, self.state.step)
@@ -242,8 +242,8 @@ def train(
 def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
     """Raise UsageError if a setting, or the encoder, needs a knowledge base."""
     for name, mend in (
-        ("positives", "'arborescence', '1nn' or '1rand'"),
-        ("negatives", "'knn' or 'in-batch'"),
+        ("positives", "for example 'arborescence' or '1nn'"),
+        ("negatives", "for example 'knn' or 'in-batch'"),
         ("best", "'ari', 'b3' or 'conll'"),
     ):
         value = getattr(config, name)

@@ -36,7 +36,7 @@ class AnnotatedTexts:
     def of(cls, corpus: Corpus, kb: KnowledgeBase, *, purpose: str = "train on") -> Self:
         """Take annotated documents, without gold ids that are not in the knowledge base in the document's domain.
 
-        Raise DataError, that there is nothing to ``purpose``, if no document has an entity.
+        Raise DataError ("nothing to ``purpose``") if no document has an entity.
         """
         right = iter(Gold.of(corpus, kb).lists)
         found = [sorted({row for _ in document.mentions for row in next(right)}) for document in corpus]

@@ -133,7 +133,7 @@ def train_label_attention(
     config: LabelAttentionTraining | None = None,
     options: RunOptions | None = None,
 ) -> LabelAttention:
-    """Train a transformer to attend to the mentions of entities in texts, and write it to a folder, without a head.
+    """Train a transformer to attend to the mentions of entities in texts; write it to a folder, without a linking head.
 
     See `arbo.train` for further arguments and errors. Each document is one text; the positions of mentions are not
     used. Entities with only one name are left out. ``dev`` selects the model with the highest likelihood of synonyms,

@@ -279,7 +279,7 @@ def fit_head(
 
 
 def best_names(scores: Tensor, owners: Tensor) -> tuple[Tensor, Tensor]:
-    """Return, for each name, the best score of a name of its entity (owner) in the text, and 1 / their number.
+    """Return, for each name, the best score of all names of its entity (owner), and 1 / the number of these names.
 
     The arguments and both results have the shape (texts, names).
     """
