@@ -146,9 +146,9 @@ def test_a_file_that_is_not_whole(tmp_path: Path) -> None:
     content = file.read_bytes()
     for damaged in (b"", content[: len(content) // 2], content[:-3], b"{}", content[:200] + b"\0" * 60 + content[260:]):
         file.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"candidates\.parquet: (not a file of|the) candidates (\(|cannot be)"):
+        with pytest.raises(DataError, match=r"\.parquet: (not a readable file of|the) candidates (\(|cannot be)"):
             Candidates.load(file)
-    with pytest.raises(DataError, match="not a file of candidates"):
+    with pytest.raises(DataError, match="not a readable file of candidates"):
         Candidates.load(tmp_path / "absent")
 
 
@@ -156,7 +156,7 @@ def test_a_file_of_another_kind_is_neither_read_nor_replaced(tmp_path: Path) -> 
     file = tmp_path / "links.parquet"
     pq.write_table(pa.table({"candidates": [[1]], "candidate_scores": [[0.5]]}), file)
     before = file.read_bytes()
-    with pytest.raises(DataError, match="not a file of candidates"):
+    with pytest.raises(DataError, match="not a readable file of candidates"):
         Candidates.load(file)
     with pytest.raises(UsageError, match="choose another file"):
         candidates([1]).save(file)
@@ -171,9 +171,9 @@ def test_a_file_of_another_kind_is_neither_read_nor_replaced(tmp_path: Path) -> 
     ("old", "new", "told"),
     [
         (b'"format_version": 1', b'"format_version": 2', "a newer arbo wrote this"),
-        (b'"knowledge_base"', b'"knowledge_bass"', "incomplete"),
+        (b'"knowledge_base"', b'"knowledge_bass"', "no valid knowledge_base"),
         (b'"k": 9', b'"k": 1', "but k is 1"),
-        (b'"k": 9', b'"k":"9', "not a file of candidates"),
+        (b'"k": 9', b'"k":"9', "not a readable file of candidates"),
     ],
 )
 def test_what_a_file_says_of_itself(tmp_path: Path, old: bytes, new: bytes, told: str) -> None:

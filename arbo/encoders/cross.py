@@ -51,7 +51,8 @@ class CrossEncoder(OneTower):
             raise UsageError("a cross-encoder needs a linear layer with one output; use CrossEncoder.of(tower)")
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
-                f"max_length={self.config.max_length} is too small: half of it has no room beside a template's markers"
+                f"max_length={self.config.max_length} is too small: half of it leaves no room beside a template's "
+                "markers; raise it"
             )
 
     @classmethod
@@ -96,7 +97,7 @@ class CrossEncoder(OneTower):
     def score(
         self, mentions: Sequence[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids, announce: Announce = quiet
     ) -> Floats:
-        """Score mention ``mention[i]`` with the entity in row ``entity[i]`` ; return (pairs,) unbounded numbers.
+        """Score mention ``mention[i]`` with the entity in row ``entity[i]``; return unbounded numbers, (pairs,).
 
         Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed` for the errors.
         """

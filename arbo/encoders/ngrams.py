@@ -43,10 +43,10 @@ class Frequencies:
 class NgramEncoder:
     """Embeds a name as the sum of its words, and a word as the sum of its character n-grams; the metric is the cosine.
 
-    An n-gram has one of the lengths in ``sizes``. Its weight is its inverse document frequency, times ``decay`` for
-    each position after the start of its word (at least ``floor``), since stems matter more than endings. The vector of
-    a word is then scaled: its new length is the square root of its old length times the square root of the word's
-    inverse document frequency, so that long words do not outweigh rare ones.
+    An n-gram has one of the lengths in ``sizes``. Its weight is its inverse document frequency times the larger of
+    ``floor`` and ``decay`` to the power of its position in the word, counted from 0, since stems matter more than
+    endings. The vector of a word is then scaled: its new length is the square root of its old length times the square
+    root of the word's inverse document frequency, so that long words do not outweigh rare ones.
 
     An entity has one vector for each name. An alias has a small weight in a separate dimension, so that if two entities
     have the same name, the one that has it as preferred name is nearer. An n-gram that does not occur in the fitted

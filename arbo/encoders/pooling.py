@@ -21,7 +21,7 @@ class TokenVectors(NamedTuple):
 
 
 def n_vectors(row: TokenRow, pooling: Pooling) -> int:
-    """Return the number of vectors of a row: one, or one for each token, including special tokens."""
+    """Return the number of vectors of a row: one for each token, special or not, with pooling ``tokens``; else one."""
     return len(row.ids) if pooling == "tokens" else 1
 
 

@@ -172,7 +172,7 @@ def _quiet() -> Iterator[None]:
 
 
 def load_linear(file: Path) -> torch.nn.Linear:
-    """Read a linear layer, such as a projection; raise DataError if the file has none."""
+    """Read a linear layer, such as a projection; raise DataError if that fails."""
     from safetensors.torch import load_file
 
     try:

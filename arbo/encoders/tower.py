@@ -80,8 +80,8 @@ class Tower:
             MissingDependency: torch or transformers is not installed.
             DataError: the model is missing or has no safetensors weights, its weights or vocabulary are incomplete, or
                 its tokenizer or architecture needs remote code.
-            UsageError: the precision is unknown, the device is unknown or too small, or a local folder is given with a
-                revision.
+            UsageError: the precision or the device is unknown, the device has too little memory, or a revision is
+                given for a local folder.
         """
         check_choice("precision", precision, get_args(Precision))
         folder = find_folder(name, revision)

@@ -31,7 +31,7 @@ class ClusterChange:
     lost mentions. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
     ``split``: its mentions are now in several clusters, or it is a part of such a cluster. ``moved``: it lost mentions
     to other clusters, gained mentions from them, or its entity changed. ``linked``: a discovered entity became an
-    entity of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another first mention.
+    entity of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another id.
     """
 
     cluster: str

@@ -56,8 +56,8 @@ class Result(Run):
 
         Args:
             train: documents whose gold entities count as seen; adds scores of links for seen and unseen entities.
-            per_document: score coreference within each document: all clusters are split by document.
-            singletons: whether clusters of one mention count; otherwise they are removed from either side.
+            per_document: score coreference within each document: all clusters are split by document, without ARI.
+            singletons: if False, gold and predicted clusters of one mention are left out, and there is no ARI.
         """
         how = Coreference(per_document, singletons)
         return evaluate(self, train=None if train is None else Corpus.of(train), how=how)
@@ -117,7 +117,7 @@ class Result(Run):
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:
-        """Read a run folder; raise DataError if it is none, a newer arbo wrote it, or a file is missing or changed."""
+        """Read a run; raise DataError if there is none, a newer arbo wrote it, or a file is missing or changed."""
         tables, manifest = load_run(folder)
         mentions, links, clusters = (tables.pop(name) for name in TABLES)
         return cls(mentions, links, clusters, manifest, tables.get("documents"), tables.get("entities"))

@@ -10,7 +10,7 @@ ROWS_SHOWN = 20
 
 
 def table_of(rows: Sequence[Mapping[str, object]], title: str = "", total: int | None = None) -> Table:
-    """Make a table of the first rows; ``total`` is the number of all rows, if ``rows`` has only some."""
+    """Make a table of the first 20 rows; ``total`` is the number of all rows, if ``rows`` has only some."""
     shown = rows[:ROWS_SHOWN]
     names = tuple(shown[0]) if shown else ()
     is_number = tuple(any(isinstance(row[name], int | float) for row in shown) for name in names)

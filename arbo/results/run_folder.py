@@ -142,4 +142,4 @@ def _read_manifest(folder: Path) -> object:
     try:
         return json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"the manifest is not JSON: {error}", file=str(file)) from None
+        raise DataError(f"the manifest is not JSON: {error}; choose another folder", file=str(file)) from None

@@ -96,9 +96,9 @@ def _check_known(what: str, ids: tuple[str, ...], known: pa.ChunkedArray) -> Non
 def mention_view(run: Run, rows: Rows) -> pa.Table:
     """Make a table of some mentions and their links, one flat row each.
 
-    Columns: ``mention_id, document_id, start, end`` (first and last offset), ``text, type``, ``found_score`` (if a
-    finder found any mention), ``entity_id, entity_name, cluster_id, score, margin``, and ``confidence`` if the run has
-    it. Entity, score and confidence are null for NIL.
+    Columns: ``mention_id, document_id, start, end`` (of the whole mention, ``end`` excluded), ``text, type``,
+    ``found_score`` (if a finder found any mention), ``entity_id, entity_name, cluster_id, score, margin``, and
+    ``confidence`` if the run has it. Entity, score and confidence are null for NIL.
     """
     own = ["text", "type"]
     if (name := "found_score") in (table := run.mention_table).column_names and table[name].null_count < len(table):
@@ -138,7 +138,7 @@ def selected(run: R, rows: Rows) -> R:
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
     """Make a table of some clusters, one row each: the columns of the cluster table, and ``examples``.
 
-    These are the first distinct texts of the cluster's mentions, at most ``examples``.
+    The column ``examples`` lists the first distinct texts of the cluster's mentions, at most ``examples`` of them.
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]

@@ -74,5 +74,5 @@ def _metadata(file: Path) -> dict[str, Any]:
     try:
         own = json.loads((pq.read_schema(file).metadata or {})[FORMAT.name.encode()])
     except (OSError, KeyError, ValueError, RecursionError, pa.ArrowException) as error:
-        raise DataError(f"not a file of candidates ({error!r:.200})", file=str(file)) from None
+        raise DataError(f"not a readable file of candidates ({error!r:.200})", file=str(file)) from None
     return check_manifest(own, FORMAT, file)

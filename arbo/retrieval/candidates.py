@@ -55,7 +55,7 @@ class Candidates:
         if entities.ndim != 2 or entities.shape != scores.shape:
             raise ValueError(f"entities {entities.shape} and scores {scores.shape} must both be (mentions, k)")
         if entities.dtype.kind not in "iu":
-            raise ValueError(f"entities must be rows of the knowledge base, not {entities.dtype}")
+            raise ValueError(f"entities must be integers, rows of the knowledge base, not {entities.dtype}")
         there = entities >= 0
         with np.errstate(invalid="ignore"):
             problems = {
@@ -69,7 +69,7 @@ class Candidates:
         for problem, bad in problems.items():
             if bad.any():
                 row = int(np.argmax(bad))
-                raise ValueError(f"mention {row} {problem}: {entities[row].tolist()}, {scores[row].tolist()}")
+                raise ValueError(f"mention {row} {problem}: {entities[row].tolist()}, scores {scores[row].tolist()}")
         object.__setattr__(self, "entities", entities.astype(np.int32, copy=False))
         object.__setattr__(self, "scores", scores)
 
@@ -134,7 +134,7 @@ class Candidates:
             raise DataError(f"the candidates were made with {other}; {MEND}")
         if len(self) != len(documents.mentions) or self.entities.max(initial=-1) >= len(kb):
             raise DataError(
-                f"the candidates have {len(self):,} mentions and rows up to {self.entities.max(initial=-1):,}; "
+                f"the candidates have {len(self):,} mentions and entity rows up to {self.entities.max(initial=-1):,}; "
                 f"there are {len(documents.mentions):,} mentions and {len(kb):,} entities: {MEND}"
             )
 
@@ -170,9 +170,9 @@ class Candidates:
 def with_gold(candidates: Candidates, gold: Ids) -> Candidates:
     """Add the gold entity as the last candidate of each mention that has no gold candidate (the oracle SELF).
 
-    In a full list, the gold entity replaces the last candidate. Its score is -inf. ``gold`` holds the rows of the
-    correct entities of each mention, (mentions, any number), padded with -1; the first is added, see
-    `arbo.data.gold.Gold.entities`. Raise ValueError if it has another shape.
+    The gold entity gets the score -inf, and in a full list it replaces the last candidate. ``gold`` holds the rows of
+    the correct entities of each mention, (mentions, any number), padded with -1; the first is added, see
+    `arbo.data.gold.Gold.entities`. Raise ValueError if ``gold`` has another shape.
 
     >>> found = Candidates([[3, 1], [2, -1], [0, 1]], [[0.9, 0.5], [0.7, -np.inf], [0.8, 0.1]], "d", "kb", {})
     >>> with_gold(found, np.array([[1, -1], [5, 4], [-1, -1]])).entities.tolist()

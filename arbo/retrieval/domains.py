@@ -22,10 +22,7 @@ Rows = npt.NDArray[np.int32]
 
 
 class Part(NamedTuple):
-    """The rows, in one domain, of mentions (``queries``) and of the mentions or entities to compare them with.
-
-    Rows ascend.
-    """
+    """Ascending rows, in one domain, of mentions (``queries``) and of the mentions or entities to compare them with."""
 
     queries: Rows
     things: Rows

@@ -47,7 +47,7 @@ def skipping(retrieved: Candidates, reranked: Candidates, gold: Ids, *, most_los
 
     ``reranked`` are the ``retrieved`` candidates after `rerank` without a margin. ``gold`` holds the rows of the
     correct entities of each mention, (mentions, any number), padded with -1, see `arbo.data.gold.Gold.entities`. Raise
-    ValueError if these differ in mentions or origin, or ``most_lost`` is not between 0 and 1.
+    ValueError if the numbers of mentions or the origins differ, or ``most_lost`` is not between 0 and 1.
 
     >>> before = Candidates([[0, 1], [0, 1], [0, 1]], [[0.9, 0.1], [0.6, 0.5], [0.8, 0.1]], "d", "kb", {})
     >>> after = Candidates([[0, 1], [1, 0], [0, 1]], [[0.9, 0.1]] * 3, "d", "kb", {})

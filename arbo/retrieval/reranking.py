@@ -109,13 +109,13 @@ def rerank(
 
     Candidates with equal scores keep their order. ``documents`` (see `Linker.link`) and ``kb`` must be those of the
     candidates. A mention is skipped if the score of its first candidate exceeds that of the second by ``skip_margin``
-    or more; its first candidate then has the probability 1. None skips no mention, see `skipping`. For
-    ``expand_abbreviations`` see `LinkerConfig`.
+    or more; its first candidate then has the probability 1. With ``skip_margin=None`` no mention is skipped; `skipping`
+    chooses a margin. For ``expand_abbreviations`` see `LinkerConfig`.
 
     Raises:
         DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,
             infinity, or a wrong number of scores.
-        UsageError: ``skip_margin`` is negative or not a number.
+        UsageError: ``skip_margin`` is negative or not a finite number.
     """
     check_skip_margin(skip_margin)
     corpus = Corpus.of(documents)

@@ -48,7 +48,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Dictionary:
-    """A trie of names: each name is a path from the root, once of its normalised words and once with the gaps too.
+    """A trie of names: each name is a path of its normalised words, and a second path with the gaps between them.
 
     >>> from arbo import Entity
     >>> kb = KnowledgeBase([Entity("D1", "Cancer of the Breast", ("Breast Cancer",)), Entity("D2", "cancer")])
@@ -96,8 +96,8 @@ class Dictionary:
     def matches(self, text: str) -> list[Match]:
         """Find all names in a text, including nested ones, ordered by start, then by length.
 
-        The gaps must match the name, as explained at the top of this module. A name may continue on the next line of a
-        wrapped paragraph, see `unwrapped`, but not in the next sentence.
+        The gaps between words must match those of the name, see `arbo.spans.dictionary`. A name may continue on the
+        next line of a wrapped paragraph, see `unwrapped`, but not in the next sentence.
         """
         spans = content_words(text)
         if self.edges:

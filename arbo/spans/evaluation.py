@@ -49,7 +49,7 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         raise UsageError(
-            "the run was made with another knowledge base; give the one that arbo link used, with its options"
+            "the run was made with another knowledge base; give the one that arbo link used, with the same options"
         )
     links: dict[str, list[Link]] = {id_: [] for id_ in document_ids(run).to_pylist()}
     for link in run.links:
