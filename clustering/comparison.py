@@ -42,7 +42,7 @@ def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[S
 
 
 def is_exact(corpus: Embeddings, search: SearchMethod) -> bool:
-    """Return whether `nearest` misses no neighbour: the search is exact, and there is no first stage.
+    """Return whether `nearest` is sure to miss no neighbour: the search is exact, and there is no first stage.
 
     Otherwise neighbours may be missing: report `measured_recall` with the result.
     """

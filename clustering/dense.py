@@ -30,8 +30,8 @@ def spanning_tree(vectors: Floats, root: Floats, *, metric: Metric = "dot") -> F
     rows = _checked(vectors, metric)
     weight = np.asarray(root, np.float32)
     if weight.shape != (len(rows),) or not np.isfinite(weight).all():
-        fault = "NaN or infinity" if weight.shape == (len(rows),) else np.shape(root)
-        raise ValueError(f"root must be ({len(rows)},) finite numbers, not {fault}")
+        fault = "NaN or infinity" if weight.shape == (len(rows),) else f"the shape {np.shape(root)}"
+        raise ValueError(f"root has {fault}; give one finite number for each of the {len(rows)} vectors")
     if len(rows) <= _WHOLE:
         exact = rows.astype(np.float64)
         return Forest(*_grow(exact @ exact.T, weight, offset_of(metric)))
@@ -54,8 +54,8 @@ def _checked(vectors: Floats, metric: Metric) -> Floats:
     """Return the vectors, of length 1 for cosines; the products of float32 are exact in float64, their sums nearly."""
     matrix = np.ascontiguousarray(vectors, np.float32)
     if matrix.ndim != 2 or not np.isfinite(matrix).all():
-        fault = "NaN or infinity" if matrix.ndim == 2 else np.shape(vectors)
-        raise ValueError(f"vectors must be (n, dim) finite numbers, not {fault}")
+        fault = "NaN or infinity" if matrix.ndim == 2 else f"the shape {np.shape(vectors)}"
+        raise ValueError(f"vectors has {fault}; give finite numbers of shape (n, dim)")
     return unit(matrix) if metric == "cosine" else matrix
 
 

@@ -43,8 +43,8 @@ def faiss_scanner(matrix: Floats) -> Scan:
 def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_scanner) -> Search:
     """Prepare the exact search for the ``k`` nearest things, k > 0.
 
-    The cost is one matrix product. A query with too many nearly equal neighbours costs about five times its share of
-    it; memory is bounded in both cases.
+    The cost is one matrix product. A query with too many nearly equal neighbours costs about five times as much as
+    another query. Memory is bounded in both cases.
     """
     matrix: Floats = corpus.matrix
     longest = float(lengths(matrix).max())

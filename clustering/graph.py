@@ -72,9 +72,9 @@ class Graph:
         """Make the graph of ArboEL (appendix A.2, equation 7) from lists of neighbours.
 
         ``mentions`` and ``entities`` are ``(ids, dissimilarities)`` of shape (mentions, k): row ``m`` lists the nearest
-        other mentions (numbered from 0) or entities of mention ``m``. An id of -1 is an empty place; every other place
-        becomes one edge *into* ``m``. Raise ValueError if the numbers of rows differ, an id is out of range, or a
-        weight is not finite.
+        other mentions (numbered from 0), or the nearest of the ``n_entities`` entities, of mention ``m``. An id of -1
+        is an empty place; every other place becomes one edge *into* ``m``. Raise ValueError if the numbers of rows
+        differ, an id is out of range, or a weight is not finite.
         """
         n_mentions = len(mentions[0])
         if entities is None:
@@ -84,7 +84,7 @@ class Graph:
         for name, (ids, _), n in (("mentions", mentions, n_mentions), ("entities", entities, n_entities)):
             if ids.size and not -1 <= ids.min() <= ids.max() < n:
                 row = int(np.argmax(((ids < -1) | (ids >= n)).any(axis=1)))
-                raise ValueError(f"ids in {name} must lie in -1 .. {n - 1}, but row {row} has {ids[row].tolist()}")
+                raise ValueError(f"row {row} of {name} has {ids[row].tolist()}; ids of {n} {name} lie in -1 .. {n - 1}")
         shifted = np.where(mentions[0] >= 0, mentions[0] + n_entities, -1)
         source = np.concatenate([entities[0], shifted], axis=1)
         weight = np.concatenate([entities[1], mentions[1]], axis=1)

@@ -66,15 +66,15 @@ def nearest(
     """Return the ``k`` nearest things of the corpus for each query.
 
     Queries with the same vector are searched once. Dense vectors and the same vectors in sparse form give equal
-    results. Besides the result, a copy of the corpus (for cosine) and a few scores are in memory.
+    results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in memory.
 
     Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
     exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
-    the version of faiss. Below 10,000 distinct vectors, or some 64 for each neighbour, an index would not be faster,
-    and the search is exact. An index takes another copy of the corpus and some 270 bytes for each vector.
+    the version of faiss. An index takes another copy of the corpus and some 270 bytes for each vector. With fewer than
+    10,000 distinct vectors, or some 64 times ``k`` (128 if things have several), exact search is as fast, and is used.
 
-    Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, inner products
-    are too large for float32, ``k`` or ``self_ids`` is invalid, or sparse vectors are to be searched approximately.
+    Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, ``self_ids`` has
+    another length, ``k`` is negative, inner products exceed float32, or sparse vectors are searched approximately.
 
     Args:
         queries: things with one vector each.
@@ -152,7 +152,7 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
 def lists_of(row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Lists], None]) -> Neighbors:
     """Return the list of each query; queries with the same row are searched once.
 
-    ``fill(rows, lists)`` fills the empty lists of distinct rows. Lists are shorter than ``k`` if there are fewer
+    ``fill(rows, lists)`` fills the empty lists of distinct rows, which are shorter than ``k`` if there are fewer
     things. With ``self_ids``, they have a further place for the query itself, which is removed.
     """
     rows, place = np.unique(row, return_inverse=True)
@@ -200,7 +200,7 @@ def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
     if k < 0:
         raise ValueError(f"k={k} must not be negative")
     if self_ids is not None and np.shape(self_ids) != (n_queries,):
-        raise ValueError(f"self_ids must be ({n_queries},), one for each query, not {np.shape(self_ids)}")
+        raise ValueError(f"self_ids has shape {np.shape(self_ids)}; give one id for each of the {n_queries} queries")
 
 
 def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, each: str) -> None:

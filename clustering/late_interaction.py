@@ -66,7 +66,7 @@ class TokenMatrices:
         """
         tokens, starts = float_rows(matrix), np.asarray(indptr)
         if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
-            raise ValueError(f"indptr must be a list of integers, at least [0], not {starts.dtype} {starts.shape}")
+            raise ValueError(f"indptr must hold one or more integers, not {starts.dtype} of shape {starts.shape}")
         starts = starts.astype(np.int64)
         falls = np.flatnonzero(np.diff(starts) < 0)
         if len(falls) > 0:
@@ -96,8 +96,8 @@ class TokenMatrices:
     def pooled(self) -> Vectors:
         """Return the mean of the token vectors of each text; zeros for a text without tokens.
 
-        The inner product of two means is the mean inner product of their tokens, the paper's score *Pooling Mean*
-        (equation 5).
+        The inner product of two means is the mean inner product of their tokens, the score *Pooling Mean* of Cai
+        et al. 2023 (equation 5).
         """
         means = Vectors.of(_means(self.matrix, self.indptr))
         return Vectors(means.matrix, means.row[self.row], self.owner, self.n)

@@ -186,7 +186,7 @@ def _orient(joining: Edges, is_linked: Bools, forest: Forest) -> None:
 
 @kernel
 def merges(n_leaves: int, source: Ids, target: Ids) -> tuple[Ids, Ids]:
-    """Return the two nodes that each merge joins, given a leaf of either."""
+    """Return the two nodes that each merge joins, given a leaf of each."""
     sets = singletons(n_leaves, source)
     node = np.arange(n_leaves).astype(source.dtype)  # by root
     smallest = node.copy()  # by root

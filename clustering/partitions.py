@@ -120,8 +120,8 @@ def partition(
         graph: edges as dissimilarities; smaller is closer.
         method: ``"arborescence"``, the procedure of the ArboEL paper (section 2.3), which follows each mention's
             lightest edge; ``"minimax"``, the paper's equation 1, which gives each mention an entity with the smallest
-            bottleneck; ``"undirected"``, single linkage that never joins two entities (Angell et al. 2021);
-            ``"independent"``, which gives each mention its nearest entity.
+            bottleneck, the heaviest edge of a path; ``"undirected"``, single linkage that never joins two entities
+            (Angell et al. 2021); ``"independent"``, which gives each mention its nearest entity.
         threshold: edges heavier than this are removed first (an edge exactly at the threshold is kept); a pair
             ``(entity, mention)`` sets one threshold for edges from entities and one for edges between mentions; None
             removes no edge.

@@ -22,7 +22,7 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
     """Select the edges between mentions that can matter.
 
     They are not heavier than ``limit``, and lighter than the entity edge of their target or, if not ``directed``, of
-    either end; if not ``directed``, their source is the smaller end. Mentions are numbered from 0.
+    at least one end; if not ``directed``, their source is the smaller end. Mentions are numbered from 0.
     """
     ids, weights = graph.source.dtype, graph.weight.dtype
     room = min(_CHUNK, graph.n_edges)

@@ -71,7 +71,7 @@ class _Found(NamedTuple):
 
 
 def sparse_search(corpus: Rows, offset: float) -> Search:
-    """Prepare the search; each worker keeps two numbers for each row in memory."""
+    """Prepare the search; each worker keeps five numbers for each row and one for each feature in memory."""
     prepared = _Corpus.of(corpus)
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:

@@ -59,7 +59,7 @@ def by_owner(n_rows: int, what: str, owner: npt.ArrayLike | None, n: int | None)
     """Return rows in the order of their owners, these owners, and the number of things; see `Vectors.of`."""
     owners = np.arange(n_rows) if owner is None else np.asarray(owner)
     if owners.shape != (n_rows,):
-        raise ValueError(f"owner must be ({n_rows},), one for each of the {what}, not {owners.shape}")
+        raise ValueError(f"owner has shape {owners.shape}; give one owner for each of the {n_rows} {what}")
     if owners.size and owners.dtype.kind not in "iu":
         raise ValueError(f"owners must be integers, not {owners.dtype}")
     n_things = n if n is not None else int(owners.max(initial=-1)) + 1
@@ -127,7 +127,7 @@ def float_rows(matrix: Any) -> Floats:
     """Copy a (rows, dim) array of numbers as float32; see `Vectors.of` for the errors."""
     given = np.asarray(matrix)
     if given.ndim != 2 or given.dtype.kind not in "iuf":
-        raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {given.dtype} {given.shape}")
+        raise ValueError(f"vectors must be a (rows, dim) array of numbers, not {given.dtype} of shape {given.shape}")
     with np.errstate(over="ignore"):
         dense = np.array(given, np.float32, order="C")
     _refuse(np.flatnonzero(_has_infinite(dense)))
@@ -137,7 +137,7 @@ def float_rows(matrix: Any) -> Floats:
 
 def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:
     if matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
-        raise ValueError(f"vectors must be a (rows, dim) matrix of numbers, not {matrix.dtype} {matrix.shape}")
+        raise ValueError(f"vectors must be a (rows, dim) matrix of numbers, not {matrix.dtype} of shape {matrix.shape}")
     with np.errstate(over="ignore"):
         rows = sp.csr_array(matrix, dtype=np.float32, copy=True)
     rows.check_format(full_check=True)
@@ -151,7 +151,7 @@ def _sparse(matrix: Any) -> tuple[sp.csr_array, Ids]:
 def _refuse(rows: Ids) -> None:
     if len(rows) > 0:
         shown = ", ".join(map(str, rows[:10].tolist())) + (", ..." if len(rows) > 10 else "")
-        raise ValueError(f"NaN, infinity or a number too large for float32 in {len(rows)} vector(s): row {shown}")
+        raise ValueError(f"NaN, infinity or a number too large for float32 in {len(rows)} row(s): {shown} (from 0)")
 
 
 @kernel

@@ -114,7 +114,7 @@ def _brief(value: object) -> str:
 
 
 def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int = 0) -> IntArray:
-    """Return `values` as int64; refuse other types, another number of axes, ragged rows, and values below `low`."""
+    """Return `values` as int64; raise TypeError for other types, ValueError for a wrong shape or values below `low`."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -125,7 +125,7 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} holds {array.dtype}, not integers")
     if array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} holds {array.max()}, which is above 2^63 - 1")
+        raise ValueError(f"{name} holds {array.max()}; the largest value allowed is 2^63 - 1")
     array = array.astype(np.int64, copy=False)
     if array.size and int(array.min()) < low:
         where = np.argwhere(array < low)[0]

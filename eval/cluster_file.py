@@ -25,11 +25,11 @@ _KEYS = ("document", "mentions")
 
 
 def read_clusters(path: PathLike) -> ClusteredDocuments:
-    """Read a file of JSON lines, one cluster per line; the first of repeated mentions in a document counts.
+    """Read JSON lines such as ``{"document": "d1", "mentions": ["m1", "m2"]}``, one cluster per line.
 
-    Raise FileFormatError if a line is not a cluster in JSON, or the file is empty or not text, and OSError if it cannot
-    be read. A FileFormatError names line and column; for valid JSON that is not a cluster, the column is where the
-    object begins.
+    The first of repeated mentions in a document counts. Raise FileFormatError if a line is not a cluster in JSON, or
+    the file is empty or not text, and OSError if it cannot be read. An error in a line names line and column; for
+    valid JSON that is not a cluster, the column is where the object begins.
     """
     documents: dict[str, list[Mentions]] = {}
     for number, line in enumerate(read_lines(path), start=1):

@@ -218,9 +218,9 @@ def completeness(labels_true: Labels, labels_pred: Labels) -> float:
 
 
 def v_measure(labels_true: Labels, labels_pred: Labels) -> float:
-    """Return the harmonic mean of `homogeneity` and `completeness`, which is also the arithmetic NMI.
+    """Return the harmonic mean of `homogeneity` and `completeness`.
 
-    NMI is the `normalized_mutual_information`. Source: as for `homogeneity`.
+    It equals `normalized_mutual_information` with the arithmetic mean. Source: as for `homogeneity`.
 
     >>> round(v_measure([0, 0, 1, 1], [0, 1, 2, 2]), 6)
     0.8
@@ -236,9 +236,9 @@ def normalized_mutual_information(
 ) -> float:
     """Return ``I(K; R) / average(H(K), H(R))``, the information shared by both sides, relative to their entropies.
 
-    ``average`` is their arithmetic or geometric mean, the smaller (``"min"``) or the larger (``"max"``); raise
-    ValueError for another. The result is 1 if both sides are a single cluster, and 0 if only one side is. Source: Vinh,
-    Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11.
+    ``average`` is their mean (``"arithmetic"`` or ``"geometric"``), the smaller (``"min"``) or the larger (``"max"``);
+    raise ValueError for another value. The result is 1 if both sides are a single cluster, and 0 if only one side is.
+    Source: Vinh, Epps, Bailey 2010, Information theoretic measures for clusterings comparison, JMLR 11.
 
     >>> labels = [0, 0, 1, 1], [0, 1, 2, 2]
     >>> [round(normalized_mutual_information(*labels, average=a), 6) for a in ("min", "geometric", "max")]
@@ -358,7 +358,7 @@ def _expected_log(n: int, size: int, other: IntArray, log_factorial: FloatArray)
 
 
 class UnseenScores(TypedDict, Generic[T]):
-    """The result of `unseen_scores`, which describes the settings: the result of `score` for each."""
+    """The result of ``score`` in each of the settings that `unseen_scores` describes."""
 
     all: T
     all_unseen: T

@@ -131,9 +131,9 @@ def read_conll(path: PathLike) -> ClusteredDocuments:
     comments inside a document as words, ignores text that is not a bracket, searches a whole line without tabs and not
     only its last column, and reads only the last of several documents with the same name.
 
-    Raise OSError if the file cannot be read, and FileFormatError, which names line and column, if brackets do not
-    match, a word is outside a document, a document does not end, begins inside another document or has the same name as
-    another, or the file has no document or is not text.
+    Raise OSError if the file cannot be read, and FileFormatError if brackets do not match, a word is outside a
+    document, a document does not end, begins inside another document or has the same name as another, or the file has
+    no document or is not text. The error names line and column, unless the file as a whole is at fault.
     """
     lines = read_lines(path)
     documents: dict[str, list[list[Span]]] = {}

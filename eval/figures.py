@@ -177,7 +177,7 @@ class OfClusters(Brief, Figure):
     A bootstrap sample would contain some documents twice, and a mention would corefer with its copy; if clusters are
     small, this raises every score. Therefore halves of the documents are drawn without replacement. The interval is the
     value plus the quantiles of the deviations of the half-samples' scores from their mean, capped at 1. The comparison
-    uses the same halves for both systems; its p-value is the share of deviations of their difference,
+    uses the same halves for both systems; its p-value is the share of deviations of their difference that reach it,
     ``(1 + #{|deviation| >= |difference|}) / (1 + n_half_samples)``, with a tolerance of 1e-12. A half-sample costs as
     much as scoring half the mentions.
 

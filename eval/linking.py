@@ -100,7 +100,7 @@ def _recall_text(recall: Mapping[int, float]) -> str:
 class LinkingOutcomes(Brief):
     """The outcome of each mention, from which all counts and ratios of linking are computed.
 
-    Each of the four flags implies the previous flags.
+    ``correct`` implies ``in_kb``, which implies ``concept``, which implies ``annotated``.
     """
 
     annotated: BoolArray  # (mentions,) whether it is annotated; otherwise it is left out
@@ -187,7 +187,7 @@ class LinkingOutcomes(Brief):
         if ks and self.rank is None:
             raise ValueError(f"recall at k={list(ks)} needs candidates; give candidates, or leave k out")
         if max(ks, default=0) > self.width:
-            raise ValueError(f"k={list(ks)} must lie in 1..{self.width}, the number of candidates per mention")
+            raise ValueError(f"k={list(ks)} has {max(ks)}, but a mention has {self.width} candidates; give a smaller k")
         return ks
 
 
@@ -319,7 +319,7 @@ def linking_outcomes(
 ) -> LinkingOutcomes:
     """Return whether each mention is linked to one of its gold ids, and the position of its first gold candidate.
 
-    Positions count from 0; the number of candidates of a mention means that none is gold. None without candidates.
+    Positions count from 0; the width of ``candidates`` means that none is gold. Without ``candidates``, `rank` is None.
 
     Args:
         gold_indptr: (mentions + 1,) mention i accepts ``gold_indices[gold_indptr[i] : gold_indptr[i + 1]]``.

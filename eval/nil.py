@@ -58,7 +58,7 @@ def nil_scores(
     If ``G`` are the NIL mentions and ``P`` the mentions predicted to be NIL, precision is ``|G & P| / |P|``, recall is
     ``|G & P| / |G|``, and F1 is their harmonic mean; 0/0 is 0. All arguments are (mentions,) booleans. A mention is NIL
     if it is annotated as NIL, or if all its gold ids are outside the knowledge base (`gold_is_nil`). Mentions that are
-    not annotated are left out and counted; by default, all are annotated. Raise ValueError if the lengths differ, and
+    not annotated are left out, but counted; by default, all are annotated. Raise ValueError if the lengths differ, and
     TypeError if an argument does not hold booleans. Sources: van Rijsbergen 1979, Information retrieval, chapter 7;
     McNamee and Dang 2009, Overview of the TAC 2009 knowledge base population track (NIL).
 
@@ -103,8 +103,8 @@ def nil_curve(gold_nil: npt.ArrayLike, score: npt.ArrayLike, *, annotated: npt.A
     odd = np.isnan(values) | (values == np.inf)
     if odd.any():
         where = int(np.argmax(odd))
-        mend = "use -inf for a mention without entities"
-        raise ValueError(f"score has {values[where]} at position {where} (from 0), not a finite number; {mend}")
+        mend = "give a finite number, or -inf for a mention without entities"
+        raise ValueError(f"score has {values[where]} at position {where} (from 0); {mend}")
     return ThresholdCurve.below(gold, values, _annotated(annotated, len(gold)))
 
 

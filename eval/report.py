@@ -202,7 +202,7 @@ def _by_name(system: str, lines: Sequence[Line]) -> dict[str, Line]:
 def _compare(line: Line, system: str, base: Line, first: str, how: Resampling) -> Comparison | None:
     try:
         if type(line.score) is not type(base.score):
-            raise ValueError(f"one is {type(line.score).__name__}, the other {type(base.score).__name__}")
+            raise ValueError(f"one is {type(line.score).__name__}, the other {type(base.score).__name__}; use one kind")
         return line.score.against(base.score, how)
     except ValueError as error:
         raise ValueError(

@@ -114,7 +114,7 @@ def span_scores(gold: Spans, predicted: Spans) -> SpanScores:
         predicted: the predicted mentions of the same items.
 
     Raise ValueError if the numbers of items differ, a mention has no fragment, or a fragment is not two numbers with
-    ``0 <= start < end < 2^32``, and TypeError if an item, mention or fragment is not a list or a number not an integer.
+    ``0 <= start < end < 2^32``; TypeError if an item, mention or fragment is not a list, or a number is not an integer.
 
     The first mention is found exactly. The second has two tokens, of which one is found, with two tokens too many.
 
@@ -269,7 +269,7 @@ def _refusal(items: list[Any], side: str) -> Exception:
             for k, fragment in enumerate(mention):
                 if problem := _problem(fragment, f"{at}[{k}]"):
                     return problem
-    raise AssertionError("every fragment means something")
+    raise AssertionError("no fragment is invalid")
 
 
 def _problem(fragment: Any, at: str) -> Exception | None:

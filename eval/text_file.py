@@ -35,7 +35,7 @@ class FileFormatError(ValueError):
 
 
 def read_lines(path: PathLike) -> list[str]:
-    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; other line ends of Unicode end no line.
+    r"""Return the lines of a text file without their ends, ``\n`` or ``\r\n``; no other character ends a line.
 
     Raise FileFormatError if it is empty, is not UTF-8, has a NUL, ends lines with only ``\r``, is damaged gzip, or is
     in another format that is not text, and OSError if it cannot be read.

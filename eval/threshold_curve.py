@@ -32,7 +32,7 @@ class ThresholdCurve(Brief):
 
     @classmethod
     def below(cls, is_positive: BoolArray, score: FloatArray, annotated: BoolArray) -> Self:
-        """Make the curve that calls items with a score below the threshold positive; scores are below inf."""
+        """Make the curve that calls an item positive if its score is below the threshold; no score may be inf."""
         distinct, place = np.unique(score[annotated], return_inverse=True)
         n_points = len(distinct) + 1
         return cls(

@@ -117,8 +117,8 @@ def test_one_node_has_no_other():
 @pytest.mark.parametrize(
     ("vectors", "root", "wrong"),
     [
-        (np.zeros(3), np.zeros(3), "must be"),
-        (np.zeros((3, 2)), np.zeros(2), "must be"),
+        (np.zeros(3), np.zeros(3), r"vectors has the shape \(3,\)"),
+        (np.zeros((3, 2)), np.zeros(2), r"root has the shape \(2,\)"),
         (np.full((2, 2), np.nan), np.zeros(2), "finite"),
         (np.zeros((2, 2)), np.array([0, np.inf]), "finite"),
     ],

@@ -292,9 +292,9 @@ def test_not_finite_names_the_rows_and_whose_they_are(form: str, bad: float) -> 
     X = gaussian(30, 3).astype(float)  # noqa: N806
     broken = X.copy()
     broken[[4, 17], [0, 2]] = bad
-    with pytest.raises(ValueError, match=r"^NaN, infinity .* in 2 vector\(s\): row 4, 17$"):
+    with pytest.raises(ValueError, match=r"^NaN, infinity .* in 2 row\(s\): 4, 17 \(from 0\)$"):
         fitted(form_of(broken, form))
-    with pytest.raises(ValueError, match=r"^entities: NaN, infinity .* in 2 vector\(s\): row 4, 17$"):
+    with pytest.raises(ValueError, match=r"^entities: NaN, infinity .* in 2 row\(s\): 4, 17 \(from 0\)$"):
         fitted(form_of(X, form), entities=form_of(broken, form))
 
 

@@ -278,7 +278,7 @@ def test_neighbour_lists_with_an_entity_that_does_not_exist_are_refused(bad):
 
 def test_neighbour_lists_with_a_mention_that_does_not_exist_are_refused():
     mentions = np.array([[1], [2]]), np.array([[1.0], [1.0]])
-    with pytest.raises(ValueError, match=r"ids in mentions must lie in -1 \.\. 1, but row 1 has \[2\]"):
+    with pytest.raises(ValueError, match=r"row 1 of mentions has \[2\]; ids of 2 mentions lie in -1 \.\. 1"):
         Graph.from_neighbors(mentions)
 
 

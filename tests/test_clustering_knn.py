@@ -412,7 +412,7 @@ def test_wrong_calls() -> None:
         nearest(two, two, -1)
     with pytest.raises(ValueError, match="metric='l2'"):
         nearest(two, two, 1, metric="l2")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"self_ids must be \(4,\), one for each query, not \(1,\)"):
+    with pytest.raises(ValueError, match=r"self_ids has shape \(1,\); give one id for each of the 4 queries"):
         nearest(two, two, 1, self_ids=np.zeros(1, int))
     with pytest.raises(ValueError, match=r"query must lie in 0 \.\. 3, not -1 \.\. 0"):
         pair_dissimilarity(two, two, np.array([0, -1]), np.array([0, 0]))

@@ -233,13 +233,13 @@ def test_recall_is_of_a_sample_and_leaves_the_query_out() -> None:
     ("matrix", "indptr", "owner", "n", "message"),
     [
         ([1.0], [0, 1], None, None, r"vectors must be a \(rows, dim\) array"),
-        ([[np.nan]], [0, 1], None, None, "NaN, infinity or a number too large for float32 in 1 vector"),
-        ([[1.0]], [], None, None, "indptr must be a list of integers"),
-        ([[1.0]], [0.0, 1.0], None, None, "indptr must be a list of integers"),
+        ([[np.nan]], [0, 1], None, None, "NaN, infinity or a number too large for float32 in 1 row"),
+        ([[1.0]], [], None, None, "indptr must hold one or more integers, not"),
+        ([[1.0]], [0.0, 1.0], None, None, "indptr must hold one or more integers, not"),
         ([[1.0]], [0, 2], None, None, "indptr must go from 0 to 1, the number of tokens, not from 0 to 2"),
         ([[1.0]], [1, 1], None, None, "indptr must go from 0 to 1, the number of tokens, not from 1 to 1"),
         ([[1.0]], [0, 1, 0, 1], None, None, "indptr must not decrease, but decreases from 1 to 0 at index 2"),
-        ([[1.0]], [0, 1], [0, 1], None, r"owner must be \(1,\), one for each of the texts, not"),
+        ([[1.0]], [0, 1], [0, 1], None, r"owner has shape \(2,\); give one owner for each of the 1 texts"),
         ([[1.0]], [0, 1], [2], 2, r"owners must lie in 0 \.\. 1, not 2"),
     ],
 )
@@ -277,7 +277,7 @@ def test_pairs_and_searches_that_cannot_be() -> None:
         late_nearest(one, one, -1, n_candidates=None)
     with pytest.raises(ValueError, match="n_candidates=2 must be at least k=3"):
         late_nearest(one, one, 3, n_candidates=2)
-    with pytest.raises(ValueError, match=r"self_ids must be \(1,\), one for each query, not \(2,\)"):
+    with pytest.raises(ValueError, match=r"self_ids has shape \(2,\); give one id for each of the 1 queries"):
         late_nearest(one, one, 1, n_candidates=None, self_ids=np.zeros(2, int))
     with pytest.raises(ValueError, match="found has 0 lists for 1 queries"):
         comparison.measured_recall(Neighbors(np.zeros((0, 1), np.int32), np.zeros((0, 1), np.float32)), one, one)

@@ -20,24 +20,24 @@ def test_not_finite_names_the_rows(form: str, bad: float) -> None:
     matrix = gaussian(30, 3)
     matrix[[4, 17], [0, 2]] = bad
     matrix[17, 1] = np.nan
-    with pytest.raises(ValueError, match=r"in 2 vector\(s\): row 4, 17$"):
+    with pytest.raises(ValueError, match=r"in 2 row\(s\): 4, 17 \(from 0\)$"):
         vectors(matrix, form)
-    with pytest.raises(ValueError, match=r"in 20 vector\(s\): row 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\.$"):
+    with pytest.raises(ValueError, match=r"in 20 row\(s\): 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, \.\.\. \(from 0\)$"):
         vectors(np.full((20, 2), bad), form)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_beyond_float32_names_the_rows(form: str) -> None:
-    with pytest.raises(ValueError, match=r"too large for float32 in 1 vector\(s\): row 1$"):
+    with pytest.raises(ValueError, match=r"too large for float32 in 1 row\(s\): 1 \(from 0\)$"):
         vectors(np.array([[1.0], [1e39], [1e38]]), form)
-    with pytest.raises(ValueError, match="row 0"):
+    with pytest.raises(ValueError, match=r"row\(s\): 0"):
         vectors(np.array([[10**30]], float) ** 2, form)
 
 
 def test_float16_overflow_names_the_rows() -> None:
     with np.errstate(over="ignore"):
         overflown = np.array([[1.0], [65_504.0], [70_000.0]]).astype(np.float16)
-    with pytest.raises(ValueError, match=r"row 2$"):
+    with pytest.raises(ValueError, match=r"row\(s\): 2 \(from 0\)$"):
         Vectors.of(overflown)
     assert Vectors.of(overflown[:2]).matrix.tolist() == [[1.0], [65_504.0]]
 
@@ -158,8 +158,8 @@ def test_sparse_indices_out_of_range() -> None:
 @pytest.mark.parametrize(
     ("owner", "n", "message"),
     [
-        ([0], None, r"owner must be \(2,\), one for each of the vectors, not"),
-        ([[0, 1]], None, r"owner must be \(2,\), one for each of the vectors, not"),
+        ([0], None, r"owner has shape \(1,\); give one owner for each of the 2 vectors"),
+        ([[0, 1]], None, r"owner has shape \(1, 2\); give one owner for each of the 2 vectors"),
         ([0, 3], 3, r"0 \.\. 2, not 0 \.\. 3"),
         ([-1, 0], None, r"not -1 \.\. 0"),
         ([0.0, 1.5], None, "integers, not float64"),

@@ -259,7 +259,7 @@ def test_memory_is_bounded_by_blocks_that_do_not_show(case, cells):
         ({"k": np.int64(3)}, TypeError, r"write k=\[3\]"),
         ({"groups": ["a"] * 6}, TypeError, 'groups is of type list, not a mapping .* write {"type": labels}'),
         ({"groups": []}, TypeError, "groups is of type list, not a mapping from names to labels"),
-        ({"k": [1, 4]}, ValueError, r"k=\[1, 4\] must lie in 1..3, the number of candidates per mention"),
+        ({"k": [1, 4]}, ValueError, r"k=\[1, 4\] has 4, but a mention has 3 candidates"),
         ({"k": [1, 0]}, ValueError, "k holds 0 at position 1; the smallest value allowed is 1"),
         ({"k": [1.5]}, TypeError, "k holds float64, not integers"),
         ({"k": [1], "candidates": None}, ValueError, r"recall at k=\[1\] needs candidates"),
