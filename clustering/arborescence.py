@@ -29,7 +29,10 @@ _NONE = _FROM_ENTITY = -1
 
 
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
-    """Find the parents in the lexicographically smallest forest, given the edges between mentions that can matter."""
+    """Return the forest, rooted at entities, whose weights in descending order are lexicographically smallest.
+
+    ``edges`` are those between mentions that `clustering.pruning.surviving_edges` selects.
+    """
     lists = _lists(len(entity_edges.entity), edges)
     forest = unreached(len(entity_edges.entity), edges.source, edges.weight)
     _expand(entity_edges, lists, *_contract(entity_edges, lists), forest)

@@ -132,7 +132,9 @@ NilLinkageOption = Annotated[
 NilThreshold = Annotated[
     float | None,
     _cluster(
-        "--nil-threshold", metavar="A", help="Limit of --nil-linkage average. [default: the default for mention edges]"
+        "--nil-threshold",
+        metavar="A",
+        help="Largest average dissimilarity at which --nil-linkage average merges. [default: the encoder's M]",
     ),
 ]
 EncoderModel = Annotated[

@@ -30,11 +30,11 @@ def train_edges(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Learn from annotated documents when two mentions mean the same, for `--edges` of link, discover and tune.
+    """Train an edge model, which says whether two mentions mean the same, for `--edges` of link, discover and tune.
 
     `arbo train-edges train.jsonl --dev dev.jsonl --out edges.json`, then `arbo discover test.jsonl --edges edges.json
-    --out run`. With --kb the model also learns when a mention means an entity. Gold ids and gold clusters both say
-    which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
+    --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both
+    say which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
     """
     from arbo import train_edges as train
     from arbo.files import check_writable

@@ -43,8 +43,8 @@ _Reads = Annotated[
     typer.Option(
         "--encoder-config",
         metavar="FILE",
-        help="Input and output of the cross-encoder: a JSON file with fields of arbo.CrossEncoderConfig, e.g. "
-        '{"max_length": 128}.',
+        help="JSON file with changes to fields of arbo.CrossEncoderConfig, which say what the cross-encoder reads and "
+        'how its output is used, e.g. {"max_length": 128}.',
     ),
 ]
 _Runs = Annotated[

@@ -105,7 +105,10 @@ def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
 
 
 def thinned(world: Ids, correct: Bools, most: int) -> Bools:
-    """Choose the correct pairs of each world and, evenly, as many of its wrong ones as ``most`` allows; (pairs,)."""
+    """Return which pairs to keep, so that no world has more than ``most`` unless more are correct; (pairs,).
+
+    All correct pairs are kept, and wrong pairs of a larger world at even steps, as many as there is room for.
+    """
     kept = np.ones(len(world), np.bool_)
     for large in np.flatnonzero(np.bincount(world) > most):
         wrong = np.flatnonzero((world == large) & ~correct)

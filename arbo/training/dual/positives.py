@@ -31,7 +31,10 @@ _FAR = np.finfo(np.float32).max
 
 
 def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
-    """Choose the positive of each mention, an entity as its nearest text; (mentions,) nodes, -1 without a cluster."""
+    """Return the positive of each mention as a node of ``snapshot``; -1 for a mention without a cluster; (mentions,).
+
+    A positive is another mention or, for the gold entity, the text of the entity that is nearest to the mention.
+    """
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
     text, door = nearest_text(snapshot, mentions, snapshot.gold[mentions])
