@@ -25,7 +25,9 @@ INDEXES = {
     "numbers with a missing one": pd.Index([7, None, 2.5]),
     "of mixed types": pd.Index(["o1", 7, True]),
     "mixed, and one missing": pd.Index(["7", None, 7]),
-    "of levels, and one missing": pd.MultiIndex.from_tuples([("b", "x"), ("b", None), (7, "x")], names=["shop", "entity_id"]),
+    "of levels, and one missing": pd.MultiIndex.from_tuples(
+        [("b", "x"), ("b", None), (7, "x")], names=["a", "entity_id"]
+    ),
     "of long numbers": pd.Index([2**63 + 1, 7, 2**64 - 1]),
     "named like a column of the result": pd.Index(["x", "y", "z"], name="entity_id"),
     "named like a field": pd.Index(["x", "y", "z"], name="mention_id"),

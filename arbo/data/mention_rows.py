@@ -4,8 +4,9 @@
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
 The first four columns are required. `entity` holds the gold id, or several separated by `|`; `entities` holds a list of
-gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold cluster, `score` the score of the finder
-that found the mention. `mention_text` is compared with the text at the offsets. `domain` is the domain of the document.
+gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold cluster,
+`score` the score of the finder that found the mention. `mention_text` is compared with the text at the offsets.
+`domain` is the domain of the document.
 The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without start and
 end stands for the document itself, for example a document without mentions. Further columns become the metadata of the
 mention or, in a row without start and end, of the document; so do `cluster` and `score` in such a row.

@@ -113,8 +113,6 @@ class Result(Run):
         """
         from pandas import Index
 
-        from pandas import Index
-
         frame, index = flat_table(self).to_pandas(), self.manifest.get("index", {})
         columns = {key: own if (own := f"own_{key}") in frame else key for key in index}
         if not index or not {*columns.values()} <= {*frame}:

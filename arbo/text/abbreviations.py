@@ -2,8 +2,8 @@
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
 shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
-beginning of a word. A definition may span the end of a line, but not a blank line. A short form with `=`, `<` or `>` is a
-figure, and a long form across brackets is a list: neither is a definition.
+beginning of a word. A definition may span the end of a line, but not a blank line. A short form with `=`, `<` or `>`
+is a figure, and a long form across brackets is a list: neither is a definition.
 """
 
 from __future__ import annotations
