@@ -167,7 +167,7 @@ def test_kinds_of_mentions_have_intervals_and_tests() -> None:
     assert all(entries[name].comparison is not None for name in parts)
 
     gold, found = np.array([0, 0, 1, 1, 0, 1]), np.array([0, 0, 0, 1, 0, 1])
-    where, every = np.array([0, 0, 1, 1, 2, 3]), np.ones(6, np.bool_)
+    where, every = np.array([0, 0, 3, 3, 5, 7]), np.ones(6, np.bool_)
     (alone,) = kind_lines(gold, found, where, {"named": every})
     whole = next(line for line in cluster_lines(gold, found, where) if line.name == "B-cubed")
     assert alone.score.interval(how) == pytest.approx(whole.score.interval(how))

@@ -39,15 +39,7 @@ from arbo.metrics import (
     scores_from_counts,
     without_singletons,
 )
-from arbo.results.lines import (
-    cluster_lines,
-    counts_by_document,
-    kind_lines,
-    kinds_of,
-    linking_lines,
-    nil_lines,
-    pairs,
-)
+from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, kinds_of, linking_lines, nil_lines
 from arbo.results.run import Run, entities_in
 
 _USUAL = Resampling()
@@ -276,9 +268,14 @@ def _with_clusters(
     if how.singletons:
         true, found = truth[known], cluster[known]
         if how.per_document:
-            true, found = pairs(document[known], true), pairs(document[known], found)
+            true, found = _pairs(document[known], true), _pairs(document[known], found)
         lines += kind_lines(true, found, document[known], {kind: rows[known] for kind, rows in kinds.items()})
     return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
+
+
+def _pairs(document: Ints, cluster: Ints) -> Ints:
+    """Return a code for each pair of a document and a cluster."""
+    return document * (int(cluster.max(initial=0)) + 1) + cluster
 
 
 def _codes(ids: pa.ChunkedArray) -> Ints:

@@ -125,7 +125,8 @@ def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, B
 
     def counts(drawn: Bools) -> npt.NDArray[np.float64]:
         true, found = truth[drawn], cluster[drawn]
-        _, cell, count = np.unique(pairs(true, found), return_inverse=True, return_counts=True)
+        cells = true * (int(cluster.max()) + 1) + found
+        _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
         recall, precision = (count[cell] / np.bincount(side)[side] for side in (true, found))
         of_kinds = [rows[drawn] for rows in kinds.values()]
         return np.array([[recall[rows].sum(), rows.sum(), precision[rows].sum(), rows.sum()] for rows in of_kinds])
@@ -141,15 +142,10 @@ def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, B
         score = OfClusters(truth, cluster, document, lambda _: value, lambda how: halves(how)[:, place])
         return replace(whole, score=score)
 
-    if len(truth) > MOST_WITH_INTERVALS:
-        document = np.zeros_like(document)  # with one document there is no interval
-    everywhere = np.ones(len(truth), np.bool_)
-    return [line(i, kind, table) for i, (kind, table) in enumerate(zip(kinds, counts(everywhere), strict=False))]
-
-
-def pairs(one: Ints, other: Ints) -> Ints:
-    """Return a code for each pair of codes, such as a document and a cluster."""
-    return one * (int(other.max(initial=0)) + 1) + other
+    has_intervals = len(truth) <= MOST_WITH_INTERVALS  # with one document there is no interval
+    document = np.unique(document, return_inverse=True)[1] if has_intervals else np.zeros_like(document)
+    tables = counts(np.ones(len(truth), np.bool_)) if kinds else ()
+    return [line(i, kind, table) for i, (kind, table) in enumerate(zip(kinds, tables, strict=True))]
 
 
 def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:
