@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eval.ratio import ratio
     from eval.report import Value
     from eval.table import Cell, Table
+    from eval.uncertainty import half_samples
 
 # Maps modules of `eval` to the names above that they define; other names are looked up in the package `eval` itself.
 _NAMES = {
@@ -27,6 +28,7 @@ _NAMES = {
     "ratio": "ratio",
     "report": "Value",
     "table": "Cell Table",
+    "uncertainty": "half_samples",
 }
 
 

@@ -272,7 +272,6 @@ def _test_remarks(report: Report) -> list[str]:
     return [
         *([legend] if any(entry.stars for _, entry in _entries(report)) else []),
         *_by_method("p-value", found, report.how),
-        f"The JSON form holds the p-values, and a {_interval_name(report)} of each score",
     ]
 
 

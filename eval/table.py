@@ -95,6 +95,8 @@ class Table:
 
     def to_latex(self) -> str:
         """Return the table as LaTeX with booktabs, escaped for pdfLaTeX and its successors."""
+        title = self.title or f"Scores of {', '.join(filter(None, self.names))}"
+        label = re.sub(r"[^A-Za-z0-9]+", "-", title).strip("-").lower()
         lines = [map(_LATEX.escape, self.names), *(map(_LATEX.cell, row) for row in self.cells)]
         head, *body = [f"{' & '.join(line)} \\\\" for line in lines]
         return "\n".join(
@@ -102,7 +104,8 @@ class Table:
                 "% \\usepackage{booktabs}",
                 "\\begin{table}",
                 "\\centering",
-                *([f"\\caption{{{_LATEX.escape(self.title)}}}"] if self.title else []),
+                f"\\caption{{{_LATEX.escape(title)}}}",
+                f"\\label{{tab:{label}}}",
                 f"\\begin{{tabular}}{{{''.join('r' if right else 'l' for right in self.is_number)}}}",
                 "\\toprule",
                 head,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 
 import pandas as pd
@@ -20,6 +21,14 @@ INDEXES = {
     "repeated": pd.Index(["a", "a", "b"], name="order"),
     "of levels": pd.MultiIndex.from_tuples([("b", 2), ("b", 1), ("a", 2)], names=["shop", None]),
     "default": pd.RangeIndex(3),
+    "with a missing label": pd.Index(["o1", "o2", None]),
+    "numbers with a missing one": pd.Index([7, None, 2.5]),
+    "of mixed types": pd.Index(["o1", 7, True]),
+    "mixed, and one missing": pd.Index(["7", None, 7]),
+    "of levels, and one missing": pd.MultiIndex.from_tuples(
+        [("b", "x"), ("b", None), (7, "x")], names=["a", "entity_id"]
+    ),
+    "of long numbers": pd.Index([2**63 + 1, 7, 2**64 - 1]),
     "named like a column of the result": pd.Index(["x", "y", "z"], name="entity_id"),
     "named like a field": pd.Index(["x", "y", "z"], name="mention_id"),
 }
@@ -37,6 +46,15 @@ def test_a_result_has_the_index_of_the_frame(index: pd.Index, tmp_path: Path) ->
         found.save(tmp_path / "run", texts=False)
         assert arbo.Result.load(tmp_path / "run").to_pandas()["text"].tolist() == NAMES
     assert found.to_pandas()["index"].tolist() == [5] * 3
+
+
+def test_the_documented_cast_joins_labels_that_come_back_as_text() -> None:
+    for label in (uuid.UUID(int=7), pd.Timestamp("2026-11-22"), pd.Timedelta("1D"), pd.Interval(0, 1), ("a", 1)):
+        frame = pd.DataFrame({"name": NAMES[:1]}, index=pd.Index([label], tupleize_cols=False))
+        cast = frame.set_axis(frame.index.map(str))
+        found = [arbo.Linker().discover(given["name"]).to_pandas() for given in (frame, cast)]
+        assert isinstance(found[0].index[0], str)
+        assert cast.join(found[1]["cluster_id"])["cluster_id"].notna().all()
 
 
 def test_a_key_called_index_is_no_index() -> None:

@@ -329,6 +329,8 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
     spans = {"start": 0, "end": 4}
     assert Corpus.of(flat({**spans, "entity": "D1"})).mentions[0].gold == ("D1",)
     assert Corpus.of(flat({**spans, "entity": None})).mentions[0].gold is None
+    several = flat({**spans, "entity": "D1| D2"}), flat({**spans, "entities": ["D1", "D2"]})
+    assert all(Corpus.of(rows).mentions[0].gold == ("D1", "D2") for rows in several)
     several = flat(*({**spans, "entities": ids} for ids in (["D1", "D2"], [], None)))
     assert [mention.gold for mention in Corpus.of(several).mentions] == [("D1", "D2"), (), None]
 

@@ -131,14 +131,15 @@ def test_several_systems_stand_side_by_side(three):
         "> the best of its line",
         "* p < 0.05, ** p < 0.01 against first: two-sided, not corrected for multiple comparisons",
         "p-value: draws of tests, seed 0",
-        "The JSON form holds the p-values, and a 95% interval of each score",
     ]
 
 
 def test_marks_in_markdown_and_latex(three):
     report = Report.of(three)
     assert "| MUC | 0.5000 | **0.7500**\\*\\* | 0.6250 |" in report.to_markdown()
-    assert "MUC & 0.5000 & \\textbf{0.7500}{*}{*} & 0.6250 \\\\" in report.to_latex()
+    latex = report.to_latex()
+    assert "MUC & 0.5000 & \\textbf{0.7500}{*}{*} & 0.6250 \\\\" in latex
+    assert "\\caption{Scores of first, second, third}\n\\label{tab:scores-of-first-second-third}\n" in latex
 
 
 def test_stars_are_explained_where_there_are_any():

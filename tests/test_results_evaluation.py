@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from builders import document
@@ -14,7 +15,8 @@ from builders import document
 import arbo
 from arbo import compare
 from arbo.results.evaluation import Evaluation
-from eval import Line, Resampling, coreference_counts, nil_scores, scores_from_counts
+from arbo.results.lines import kind_lines
+from eval import Line, Resampling, cluster_lines, coreference_counts, nil_scores, scores_from_counts
 
 KB = arbo.KnowledgeBase([arbo.Entity("E1", "marsh fever", alternative_ids=("X1",)), arbo.Entity("E2", "kelp blight")])
 NAMES = ["marsh fever", "marsh fever", "kelp blight", "zzz qqq", "zzz qqq", "kelp blight", "marsh fever"]
@@ -142,9 +144,33 @@ def test_kinds_of_mentions_are_scored_apart_where_there_are_pronouns() -> None:
     for side, place in (("recall", 0), ("precision", 2)):
         total = sum(getattr(line, side).counts[0, 0] for line in parts)
         assert total == pytest.approx(evaluation.coreference["b3"]["counts"][place])
+    assert lines["B-cubed, named"].score.n_documents == 1  # so it has no interval
     within = by_name(result.evaluate(per_document=True))
     assert within["B-cubed, named"].score.value == lines["B-cubed, named"].score.value
     assert not any("named" in name for name in by_name(arbo.Linker(KB).link(DOCUMENTS).evaluate()))
+
+
+def test_kinds_of_mentions_have_intervals_and_tests() -> None:
+    rows = ("Kelp Blight", ("E2",)), ("it", ("E2",)), ("Marsh Fever", ("E1",)), ("the fever", ("E1",))
+    documents = [document(f"d{n}", *rows[n % 2 :]) for n in range(8)]
+    how = Resampling(n_half_samples=40)
+    results = {"linked": arbo.Linker(KB).link(documents), "discovered": arbo.Linker().discover(documents)}
+    for per_document in (False, True):
+        ours = by_name(results["linked"].evaluate(per_document=per_document))
+        parts = [name for name in ours if name.startswith("B-cubed, ")]
+        assert len(parts) == 3
+        for name in parts:
+            interval = ours[name].score.interval(how)
+            assert interval is not None
+            assert interval.low <= ours[name].score.value <= interval.high
+    entries = compare(results, how=how).systems["discovered"]
+    assert all(entries[name].comparison is not None for name in parts)
+
+    gold, found = np.array([0, 0, 1, 1, 0, 1]), np.array([0, 0, 0, 1, 0, 1])
+    where, every = np.array([0, 0, 3, 3, 5, 7]), np.ones(6, np.bool_)
+    (alone,) = kind_lines(gold, found, where, {"named": every})
+    whole = next(line for line in cluster_lines(gold, found, where) if line.name == "B-cubed")
+    assert alone.score.interval(how) == pytest.approx(whole.score.interval(how))
 
 
 METRICS: dict[str, Any] = {

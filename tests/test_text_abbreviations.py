@@ -26,6 +26,8 @@ def found(text: str) -> list[tuple[str, str]]:
         ("central nervous system (CNS, the brain)", [("CNS", "central nervous system")]),
         ("Duchenne muscular dystrophy (DMD or Duchenne)", [("DMD", "Duchenne muscular dystrophy")]),
         ('retinoblastoma protein ("RB")', [("RB", "retinoblastoma protein")]),
+        ("a drug (acetylsalicylic acid [ASA])", [("ASA", "acetylsalicylic acid")]),
+        ("poly(ADP-ribose) polymerase (PARP)", [("PARP", "poly(ADP-ribose) polymerase")]),
         (
             "sea wasting disease (SWD) and kelp blight (KB)",
             [("SWD", "sea wasting disease"), ("KB", "kelp blight")],
@@ -49,6 +51,11 @@ def test_a_definition_is_found_with_its_offsets(text: str, expected: list[tuple[
         "( )",
         "Wilson disease (a very long remark about the disease and its discovery)",
         "Wilson disease WD",
+        "for obesity (OR=7.18, 95 CI=2.6), bipolar disorder (OR=13.8) and others (OR=12.619)",
+        "no rejection (n = 4), chronic rejection (n=5) and recurrent nephropathy (n =5)",
+        "reactive gliosis (p<0.05), and proliferation (p<0.01)",
+        "oxygen reduction (n 4, of 9), recycling (OR)",
+        "cells of mice (control, left) or Marsh diseased (CMD)",
     ],
 )
 def test_no_definition(text: str) -> None:

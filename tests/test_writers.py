@@ -7,6 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import get_args
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from builders import drawn_documents
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 import arbo
 from arbo.readers import read_documents
 from arbo.writers import TABLES, WRITERS, ExportFormat, writer
+from arbo.writers.tables import write_csv
 
 Shared = Callable[[str], Path]
 
@@ -227,3 +230,13 @@ def test_a_format_that_is_told_has_a_writer(format_: str) -> None:
     assert callable(writer(format_))
     assert get_args(ExportFormat) == tuple(WRITERS)
     assert set(TABLES) < set(WRITERS)
+
+
+def test_the_page_on_reviews_restores_the_ids_of_a_csv(tmp_path: Path) -> None:
+    page = (Path(__file__).parent.parent / "docs/abstracts.md").read_text("utf-8")
+    pattern = page.split('.str.replace(r"')[1].split('"')[0]
+    ids = ["-d1:0-3", "=d1:0-3", "+d", "@d", "'d", "d1:0-3"]
+    write_csv(pa.table({"mention_id": ids}), tmp_path / "ids.csv")
+    read = pd.read_csv(tmp_path / "ids.csv")["mention_id"]
+    assert read.tolist() != ids
+    assert read.str.replace(pattern, "", regex=True).tolist() == ids

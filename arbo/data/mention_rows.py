@@ -3,9 +3,10 @@
     document_id   text                     start   end   mention_id   type    entity
     d1            Left and right kidney.       9    21   m2           Organ   UBERON:0002113
 
-The first four columns are required. `entity` holds the gold id, or `entities` a list of gold ids; an empty list means
-NIL, and a mention without either is not annotated. `cluster` holds the gold cluster, `score` the score of the finder
-that found the mention. `mention_text` is compared with the text at the offsets. `domain` is the domain of the document.
+The first four columns are required. `entity` holds the gold id, or several separated by `|`; `entities` holds a list of
+gold ids, and an empty list means NIL. A mention without either is not annotated. `cluster` holds the gold cluster,
+`score` the score of the finder that found the mention. `mention_text` is compared with the text at the offsets.
+`domain` is the domain of the document.
 The rows of a document need not be adjacent, and only the first row needs its text and domain. A row without start and
 end stands for the document itself, for example a document without mentions. Further columns become the metadata of the
 mention or, in a row without start and end, of the document; so do `cluster` and `score` in such a row.
@@ -103,7 +104,7 @@ def _document(document_id: str, draft: _Draft, records: Records[Document]) -> Do
     for place, row in draft.mentions:
         with records.record(place):
             name = row["mention_id"] if "mention_id" in row else next(made)
-            gold = (row["entity"],) if "entity" in row else row.get("entities")
+            gold = tuple(map(str.strip, row["entity"].split("|"))) if "entity" in row else row.get("entities")
             values = row | {"spans": (_span(row),), "text": row.get("mention_text"), "entities": gold}
             mentions.append(to_mention(name, document_id, draft.text, values))
             places[name] = place

@@ -80,7 +80,7 @@ def documents_of_names(table: Any, names: Sequence[Any]) -> Iterator[Document]:
             problem = f"a name must be a non-blank string, not {name!r:.60}; fill it in, or drop the row"
             raise DataError(problem, file=f"row {row}", id=label)
         text = str(name)  # not numpy's
-        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=kept),))
+        yield Document(label, text, (Mention(label, label, ((0, len(text)),), text, metadata=_plain(kept)),))
 
 
 def documents_of(rows: Sequence[Placed], on_error: OnError = "fail") -> Records[Document]:

@@ -269,7 +269,7 @@ def _with_clusters(
         true, found = truth[known], cluster[known]
         if how.per_document:
             true, found = _pairs(document[known], true), _pairs(document[known], found)
-        lines += kind_lines(true, found, {kind: rows[known] for kind, rows in kinds.items()})
+        lines += kind_lines(true, found, document[known], {kind: rows[known] for kind, rows in kinds.items()})
     return replace(evaluation, **scored, clustered=int(known.sum()), lines=(*evaluation.lines, *lines))
 
 

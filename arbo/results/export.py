@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import groupby
 from operator import attrgetter, itemgetter
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -128,6 +128,14 @@ def _metadata(run: Run) -> Iterator[tuple[str, pa.Array]]:
             if len(kinds) > 1 or kinds & {dict, list} or is_long:
                 values = [None if value is None else json.dumps(value, ensure_ascii=False) for value in values]
             yield key, pa.array(values)
+
+
+def labels_of(run: Run, key: str) -> list[Any]:
+    """Return the labels of the mentions under a key of their metadata, lists as JSON; [] if none has the key."""
+    cells = run.mention_table["metadata"].to_pylist() if "metadata" in run.mention_table.column_names else []
+    labels = [json.loads(cell or "{}").get(key) for cell in cells]
+    is_there = any(label is not None for label in labels)
+    return [json.dumps(label) if isinstance(label, list) else label for label in labels] if is_there else []
 
 
 def sentences_of(run: Run, flat: pa.Table) -> Iterator[str | None]:

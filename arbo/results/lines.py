@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,13 @@ from arbo.metrics import (
     Line,
     LinkingOutcomes,
     NilCurve,
+    OfClusters,
+    Resampling,
     Summed,
     cluster_lines as lines_of_clusters,
     counts_from_contingency,
+    f_measure,
+    half_samples,
     proportion,
     without_singletons,
 )
@@ -115,18 +120,32 @@ def kinds_of(texts: Sequence[str]) -> dict[str, Bools]:
     return {name: kind == name for name in KINDS} if (kind == "pronoun").any() else {}
 
 
-def kind_lines(truth: Ints, cluster: Ints, kinds: Mapping[str, Bools]) -> list[Line]:
+def kind_lines(truth: Ints, cluster: Ints, document: Ints, kinds: Mapping[str, Bools]) -> list[Line]:
     """Return B-cubed of each kind of mention: the means over its mentions, in clusters of mentions of all kinds."""
-    _, cell, count = np.unique(np.stack([truth, cluster]), axis=1, return_inverse=True, return_counts=True)
-    recall, precision = (count[cell.ravel()] / np.bincount(side)[side] for side in (truth, cluster))
-    return [
-        Line.of_counts(
-            f"B-cubed, {kind}",
-            [[recall[rows].sum(), rows.sum(), precision[rows].sum(), rows.sum()]],
-            over=f"{int(rows.sum()):,} mentions",
-        )
-        for kind, rows in kinds.items()
-    ]
+
+    def counts(drawn: Bools) -> npt.NDArray[np.float64]:
+        true, found = truth[drawn], cluster[drawn]
+        cells = true * (int(cluster.max()) + 1) + found
+        _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
+        recall, precision = (count[cell] / np.bincount(side)[side] for side in (true, found))
+        of_kinds = [rows[drawn] for rows in kinds.values()]
+        return np.array([[recall[rows].sum(), rows.sum(), precision[rows].sum(), rows.sum()] for rows in of_kinds])
+
+    @cache
+    def halves(how: Resampling) -> npt.NDArray[np.float64]:
+        drawn = half_samples(int(document.max(initial=-1)) + 1, how)
+        return f_measure(np.array([counts(half[document]) for half in drawn]))
+
+    def line(place: int, kind: str, table: npt.NDArray[np.float64]) -> Line:
+        whole = Line.of_counts(f"B-cubed, {kind}", [table], over=f"{int(table[1]):,} mentions")
+        value = whole.score.value if whole.score.is_defined else np.nan
+        score = OfClusters(truth, cluster, document, lambda _: value, lambda how: halves(how)[:, place])
+        return replace(whole, score=score)
+
+    has_intervals = len(truth) <= MOST_WITH_INTERVALS  # with one document there is no interval
+    document = np.unique(document, return_inverse=True)[1] if has_intervals else np.zeros_like(document)
+    tables = counts(np.ones(len(truth), np.bool_)) if kinds else ()
+    return [line(i, kind, table) for i, (kind, table) in enumerate(zip(kinds, tables, strict=True))]
 
 
 def counts_by_document(truth: Ints, cluster: Ints, document: Ints, *, singletons: bool) -> list[CoreferenceCounts]:

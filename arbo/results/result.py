@@ -11,7 +11,7 @@ from arbo.errors import UsageError
 from arbo.files import PathLike
 from arbo.results.evaluation import Coreference, Evaluation, evaluate
 from arbo.results.explanation import Explanation, explain
-from arbo.results.export import export, flat_table
+from arbo.results.export import export, flat_table, labels_of
 from arbo.results.giants import Giant, giants_of
 from arbo.results.plots import plot
 from arbo.results.rows import ROWS_SHOWN, table_of
@@ -111,9 +111,14 @@ class Result(Run):
 
         If the documents were a frame or a Series, the rows have its index, so that `frame.join` joins them.
         """
+        from pandas import Index
+
         frame, index = flat_table(self).to_pandas(), self.manifest.get("index", {})
-        keys = [own if (own := f"own_{key}") in frame else key for key in index]
-        return frame.set_index(keys).rename_axis(list(index.values())) if keys and {*keys} <= {*frame} else frame
+        columns = {key: own if (own := f"own_{key}") in frame else key for key in index}
+        if not index or not {*columns.values()} <= {*frame}:
+            return frame
+        levels = [Index(labels_of(self, key) or frame[key]) for key in index]
+        return frame.drop(columns=[*columns.values()]).set_index(levels).rename_axis([*index.values()])
 
     @classmethod
     def load(cls, folder: PathLike) -> Self:

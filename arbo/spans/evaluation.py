@@ -55,11 +55,15 @@ def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     for link in run.links:
         links[link.mention.document_id].append(link)
     known = {document.id for document in gold}
-    if odd := sorted((known - links.keys()) | {id_ for id_, own in links.items() if own and id_ not in known}):
-        where = "run" if odd[0] in links else "annotated corpus"
+    if extra := sorted(known - links.keys()):
         raise UsageError(
-            f"the document {odd[0]!r} is only in the {where} (documents in only one of run and corpus: {len(odd):,}); "
-            "give the documents that were linked"
+            f"{len(extra):,} of the {len(gold):,} annotated documents are not in the run, such as {extra[0]!r}; "
+            "give only those that were linked, or link the others too"
+        )
+    if missing := sorted(id_ for id_, own in links.items() if own and id_ not in known):
+        raise UsageError(
+            f"{len(missing):,} of the {len(links):,} documents of the run are not annotated, such as {missing[0]!r}; "
+            "give their annotations too, or link only annotated documents"
         )
     found = Corpus(replace(of, mentions=tuple(link.mention for link in links[of.id])) for of in gold)
     return found_scores(gold, found, kb, [link.entity for of in gold for link in links[of.id]])

@@ -2,7 +2,8 @@
 
 "Wilson disease (WD)" and "WD (Wilson disease)" both define WD for the rest of the document. The long form is the
 shortest run of words before the bracket that holds the letters of the short form in order, its first letter at the
-beginning of a word. A definition may span the end of a line, but not a blank line.
+beginning of a word. A definition may span the end of a line, but not a blank line. A short form with `=`, `<` or `>`
+is a figure, and a long form across brackets is a list: neither is a definition.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _SENTENCE_END = re.compile(r"[.!?;]\s+(?=[A-Z0-9])")
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _BRACKET = re.compile(r"[()\[\]]")
 _ALTERNATIVE = re.compile(r"[;,]|\bor\b")
+_BRACKET_BETWEEN_WORDS = re.compile(r"(?<!\S)[(\[][^()\[\]]*[)\]](?![^\s,;.])")
 _MAX_SHORT = 10
 # Search only this many characters around a bracket: without a limit, a text with many brackets takes quadratic time.
 _WINDOW = 500
@@ -143,7 +145,9 @@ def _short_in_brackets(text: str, begin: int, opening: int, closing: int) -> Def
         start = begin + window[0]
         before = text[start:opening].rstrip()
         long = _long_form_start(short, before)
-        if long is not None and len(before) - long > len(short) and short not in before[long:].split():
+        if long is None or _crosses_bracket(before[long:]):
+            continue
+        if len(before) - long > len(short) and short not in before[long:].split():
             return Definition((at, at + len(inner)), (start + long, start + len(before)))
     return None
 
@@ -163,7 +167,17 @@ def _long_in_brackets(text: str, begin: int, opening: int, closing: int) -> Defi
 
 
 def _is_short_form(text: str) -> bool:
-    return 2 <= len(text) <= _MAX_SHORT and len(text.split()) <= 2 and text[0].isalnum() and any(map(str.isalpha, text))
+    is_short = 2 <= len(text) <= _MAX_SHORT and len(text.split()) <= 2 and text[0].isalnum()
+    return is_short and any(map(str.isalpha, text)) and not any(sign in text for sign in "=<>")
+
+
+def _crosses_bracket(long: str) -> bool:
+    """Return whether a bracket stands between words, or only one end of it is there."""
+    return bool(_BRACKET_BETWEEN_WORDS.search(long)) or _has_odd_bracket(long)
+
+
+def _has_odd_bracket(text: str) -> bool:
+    return any(text.count(opening) != text.count(closing) for opening, closing in ("()", "[]"))
 
 
 def _max_words(short: str) -> int:
@@ -183,4 +197,4 @@ def _long_form_start(short: str, text: str) -> int | None:
             return None
     while at > 0 and not text[at - 1].isspace():
         at -= 1
-    return at
+    return at + (text[at] in "([" and _has_odd_bracket(text[at:]))
