@@ -81,6 +81,13 @@ def test_wrong_usage_is_2(run: Run, folder: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [["kb", "stats", ""], ["link", "docs", "--kb="], ["link", "", "--kb", "kb"]])
+def test_an_empty_argument_is_refused(run: Run, words: list[str]) -> None:
+    done = run(*words)
+    assert done.code == 2
+    assert "is empty; is a shell variable unset?" in done.err
+
+
 def test_bad_data_is_3_and_names_the_place(run: Run, folder: Path, tmp_path: Path) -> None:
     good = (folder / "all.jsonl").read_text("utf-8").splitlines()
     bad = tmp_path / "bad.jsonl"

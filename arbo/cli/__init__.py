@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import signal
 import sys
 from typing import Annotated, Any, NoReturn
@@ -35,6 +37,13 @@ from arbo.errors import ArboError, DataError, UsageError
 
 class _Verbs(TyperGroup):
     """The verbs; an unknown choice is reported without the words that typer puts before the message."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse empty arguments, which would name the current folder."""
+        if empty := [place for place, word in enumerate(args) if not word or re.fullmatch("--[a-z-]+=", word)]:
+            shown = shlex.join(["arbo", *args[: empty[0] + 1]])
+            raise UsageError(f"the last argument of `{shown}` is empty; is a shell variable unset?")
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -50,7 +50,7 @@ _SAVE_AS = "save the file as UTF-8 (if it is Latin-1, with iconv -f LATIN1 -t UT
 def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not, sorted by name.
 
-    Hidden files and subfolders are ignored. Several paths give the files of each. Raise DataError if there are none.
+    Hidden files, subfolders, pipes and devices are ignored. Several paths give the files of each. Raise DataError if there are none.
     """
     if not isinstance(path, (str, os.PathLike)):
         return tuple(file for one in path for file in data_files(one, suffixes))
@@ -58,14 +58,10 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     if path == STANDARD_INPUT:
         return (path,)
     if path.is_dir():
-        endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
-        found = sorted(
-            file
-            for file in path.iterdir()
-            if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(endings)
-        )
+        found = sorted(file for file in path.iterdir() if _is_data(file, suffixes))
         if not found:
-            problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
+            endings = ", ".join((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)))
+            problem = f"the folder has no file that ends in {endings}; give the path of the file itself"
             raise DataError(problem, file=str(path))
         return tuple(found)
     if not path.exists():
@@ -73,6 +69,17 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
         mend = f"did you mean {zipped}?" if zipped.exists() else "check the path"
         raise DataError(f"no such file or folder; {mend}", file=str(path))
     return (path,)
+
+
+def left_out(folders: Sequence[Path], suffixes: tuple[str, ...]) -> list[str]:
+    """Return the sorted names of files and subfolders that `data_files` ignores, except hidden ones."""
+    content = (path for folder in folders if folder.is_dir() for path in folder.iterdir())
+    return sorted(path.name for path in content if not (path.name.startswith(".") or _is_data(path, suffixes)))
+
+
+def _is_data(path: Path, suffixes: tuple[str, ...]) -> bool:
+    name = path.name.lower().removesuffix(".gz")
+    return path.is_file() and not name.startswith(".") and name.endswith(suffixes)
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:
