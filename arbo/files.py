@@ -28,7 +28,7 @@ def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
     target = Path(file).resolve()
     partial = beside(target, "partial")
     try:
-        _check_kind(Path(file))  # unresolved, since /dev/stdout resolves to a path that does not exist
+        check_writable(Path(file))  # unresolved, since /dev/stdout resolves to a path that does not exist
         target.parent.mkdir(parents=True, exist_ok=True)
         write(partial)
         _flush(partial)
@@ -126,16 +126,10 @@ def beside(target: Path, kind: str) -> Path:
     return target.with_name(f".arbo-{kind}-{uuid4().hex}")
 
 
-def _check_kind(target: Path) -> None:
-    """Raise UsageError if `target` is a device, a pipe or a socket, which a rename would replace, or `-`."""
-    special = target.exists() and not (target.is_file() or target.is_dir())
-    if special or os.fspath(target) == "-":
-        raise UsageError(f"cannot write {target}: it is a device, a pipe or `-`, not a file or folder; choose another path")
-
-
 def check_writable(target: Path) -> None:
-    """Raise UsageError if `target` is a device or `-`, or the nearest existing folder above it is not writable."""
-    _check_kind(target)
+    """Raise UsageError for a device, a pipe or `-`, and unless the nearest existing folder above is writable."""
+    if os.fspath(target) == "-" or (target.exists() and not (target.is_file() or target.is_dir())):
+        raise UsageError(f"cannot write {target}: it is a device, a pipe or `-`; choose another path")
     above = next((folder for folder in target.absolute().parents if folder.exists()), target)  # "/" has none above
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise UsageError(f"cannot write {target}: {above} is not a writable folder; choose another path")

@@ -20,7 +20,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.data.records import Item, OnError, Records
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike
-from arbo.readers.files import data_files, left_out, read_head, read_lines
+from arbo.readers.files import data_files, read_head, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 DocumentFormat = Literal[_Shared, "brat", "conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator", "text"]
@@ -156,11 +156,17 @@ def _opened(
     module_name, function = format_.reader.split(":")
     module, kind = import_module(module_name), format_.options.get("kind")
     read = partial(getattr(module, function), **format_.options)
-    suffixes = (f".{kind}",) if kind else getattr(module, "SUFFIXES", ())
-    others = left_out(paths, suffixes) if suffixes else []
-    shown = ", ".join([*others[:10], *["..."] * (len(others) > 10)])
-    notes = {f"files and subfolders left out: {shown}": len(others)} if others else {}
+    notes = _left_out(paths, (f".{kind}",) if kind else getattr(module, "SUFFIXES", ()))
     return name.lower(), str(paths[0]), [paths] if kind else paths, read, notes
+
+
+def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
+    """Count and name the content of folders that a reader of ``suffixes`` ignores, except hidden files."""
+    folders = [path for path in paths if suffixes and path.is_dir()]
+    ignored = {path for folder in folders for path in folder.iterdir()} - {*data_files(folders, suffixes)}
+    names = sorted(path.name for path in ignored if not path.name.startswith("."))
+    shown = ", ".join([*names[:10], *["..."] * (len(names) > 10)])
+    return {f"files and subfolders left out: {shown}": len(names)} if names else {}
 
 
 def _expanded(path: Inputs) -> list[PathLike]:
@@ -186,8 +192,7 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[s
     Of the formats whose files often lie beside other files, choose that of most files.
     """
     inside = (filter(Path.is_file, sorted(path.iterdir())) if path.is_dir() else data_files(path) for path in paths)
-    files = chain.from_iterable(inside)
-    shown = list(islice((file for file in files if not file.name.startswith(".")), 20))
+    shown = list(islice((file for file in chain.from_iterable(inside) if not file.name.startswith(".")), 20))
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     like: defaultdict[str, list[str]] = defaultdict(list)
     for file, sample in zip(shown, samples, strict=True):

@@ -44,13 +44,13 @@ _NOT_TEXT = {
 """The first bytes of files that are often mistaken for text."""
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""
-_SAVE_AS = "save the file as UTF-8 (if it is Latin-1, with iconv -f LATIN1 -t UTF-8)"
+_SAVE_AS = "save the file as UTF-8 (if it is Latin-1 or Windows-1252, with iconv -f WINDOWS-1252 -t UTF-8)"
 
 
 def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not, sorted by name.
 
-    Hidden files, subfolders, pipes and devices are ignored. Several paths give the files of each. Raise DataError if there are none.
+    Hidden files, subfolders and pipes are ignored. Several paths give the files of each. Raise DataError without files.
     """
     if not isinstance(path, (str, os.PathLike)):
         return tuple(file for one in path for file in data_files(one, suffixes))
@@ -58,10 +58,14 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     if path == STANDARD_INPUT:
         return (path,)
     if path.is_dir():
-        found = sorted(file for file in path.iterdir() if _is_data(file, suffixes))
+        endings = (*suffixes, *(f"{suffix}.gz" for suffix in suffixes))
+        found = sorted(
+            file
+            for file in path.iterdir()
+            if file.is_file() and not file.name.startswith(".") and file.name.lower().endswith(endings)
+        )
         if not found:
-            endings = ", ".join((*suffixes, *(f"{suffix}.gz" for suffix in suffixes)))
-            problem = f"the folder has no file that ends in {endings}; give the path of the file itself"
+            problem = f"the folder has no file that ends in {', '.join(endings)}; give the path of the file itself"
             raise DataError(problem, file=str(path))
         return tuple(found)
     if not path.exists():
@@ -69,17 +73,6 @@ def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
         mend = f"did you mean {zipped}?" if zipped.exists() else "check the path"
         raise DataError(f"no such file or folder; {mend}", file=str(path))
     return (path,)
-
-
-def left_out(folders: Sequence[Path], suffixes: tuple[str, ...]) -> list[str]:
-    """Return the sorted names of files and subfolders that `data_files` ignores, except hidden ones."""
-    content = (path for folder in folders if folder.is_dir() for path in folder.iterdir())
-    return sorted(path.name for path in content if not (path.name.startswith(".") or _is_data(path, suffixes)))
-
-
-def _is_data(path: Path, suffixes: tuple[str, ...]) -> bool:
-    name = path.name.lower().removesuffix(".gz")
-    return path.is_file() and not name.startswith(".") and name.endswith(suffixes)
 
 
 def read_lines(file: Path) -> Iterator[tuple[int, str]]:
@@ -216,6 +209,9 @@ def _text(file: Path) -> Iterator[BinaryIO]:
             if start.startswith(magic):
                 raise DataError(problem, file=str(file))
         if not start.startswith(_UTF16):
+            if 0 < len(start[:8]) == 2 * start[:8].count(0):
+                convert = f"convert it with iconv -f UTF-16{'LE' if start[0] else 'BE'} -t UTF-8"
+                raise DataError(f"this looks like UTF-16 without a byte order mark; {convert}", file=str(file))
             yield stream
             return
         try:
