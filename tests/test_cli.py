@@ -84,6 +84,8 @@ def test_wrong_usage_is_2(run: Run, folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        ("compare run1 run2", "compare scores with `arbo evaluate`, links with `arbo diff`"),
+        ("discover docs --kb kb --out run", "run `arbo link`"),
         ("link - --kb - --out run", "two arguments are `-`, the standard input"),
     ],
 )

@@ -47,6 +47,10 @@ class _Verbs(TyperGroup):
             raise UsageError(f"an argument of `{shlex.join(args)}` is empty; is a shell variable unset?")
         if args.count("-") > 1:
             raise UsageError("two arguments are `-`, the standard input; give a file for one of them")
+        if args[:1] == ["compare"]:
+            raise UsageError("there is no verb `compare`; compare scores with `arbo evaluate`, links with `arbo diff`")
+        if args[:1] == ["discover"] and "--kb" in args:
+            raise UsageError("discover uses no knowledge base; with one, run `arbo link`")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
