@@ -23,11 +23,12 @@ PathLike = str | os.PathLike[str]
 def write_whole(file: PathLike, write: Callable[[Path], object]) -> None:
     """Write a file completely or not at all: `write` writes a temporary file, which then moves to ``file``.
 
-    Raise UsageError if the file cannot be written, for example to a full disk.
+    Raise UsageError if the file cannot be written, for example to a full disk or in place of a device.
     """
     target = Path(file).resolve()
     partial = beside(target, "partial")
     try:
+        check_writable(Path(file))  # unresolved, since /dev/stdout resolves to a path that does not exist
         target.parent.mkdir(parents=True, exist_ok=True)
         write(partial)
         _flush(partial)
@@ -126,7 +127,9 @@ def beside(target: Path, kind: str) -> Path:
 
 
 def check_writable(target: Path) -> None:
-    """Raise UsageError unless the folder above `target`, or the nearest one that exists, is writable."""
+    """Raise UsageError for a device, a pipe or `-`, and unless the nearest existing folder above is writable."""
+    if os.fspath(target) == "-" or (target.exists() and not (target.is_file() or target.is_dir())):
+        raise UsageError(f"cannot write {target}: it is a device, a pipe or `-`; choose another path")
     above = next((folder for folder in target.absolute().parents if folder.exists()), target)  # "/" has none above
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise UsageError(f"cannot write {target}: {above} is not a writable folder; choose another path")

@@ -81,6 +81,35 @@ def test_wrong_usage_is_2(run: Run, folder: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("compare run1 run2", "compare scores with `arbo evaluate`, links with `arbo diff`"),
+        ("discover docs --kb kb --out run", "run `arbo link`"),
+        ("link - --kb - --out run", "two arguments are `-`, the standard input"),
+    ],
+)
+def test_a_likely_mistake_is_told_with_its_mend(run: Run, words: str, told: str) -> None:
+    done = run(*words.split())
+    assert done.code == 2
+    assert told in done.err
+
+
+@pytest.mark.parametrize("words", [["kb", "stats", ""], ["link", "docs", "--kb="], ["link", "", "--kb", "kb"]])
+def test_an_empty_argument_is_refused(run: Run, words: list[str]) -> None:
+    done = run(*words)
+    assert done.code == 2
+    assert "is empty; is a shell variable unset?" in done.err
+
+
+def test_tune_replaces_no_file_of_another_kind(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("precious")
+    done = run("tune", tmp_path / "docs.jsonl", "--out", tmp_path / "notes.md")
+    assert done.code == 2
+    assert "notes.md exists, and `arbo tune` did not write it; choose another file" in done.told
+    assert (tmp_path / "notes.md").read_text() == "precious"
+
+
 def test_bad_data_is_3_and_names_the_place(run: Run, folder: Path, tmp_path: Path) -> None:
     good = (folder / "all.jsonl").read_text("utf-8").splitlines()
     bad = tmp_path / "bad.jsonl"
@@ -125,6 +154,42 @@ def test_more_bad_data_is_3(run: Run, folder: Path, tmp_path: Path) -> None:
         assert message in outcome.err
         assert "Traceback" not in outcome.err
     assert not (tmp_path / "run").exists()
+
+
+def test_each_skipped_document_is_told_with_its_file_and_error(tmp_path: Path) -> None:
+    mention = '"mentions": [{"spans": [[0, 3]]}]}'
+    (tmp_path / "good.jsonl").write_text(f'{{"id": "a", "text": "flu", {mention}\n')
+    (tmp_path / "bad.jsonl").write_text(f'{{"id": "b", "text": "flu", {mention}\n{{"id": "c", "text": 5}}\n')
+    docs = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    done = arbo_process("discover", *docs, "--on-error", "skip", "--out", tmp_path / "run", "--dry-run")
+    assert f"skipped: {tmp_path / 'bad.jsonl'}, line 2, 'c': 'text' of a document must be a string" in done.stderr
+    assert "2 inputs: 1 malformed documents skipped" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is of Linux")
+def test_output_that_cannot_be_written_is_told(folder: Path, tmp_path: Path) -> None:
+    arguments = ["-m", "arbo", "kb", "stats", str(folder / "kb.jsonl"), "--json"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([sys.executable, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "error: cannot read or write standard output or the current folder: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed:
+        done = subprocess.run([sys.executable, *arguments], stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, "rror" in done.stderr) == (141, False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows keeps a folder that is in use")
+def test_a_current_folder_that_was_removed_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    done = run("discover", tmp_path / "docs.jsonl", "--out", "run")
+    monkeypatch.chdir(tmp_path)
+    assert done.code == 1
+    assert "the current folder: No such file" in done.err
 
 
 @pytest.mark.slow

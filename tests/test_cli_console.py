@@ -87,6 +87,7 @@ def test_empty_texts_and_types_of_entities_are_told(run: Run, tmp_path: Path) ->
     (tmp_path / "kb.obo").write_text("[Term]\nid: D:1\nname: flu\nnamespace: diseases\n")
     empty = run("spans", tmp_path / "empty.txt", "--kb", tmp_path / "kb.obo").told
     assert "no mentions found; the texts are empty" in empty
+    assert "empty.txt: 1 empty texts" in empty
     assert "language" not in empty
     told = run("spans", tmp_path / "docs.txt", "--kb", tmp_path / "kb.obo").told
     assert "the found mentions have the types of their entities (in OBO, the namespace): diseases" in told

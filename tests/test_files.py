@@ -44,6 +44,20 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "precious"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes in folders are of POSIX")
+def test_no_pipe_or_device_is_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link", "-"):
+        target = tmp_path / name if name != "-" else Path(name)
+        with pytest.raises(arbo.UsageError, match="a device, a pipe or `-`"):
+            files.write_json({}, target)
+        with pytest.raises(arbo.UsageError, match="a device, a pipe or `-`"):
+            files.check_replaceable(target, "thing", "it.json", lambda folder: [])
+    assert (tmp_path / "pipe").is_fifo()
+    assert not Path("-").exists()
+
+
 def test_numbers_that_json_has_not_are_null() -> None:
     value = {"a": [float("nan"), (1.5, -float("inf"))], 1: {"b": float("inf")}}
     assert files.json_ready(value) == {"a": [None, [1.5, None]], "1": {"b": None}}

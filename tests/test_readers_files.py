@@ -37,6 +37,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, inner: str) -> None:
     ("content", "problem"),
     [
         ("na\u00efve".encode("latin-1"), "line 2: not UTF-8: byte 3 of the line is 0xef"),
+        (b"\x93flu\x94", "line 2: not UTF-8: byte 1 .* iconv -f WINDOWS-1252"),
         (b"\xed\xa0\x80", "line 2: not UTF-8: byte 1"),  # a surrogate, as some programs write it
         (b"a\0b", "line 2: character 2 of the line is NUL"),
     ],
@@ -63,6 +64,8 @@ def test_the_first_bytes_tell_the_encoding_whatever_the_name(tmp_path: Path, enc
     ("content", "problem"),
     [
         ("flu".encode("utf-16")[:-1], "invalid UTF-16; download the file again"),
+        ("flu".encode("utf-16-le"), "UTF-16 without a byte order mark; convert it with iconv -f UTF-16LE"),
+        ("flu".encode("utf-16-be"), "UTF-16 without a byte order mark; convert it with iconv -f UTF-16BE"),
         (b"\xff\xfe\x00\xd8a\x00", "invalid UTF-16"),  # a lone surrogate
         (b"PAR1\x15\x04", "a Parquet file; read it with the format parquet"),
         (b"PK\x03\x04", "a zip archive or a spreadsheet; unpack it, or save the sheet as CSV"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from contextlib import suppress
 from importlib import import_module
 from io import BytesIO
@@ -233,6 +234,26 @@ def test_renamed_words_and_xml_are_no_plain_text(tmp_path: Path, name: str) -> N
     (tmp_path / name).write_text('<?xml version="1.0"?><Document doc_name="1_1ecb.xml"></Document>')
     with pytest.raises(DataError, match="the format cannot be guessed"):
         read_documents(tmp_path / name)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes in folders are of POSIX")
+def test_what_is_left_out_of_a_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Marsh fever.")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".hidden").touch()
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for ever
+    assert read_documents(tmp_path).notes == {"files and subfolders left out: pipe, sub": 2}
+    (tmp_path / "b.jsonl").write_text('{"id": "b", "text": "flu"}')
+    (tmp_path / "a.txt").write_text("1|t|Flu\n1|a|\n")
+    assert read_documents(tmp_path).notes == {"files and subfolders left out: b.jsonl, pipe, sub": 3}
+    assert len(read_documents(tmp_path, "jsonl")) == 1
+    (tmp_path / "kb.tsv").write_text("id\tname\nD1\tflu\n")
+    assert sum(read_knowledge_base(tmp_path, "tsv").notes.values()) == 4
+
+
+def test_an_empty_path_is_no_folder() -> None:
+    with pytest.raises(UsageError, match="the path is empty; is a shell variable unset"):
+        read_documents("")
 
 
 def test_the_tables_load_no_format() -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from builders import document
 
@@ -128,6 +129,14 @@ def test_the_engine_and_the_metrics_alone() -> None:
     assert p.parent.tolist() == [-1, -1, -1, 2, 3]
     assert p.bottleneck.tolist() == [-np.inf, -np.inf, -np.inf, -1, -1]
     assert coreference_scores([["a", "b"], ["c"]], [["a", "b", "c"]])["b3"]["recall"] == 1
+
+
+def test_a_label_that_is_a_number_names_its_mention() -> None:
+    result = arbo.Linker().discover(pd.Series(["flu", "flux"], index=[10, 11]))
+    assert result.cluster_of(10) == result.cluster_of("10")  # type: ignore[arg-type]
+    assert str(result.explain(11)) == str(result.explain("11"))  # type: ignore[arg-type]
+    with pytest.raises(arbo.UsageError, match="'5'"):
+        result.explain(5)  # type: ignore[arg-type]
 
 
 def test_links_are_a_sequence(result: arbo.Result) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -30,15 +34,38 @@ from arbo.cli import (
     train_reranker,
     tune,
 )
+from arbo.data import records
 from arbo.errors import ArboError, DataError, UsageError
 
 
 class _Verbs(TyperGroup):
     """The verbs; an unknown choice is reported without the words that typer puts before the message."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse likely mistakes; an empty argument would name the current folder."""
+        if any(not word or re.fullmatch("--[a-z-]+=", word) for word in args):
+            raise UsageError(f"an argument of `{shlex.join(args)}` is empty; is a shell variable unset?")
+        if args.count("-") > 1:
+            raise UsageError("two arguments are `-`, the standard input; give a file for one of them")
+        if args[:1] == ["compare"]:
+            raise UsageError("there is no verb `compare`; compare scores with `arbo evaluate`, links with `arbo diff`")
+        if args[:1] == ["discover"] and "--kb" in args:
+            raise UsageError("discover uses no knowledge base; with one, run `arbo link`")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except OSError as error:
+            with suppress(OSError), open(os.devnull, "wb") as nothing:
+                os.dup2(nothing.fileno(), sys.stdout.fileno())  # so that the end of Python does not write the rest
+            if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has seen enough
+                raise typer.Exit(141) from error
+            place = error.filename or "standard output or the current folder"
+            raise ArboError(f"cannot read or write {place}: {error.strerror}") from error
         except typer.BadParameter as error:
             error.message = error.message.removeprefix("Value error, ")
             raise
@@ -51,7 +78,7 @@ app = typer.Typer(
     help="Link the mentions of documents to a knowledge base, and discover entities missing from it.\n\n"
     "Begin with `arbo demo`. Then: `arbo link DOCS --kb KB --out run/`.\n\n"
     "Results go to stdout, progress and notes to stderr; with `--json`, stdout contains only JSON. "
-    "Exit codes: 0 success, 2 wrong usage, 3 invalid input data, 130 interrupted, 1 any other error.",
+    "Exit codes: 0 success, 2 wrong usage, 3 invalid input data, 130 interrupted, 141 broken pipe, 1 any other error.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -103,11 +130,14 @@ app.add_typer(kb.app, name="kb")
 def main() -> None:
     """Run the command line, and exit with one of the codes that `arbo --help` lists."""
     signal.signal(signal.SIGINT, _interrupted)
+    records.quiet = False
     try:
         app()
     except ArboError as error:
         console.complain(str(error))
         sys.exit(3 if isinstance(error, DataError) else 2 if isinstance(error, UsageError) else 1)
+    finally:
+        records.quiet = True
 
 
 def _interrupted(*_: object) -> NoReturn:

@@ -46,6 +46,9 @@ def export(
 
     check_no_input("--out", out, [run])
     check_writable(out)
+    ending = Path(out.name.lower().removesuffix(".gz")).suffix
+    if ending in {".csv", ".tsv", ".xlsx", ".ods"} - {f".{to}"}:
+        console.warn(f"{out} ends in {ending}, but its format is {to}; programs may misread it")
     result = Result.load(run)
     notes = result.export(out, to, ids=ids)
     for note, count in notes.items():

@@ -32,8 +32,8 @@ def read_kb(
     kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"))
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
-    _tell(kb.notes, path)
-    _tell_kept("entities", kb, path)
+    _tell(kb.notes, path.name)
+    _tell_kept("entities", kb, path.name)
     if no_generic_names:
         generic = kb.generic_names()
         kb = kb.without_names(generic)
@@ -57,9 +57,10 @@ def read_documents(
     documents = readers.read_documents(
         docs, format_, types=types, on_error=on_error, told=tell_format(first, "--format")
     )
-    _tell(documents.notes, first)
-    _tell_kept("documents", documents, first)
-    _tell_kept("mentions", documents.mentions, first)
+    name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
+    _tell(documents.notes, name)
+    _tell_kept("documents", documents, name)
+    _tell_kept("mentions", documents.mentions, name)
     if mentions and not documents.mentions:
         raise DataError(
             "the documents have no mentions; find some with `arbo spans` or `arbo link --find-mentions dictionary`; "
@@ -74,16 +75,16 @@ def tell_format(path: Path, option: str) -> Callable[[str], None]:
     return lambda name: console.say(f"{path.name}: read as {name} ({option} overrides)")
 
 
-def _tell(notes: Mapping[str, int], path: Path) -> None:
+def _tell(notes: Mapping[str, int], name: str) -> None:
     for note, count in notes.items():
-        console.say(f"{path.name}: {count:,} {note}")
+        console.say(f"{name}: {count:,} {note}")
 
 
-def _tell_kept(what: str, items: Iterable[Document | Mention | Entity], path: Path) -> None:
+def _tell_kept(what: str, items: Iterable[Document | Mention | Entity], name: str) -> None:
     kept = Counter(key for item in items for key in item.metadata)
     if kept:
         more = f" and {len(kept) - 10:,} more" if len(kept) > 10 else ""
-        console.say(f"{path.name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
+        console.say(f"{name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
 
 
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:

@@ -12,7 +12,7 @@ from arbo.cli.inputs import read_documents, read_gold, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.reporting import check_outputs, drawing
 from arbo.engine import Method
-from arbo.errors import UsageError
+from arbo.errors import DataError, UsageError
 from arbo.linking.objectives import Objective, objective_of
 
 if TYPE_CHECKING:
@@ -140,11 +140,14 @@ def _check_output(out: Path) -> None:
     from arbo import LinkerConfig
     from arbo.files import check_writable
 
+    check_writable(out)
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; choose a file")
     if out.exists():
-        LinkerConfig.from_json(out)
-    check_writable(out)
+        try:
+            LinkerConfig.from_json(out)
+        except DataError as error:
+            raise UsageError(f"--out {out} exists, and `arbo tune` did not write it; choose another file") from error
 
 
 def _write(linker: Linker, tuning: Tuning, out: Path) -> None:

@@ -14,6 +14,8 @@ from arbo.errors import DataError, UsageError
 OnError = Literal["fail", "skip"]
 
 logger = logging.getLogger(__name__)
+quiet = True
+"""Whether logs leave out the errors of documents, which may quote their texts; the command line shows them."""
 
 
 class Identified(Protocol):
@@ -31,7 +33,7 @@ class Records(Generic[Item]):
     """Items of one kind in file order, with unique ids, and `notes` that count irregularities.
 
     `on_error="fail"` raises an error at the first malformed record. `"skip"` leaves malformed records out, counts them,
-    and logs their places and, except for documents, the errors. A file that cannot be read at all is never skipped.
+    and logs their places and errors (see `quiet`). A file that cannot be read at all is never skipped.
     """
 
     def __init__(self, kind: str, on_error: OnError = "fail") -> None:
@@ -56,10 +58,8 @@ class Records(Generic[Item]):
             if not self._skips:
                 raise placed from error.__cause__
             self.notes[f"malformed {kind or self._kind} skipped"] += 1
-            # The error of a document may quote its text, which must not appear in logs.
-            quiet = self._kind == "documents"
             place = placed.file if placed.line is None else f"{placed.file}, line {placed.line}"
-            logger.warning("skipped: %s", place if quiet else placed)
+            logger.warning("skipped: %s", place if quiet and self._kind == "documents" else placed)
 
     def add(self, item: Item, file: Path | str, line: int | None = None) -> None:
         """Add an item; an equal item with the same id is dropped and counted, a different one is an error."""

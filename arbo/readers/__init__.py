@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from glob import escape, glob
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -95,7 +95,7 @@ def read_documents(
         DataError: a file is missing, or malformed (unless `on_error="skip"`); there are no documents; or the format
             cannot be guessed.
     """
-    name, first, paths, read = _opened(path, format, DOCUMENT_FORMATS, told)
+    name, first, paths, read, notes = _opened(path, format, DOCUMENT_FORMATS, told)
     corpus: Corpus
     if len(paths) == 1:
         corpus = read(paths[0], on_error=on_error)
@@ -104,6 +104,7 @@ def read_documents(
         corpus = Corpus(records, records.notes)
     if not corpus:
         raise DataError(f"no documents, read as {name}; check the file and --format", file=first)
+    corpus.notes.update(notes)
     if types is None:
         return corpus
     wanted = {types} if isinstance(types, str) else set(types)
@@ -126,7 +127,7 @@ def read_knowledge_base(
 
     A knowledge base without entities is a `DataError`, even with `on_error="skip"`.
     """
-    name, first, paths, read = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
+    name, first, paths, read, notes = _opened(path, format, KNOWLEDGE_BASE_FORMATS, told)
     kb: KnowledgeBase
     if len(paths) == 1:
         kb = read(paths[0], on_error=on_error)
@@ -135,13 +136,14 @@ def read_knowledge_base(
         kb = KnowledgeBase((), records.notes).changed(records)
     if not len(kb):
         raise DataError(f"no entities, read as {name}; check the file and --kb-format", file=first)
+    kb.notes.update(notes)
     return kb
 
 
 def _opened(
     path: Inputs, name: str | None, formats: Mapping[Any, Format], told: Callable[[str], object]
-) -> tuple[str, str, list[Any], Callable[..., Any]]:
-    """Return the format, the first path, the arguments of the calls of the reader, and the reader.
+) -> tuple[str, str, list[Any], Callable[..., Any], dict[str, int]]:
+    """Return the format, the first path, the arguments of the calls of the reader, the reader, and notes.
 
     Tables are read together by one call, other paths one by one.
     """
@@ -151,9 +153,20 @@ def _opened(
     if name is None:
         name = _guessed(paths, formats, told)
     format_ = formats[name.lower()]
-    module, function = format_.reader.split(":")
-    read = partial(getattr(import_module(module), function), **format_.options)
-    return name.lower(), str(paths[0]), [paths] if "kind" in format_.options else paths, read
+    module_name, function = format_.reader.split(":")
+    module, kind = import_module(module_name), format_.options.get("kind")
+    read = partial(getattr(module, function), **format_.options)
+    notes = _left_out(paths, (f".{kind}",) if kind else getattr(module, "SUFFIXES", ()))
+    return name.lower(), str(paths[0]), [paths] if kind else paths, read, notes
+
+
+def _left_out(paths: list[Path], suffixes: tuple[str, ...]) -> dict[str, int]:
+    """Count and name the content of folders that a reader of ``suffixes`` ignores, except hidden files."""
+    folders = [path for path in paths if suffixes and path.is_dir()]
+    ignored = {path for folder in folders for path in folder.iterdir()} - {*data_files(folders, suffixes)}
+    names = sorted(path.name for path in ignored if not path.name.startswith("."))
+    shown = ", ".join([*names[:10], *["..."] * (len(names) > 10)])
+    return {f"files and subfolders left out: {shown}": len(names)} if names else {}
 
 
 def _expanded(path: Inputs) -> list[PathLike]:
@@ -161,6 +174,8 @@ def _expanded(path: Inputs) -> list[PathLike]:
     found: list[PathLike] = []
     for one in [path] if isinstance(path, (str, os.PathLike)) else path:
         pattern = os.fspath(one)
+        if not pattern:
+            raise UsageError("the path is empty; is a shell variable unset?")
         plain = escape(pattern) == pattern or os.path.exists(pattern)
         files = [pattern] if plain else sorted(glob(pattern, recursive=True))
         if not files:
@@ -176,8 +191,8 @@ def _guessed(paths: list[Path], formats: Mapping[Any, Format], told: Callable[[s
 
     Of the formats whose files often lie beside other files, choose that of most files.
     """
-    files = (file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else data_files(path)))
-    shown = list(islice((file for file in files if not (file.is_dir() or file.name.startswith("."))), 20))
+    inside = (filter(Path.is_file, sorted(path.iterdir())) if path.is_dir() else data_files(path) for path in paths)
+    shown = list(islice((file for file in chain.from_iterable(inside) if not file.name.startswith(".")), 20))
     samples = [f"{file.name.lower().removesuffix('.gz')}\n{read_head(file)}" for file in shown]
     like: defaultdict[str, list[str]] = defaultdict(list)
     for file, sample in zip(shown, samples, strict=True):

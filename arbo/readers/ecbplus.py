@@ -35,7 +35,7 @@ from arbo.readers.files import data_files, read_lines
 from arbo.text.checks import Span
 from arbo.text.sentences import lay_out
 
-SUFFIXES = ("_corpus.txt",)
+_CORPUS = "_corpus.txt"
 
 Kind = Literal["Entity", "Event"]
 Numbered = tuple[int, dict[str, Any]]
@@ -65,7 +65,7 @@ def read_ecbplus_events(path: PathLike, *, on_error: OnError = "fail") -> Corpus
 
 def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
     records: Records[Document] = Records("documents", on_error)
-    for file in data_files(path, SUFFIXES):
+    for file in data_files(path, (_CORPUS,)):
         source = _mention_file(file, kind)
         found = _mentions(source, records)
         for _, words in groupby(_words(file, records), key=lambda word: word.document_id):
@@ -80,9 +80,9 @@ def _read(path: PathLike, kind: Kind, on_error: OnError) -> Corpus:
 
 
 def _mention_file(file: Path, kind: Kind) -> Path:
-    stem, ending, _ = file.name.rpartition(SUFFIXES[0])
+    stem, ending, _ = file.name.rpartition(_CORPUS)
     if not ending:
-        raise DataError(f"expected a folder, or a file that ends in {SUFFIXES[0]}", file=str(file))
+        raise DataError(f"expected a folder, or a file that ends in {_CORPUS}", file=str(file))
     name = f"{stem}_{kind}_gold_mentions.json"
     for source in (file.with_name(name), file.with_name(f"{name}.gz")):
         if source.is_file():

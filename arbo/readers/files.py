@@ -44,13 +44,14 @@ _NOT_TEXT = {
 """The first bytes of files that are often mistaken for text."""
 _looked_at: dict[Path, bytes] = {}
 """The content of standard input and of pipes whose head was read, until they are opened again."""
-_SAVE_AS = "save the file as UTF-8 (if it is Latin-1, with iconv -f LATIN1 -t UTF-8)"
+_SAVE_AS = "save the file as UTF-8 (if it is Latin-1 or Windows-1252, with iconv -f WINDOWS-1252 -t UTF-8)"
 
 
 def data_files(path: Paths, suffixes: tuple[str, ...] = ()) -> tuple[Path, ...]:
     """Return the file `path`, or the files of the folder `path` with one of `suffixes`, gzipped or not, sorted by name.
 
-    Hidden files and subfolders are ignored. Several paths give the files of each. Raise DataError if a path has none.
+    Hidden files, subfolders and pipes are ignored. Several paths give the files of each. Raise DataError if a path has
+    no file.
     """
     if not isinstance(path, (str, os.PathLike)):
         return tuple(file for one in path for file in data_files(one, suffixes))
@@ -209,6 +210,9 @@ def _text(file: Path) -> Iterator[BinaryIO]:
             if start.startswith(magic):
                 raise DataError(problem, file=str(file))
         if not start.startswith(_UTF16):
+            if 0 < len(start[:8]) == 2 * start[:8].count(0):
+                convert = f"convert it with iconv -f UTF-16{'LE' if start[0] else 'BE'} -t UTF-8"
+                raise DataError(f"this looks like UTF-16 without a byte order mark; {convert}", file=str(file))
             yield stream
             return
         try:

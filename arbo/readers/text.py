@@ -22,5 +22,7 @@ def read_plain(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         with records.record(file):
             name = file.name[:-3] if file.name.lower().endswith(".gz") else file.name
             name = name[:-4] if name.lower().endswith(SUFFIXES) else name
-            records.add(Document(name, read_text(file)), file)
-    return Corpus(records, records.notes)
+            text = read_text(file)
+            records.notes["empty texts"] += not text.strip()
+            records.add(Document(name, text), file)
+    return Corpus(records, +records.notes)

@@ -41,8 +41,8 @@ class Result(Run):
         ``link`` is a link or the id of a mention; or, if only one mention has it, the id of a document, a cluster or an
         entity, the name of an entity, or the text of a mention. Raise UsageError if no mention or several have it.
         """
-        if isinstance(link, str):
-            rows = rows_called(self, link)
+        if not isinstance(link, Link):
+            rows = rows_called(self, str(link))
             if len(rows) > 1:
                 some = ", ".join(self.mention_table["mention_id"].take(rows[:10]).to_pylist())
                 raise UsageError(f"{len(rows):,} mentions of {link!r}; choose one by its id, such as {some}")

@@ -180,7 +180,7 @@ class Run:
 
     def cluster_of(self, link: Link | str) -> Cluster:
         """Return the cluster of a link, or of the mention with this id; raise KeyError for an unknown id."""
-        mention_id = link if isinstance(link, str) else link.mention.id
+        mention_id = link.mention.id if isinstance(link, Link) else str(link)  # a label of a Series may be a number
         return self._cluster(int(self.cluster_rows[self._row_of_mention(mention_id)]))
 
     def text_of(self, document_id: str) -> str | None:
