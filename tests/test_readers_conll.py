@@ -104,7 +104,7 @@ def test_line_ends_and_trailing_columns_change_nothing(read: Read) -> None:
     [
         (["1)"], 2, "chain 1 ends a mention here that has not begun"),
         (["(2)", "(1"], 3, "chain 1 begins a mention here that does not end"),
-        (["word"], 2, r"expected brackets such as \(1 or 1\) or \(1\)|\(2, not 'word'"),
+        (["word"], 2, r"expected brackets such as `\(1`, `1\)` or `\(1\)|\(2`, not 'word'"),
         (["()"], 2, "expected brackets"),
         (["(1)|"], None, ""),
         (["(1)|-"], 2, "expected brackets"),
