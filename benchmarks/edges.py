@@ -19,7 +19,14 @@ a kept cell.
 
 **concepts**: accuracy of links to MEDIC and UBERON, test parts (CRAFT: its development part), as `linking` has them.
 `learnt`: edges trained on the training part with the knowledge base as it is, calibrated on the development part, no
-threshold on entity edges. `names`: the names of the training part are added to the knowledge base before linking.
+threshold on entity edges, and `arborescence` if no method is named. `names`: the names of the training part are added
+to the knowledge base before linking.
+
+**directions**: `linking` with learnt edges that lead back from a later mention to an earlier one of its document by
+different rules, see `benchmarks/library/directions.py`; accuracy by method. Thresholds on entity and mention edges
+are the defaults with k = 4, those of `linking` with k = 4, or chosen on the development part with k for each method.
+The last columns are 95 % intervals of the difference to `arborescence`, by draws of documents. `names to nameless` is
+what arbo does.
 
 `python benchmarks/edges.py --english arbo/edges/english.json --data ../shared/data` makes the model for English that
 arbo ships, the same file each time.
@@ -38,6 +45,7 @@ from library.annotated import CORPORA, LICENSED, names_alone, train_english
 from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
+from library.directions import DIRECTIONS, THRESHOLDS, Directions
 from library.folders import DATA, MODELS
 from library.results import Figures, Row, Tables, collected_rows, record
 from sklearn.metrics import average_precision_score
@@ -62,6 +70,7 @@ GROUPS = {
 WHOLE = ("Wiki-Fair", "HIPE")
 CONCEPTS = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON")
 LINKED = Cells("edges-concepts", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
+DIRECTED = Cells("edges-directions", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
 CELLS = Cells("edges", lambda _: [LICENSED, MENTION_FEATURES])
 FREE = arbo.LinkerConfig(entity_threshold=None, mention_threshold=0.9)
 
@@ -185,7 +194,28 @@ def concepts(cell: Cell) -> Cell:
             scores = arbo.Linker(kb, config=config, edges=model).link(data.test).evaluate()
             assert scores.linking is not None
             figures[title] = scores.linking.accuracy
+    learnt = arbo.Linker(data.kb, edges=edges)
+    for method in ("minimax", "undirected", "independent"):
+        config = arbo.LinkerConfig(entity_threshold=None, method=method)
+        scores = learnt.configured(config=config).link(data.test).evaluate()
+        assert scores.linking is not None
+        figures[f"learnt, {method}"] = scores.linking.accuracy
     return figures
+
+
+def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.EdgeModel) -> list[Cell]:
+    """Rows of the table ``directions``, in order."""
+    directed = Directions(model, parts, kb)
+    order = [
+        {"part": part, "thresholds": thresholds, "direction": direction}
+        for part in ("dev", "test")
+        for thresholds in THRESHOLDS
+        for direction in DIRECTIONS
+        if (part, thresholds) != ("dev", "tuned")
+    ]
+    for cell in order:
+        DIRECTED.keep(cell, partial(made, directed.accuracies, cell))
+    return sorted(DIRECTED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
 
 
 def made(make: Callable[[Cell], Cell], cell: Cell, _: str) -> Cell:
@@ -224,6 +254,7 @@ def measure() -> None:
         figures[key(name, "training", "seconds")] = time.perf_counter() - begin
     tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
+    tables["directions"] = directions(every["GUM"], kb, models["GUM"])
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
     collected_rows(tables, pairs(every, models))

@@ -193,6 +193,22 @@ def test_learnt_edges_replace_those_of_the_encoder() -> None:
     np.testing.assert_array_equal(found.entities.ids, retrieval.entities.ids)
 
 
+@pytest.mark.parametrize("linking", [True, False])
+def test_direction_of_edges_within_a_document(linking: bool) -> None:
+    texts = ["[Ada Lovelace] met [Bell]. [She] and [the company] saw [Lovelace] and [Ada].", "[Ada] and [Bell]"]
+    documents, kb = corpus(*texts), arbo.KnowledgeBase([arbo.Entity("1", "Ada"), arbo.Entity("2", "Bell")])
+    retrieval = arbo.Linker(kb).retrieve(documents, k=7, discover=not linking)
+    found = EdgeModel(fitted()[0], None, {}).applied(retrieval, kb if linking else None, 7).mentions
+    target, place = np.nonzero(found.ids >= 0)
+    edges = set(zip(found.ids[target, place].tolist(), target.tolist(), strict=True))
+    forward = {(one, other) for other in range(6) for one in range(other)} | {(6, 7)}
+    to_nameless = {(4, 2), (5, 2), (4, 3), (5, 3)}
+    to_names = {(4, 0), (5, 0), (4, 1), (5, 1), (1, 0), (5, 4), (7, 6)}
+    within = {(one, other) for one, other in edges if (one < 6) == (other < 6)}
+    assert within == forward | to_nameless | (set() if linking else to_names)
+    assert {(0, 6), (6, 0)} <= edges
+
+
 @pytest.fixture(scope="module")
 def learnt() -> EdgeModel:
     documents, kb = arbo.load_sample()

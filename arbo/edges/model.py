@@ -1,9 +1,12 @@
 """The edge model: the weights of edges, learnt from what is cheap to know about a pair.
 
 The weight of an edge is 1 minus the probability that its ends mean the same, plus 2^-20 of the dissimilarity of their
-letters, so that ties are rare. An edge between two mentions has the same weight in both directions. A mention that
-names nothing (see `Facts.nameless`) has no edges to other documents, and no edge leads from it to an earlier mention:
-"the company" can refer back to a name, but a name does not refer back to "the company".
+letters, so that ties are rare. Where an edge between two mentions leads both ways, both weights are equal. A mention
+that names nothing (see `Facts.nameless`) has no edges to other documents, and no edge leads from it to an earlier
+mention: "the company" can refer back to a name, but a name does not refer back to "the company". With a knowledge base,
+edges lead back to an earlier mention of the document only if that mention names nothing: an entity is handed on from
+the first name to all later mentions, and from a later name to a "she" before it. Between documents, and without a
+knowledge base, edges between names lead both ways.
 """
 
 from __future__ import annotations
@@ -108,6 +111,8 @@ class EdgeModel:
             features = mention_features(facts, first[some], second[some])
             weight[some] = _weights(self.mentions, features, MENTION_FEATURES)
         back = ~facts.nameless[second]
+        if retrieval.n_entities:
+            back &= facts.nameless[first] | (facts.columns["document"][first] != facts.columns["document"][second])
         source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
         return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
 
