@@ -28,7 +28,7 @@ from arbo.edges.features import MENTION_FEATURES, Matrix, mention_features
 from arbo.edges.model import EdgeModel, lists_of
 from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
-from arbo.engine import Bools, Ids, Neighbors, partition
+from arbo.engine import Bools, Ids, Method, Neighbors, partition
 from arbo.linking.tuning import choose
 from arbo.retrieval.retrieval import Retrieval
 from arbo.training.edges import thinned
@@ -93,7 +93,7 @@ class Directions:
             linked = partition(found.graph(k), method, limits).entity
             right[method] = np.zeros(len(linked), np.bool_)
             right[method][gold.mention[linked[gold.mention] == gold.rows]] = True
-        figures = {method: float(flags[gold.has_id].mean()) for method, flags in right.items()}
+        figures: dict[str, float] = {method: float(flags[gold.has_id].mean()) for method, flags in right.items()}
         document = codes_of([item.document.id for item in found.inputs])[gold.has_id]
         for method in ("minimax", "undirected"):
             gain = right[method][gold.has_id].astype(int) - right["arborescence"][gold.has_id]
@@ -110,7 +110,7 @@ class Directions:
         edges = Directed(self.model.mentions, self.model.entities, self.model.trained, direction, trees)
         return arbo.Linker(self.kb, edges=edges).retrieve(self.parts[part], k=8, discover=False)
 
-    def _tuned(self, direction: str, method: str) -> tuple[int, tuple[float, float]]:
+    def _tuned(self, direction: str, method: Method) -> tuple[int, tuple[float, float]]:
         """Choose k and the thresholds of a method on the development part."""
         gold, found = Gold.of(self.parts["dev"], self.kb), self.found(direction, "dev")
         best = choose(found, gold, arbo.LinkerConfig(), "accuracy_with_nil", method=method).best
