@@ -313,7 +313,7 @@ def test_recall_of_sparse_vectors_and_of_several_vectors_an_owner() -> None:
 
 def test_lists_of_other_queries_are_refused() -> None:
     points = Vectors.of(gaussian(5, 3))
-    with pytest.raises(ValueError, match="lists of 5 queries, but there are 3 queries"):
+    with pytest.raises(ValueError, match="found has 5 lists for 3 queries"):
         measured_recall(nearest(points, points, 2), points.taken(np.arange(3)), points)
 
 

@@ -263,8 +263,8 @@ def test_text_files(folder: Path) -> None:
     (folder / "notes" / "empty.txt").write_bytes(b"a\n\xff")
     with pytest.raises(DataError, match=r"empty\.txt, line 2: not UTF-8"):
         read_documents(folder / "notes", "text")
-    (folder / "notes" / "empty.txt").write_bytes(b"a\0")
-    with pytest.raises(DataError, match="NUL at character 1"):
+    (folder / "notes" / "empty.txt").write_bytes(b"brown\0blade")
+    with pytest.raises(DataError, match="NUL at character 5"):
         read_documents(folder / "notes", "text")
     assert len(read_documents(folder / "notes", "text", on_error="skip")) == 2
 

@@ -189,6 +189,6 @@ def test_a_model_without_such_a_layer(bert: Tower, tmp_path: Path) -> None:
     other.model.embeddings.norm = other.model.embeddings.LayerNorm
     del other.model.embeddings.LayerNorm
     config = arbo.TrainingConfig(regulariser="fgsm")
-    with pytest.raises(UsageError, match=r"embeddings\.LayerNorm.* BertModel; choose 'none'"):
+    with pytest.raises(UsageError, match=r"embeddings\.LayerNorm.* BertModel; choose regulariser 'none'"):
         arbo.train(encoder(other), documents, kb, out=tmp_path / "model", config=config)
     assert not list(tmp_path.iterdir())
