@@ -191,7 +191,7 @@ def in_threads(fill: Callable[[int], None], begins: range, workers: int, progres
 def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, scanner: Scanner) -> Search:
     rows, offset = Rows.of(corpus, metric), offset_of(metric)
     if sp.issparse(corpus.matrix):
-        return sparse_search(rows, offset)
+        return sparse_search(rows, offset, k)
     return dense_search(rows, offset, k, scanner) if search == "exact" else approximate_search(rows, offset, k)
 
 

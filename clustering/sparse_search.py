@@ -38,18 +38,20 @@ class _Corpus(NamedTuple):
     """(levels, rows) the length of a row's part in features of this level or above, in 255ths of ``longest``,
     rounded up."""
     longest: float
-    signed: bool
-    """Whether a value is negative; then all scores are computed, since the bounds are those of positive values."""
+    bounded: bool
+    """Whether bounds are used; otherwise all scores are computed, and there are no tails. Bounds are those of positive
+    values, and too slow for few rows."""
 
     @classmethod
-    def of(cls, corpus: Rows) -> Self:
+    def of(cls, corpus: Rows, k: int) -> Self:
         rows, postings = csr(corpus.matrix), csr(sp.csr_array(corpus.matrix.T))
+        if corpus.matrix.shape[0] < _ROWS_PER_PLACE * k or (rows.data < 0).any():
+            return cls(rows, postings, corpus.owners, np.empty(0, np.int64), np.empty((0, 0), np.uint8), 1.0, False)
         frequency = np.maximum(np.diff(postings.indptr), 1)
         _, level = np.unique(np.frexp(frequency.astype(np.float64))[1], return_inverse=True)
         longest = float(lengths(corpus.matrix).max(initial=0)) or 1.0
         tail = _tails(rows, level.astype(np.int64), int(level.max(initial=0)) + 1, longest)
-        signed = bool((rows.data < 0).any())
-        return cls(rows, postings, corpus.owners, level.astype(np.int64), tail, longest, signed)
+        return cls(rows, postings, corpus.owners, level.astype(np.int64), tail, longest, True)
 
 
 class _Query(NamedTuple):
@@ -70,9 +72,12 @@ class _Found(NamedTuple):
     """The partial score of the row; `_DONE` once it is scored exactly."""
 
 
-def sparse_search(corpus: Rows, offset: float) -> Search:
-    """Prepare the search; each worker keeps five numbers for each row and one for each feature in memory."""
-    prepared = _Corpus.of(corpus)
+def sparse_search(corpus: Rows, offset: float, k: int) -> Search:
+    """Prepare the search for lists of ``k`` places.
+
+    Each worker keeps five numbers for each row and one for each feature in memory.
+    """
+    prepared = _Corpus.of(corpus, k)
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:
         _search(csr(vectors), prepared, offset, lists)
@@ -102,12 +107,11 @@ def _search(queries: Csr, corpus: _Corpus, offset: float, lists: Lists) -> None:
     n_rows, n_features = len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1
     found = _Found(np.full(n_rows, -1, np.int32), np.empty(n_rows, np.int32), np.empty(n_rows, np.float32))
     able, score, weight_of = np.empty(n_rows, np.int32), np.zeros(n_rows, np.float64), np.zeros(n_features, np.float32)
-    is_bounded = not corpus.signed and n_rows >= _ROWS_PER_PLACE * lists.ids.shape[1]
     for q in range(len(queries.indptr) - 1):
         part = slice(queries.indptr[q], queries.indptr[q + 1])
         query = _Query(queries.indices[part], queries.data[part], weight_of)
         ids, values, taken = lists.ids[q], lists.dissimilarity[q], 0
-        if is_bounded and (query.weight >= 0).all():
+        if corpus.bounded and (query.weight >= 0).all():
             weight_of[query.feature] = query.weight
             taken = _near(query, corpus, offset, found, able, ids, values)
             weight_of[query.feature] = 0
