@@ -81,7 +81,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return self.reader.batch(mentions[rows], nodes[rows])
 
     def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
-        """Encode a batch, and compare some of its mentions."""
+        """Return the loss of some mentions of a batch, whose texts are encoded for it."""
         return self._compared(self._pairs(batch, self.prepared(batch, slice(None)), rows))
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
