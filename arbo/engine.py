@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.index import Index
-    from clustering.knn import Neighbors
+    from clustering.kernels import kernel
+    from clustering.knn import Neighbors, in_threads
     from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
@@ -41,7 +42,8 @@ _NAMES = {
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
     "index": "Index",
-    "knn": "Neighbors",
+    "kernels": "kernel",
+    "knn": "Neighbors in_threads",
     "late_interaction": "TokenMatrices",
     "methods": "Method Metric NilLinkage SearchMethod",
     "progress": "Progress T silent",
