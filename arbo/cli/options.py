@@ -67,7 +67,9 @@ NoGenericNames = Annotated[
 ByTopic = Annotated[
     bool, typer.Option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
 ]
-OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
+OptionalKb = Annotated[
+    Path | None, typer.Option("--kb", help="The knowledge base: a file, a folder, or a pattern in quotes.")
+]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
     Path | None,
