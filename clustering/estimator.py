@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from .arrays import Ids, Threshold
 from .graph import Graph
 from .knn import nearest
-from .methods import METHODS, Method
+from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .partitions import partition
 from .vectors import METRICS, Metric, Vectors
 
@@ -31,8 +31,9 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Each sample is connected with its nearest entity and its nearest other samples; the graph is cut so that no cluster
     has two entities. Without entities, every method gives the connected components: single linkage of the graph of
-    nearest neighbours, cut at the threshold. **Without a threshold, no distance is too large**: every sample is linked
-    to an entity if there are any, and otherwise each connected component is one cluster.
+    nearest neighbours, cut at the threshold, unless `nil_linkage` is "average". **Without a threshold, no distance is
+    too large**: every sample is linked to an entity if there are any, and otherwise each connected component is one
+    cluster.
 
     Parameters
     ----------
