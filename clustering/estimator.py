@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 from .arrays import Ids, Threshold
 from .graph import Graph
 from .knn import nearest
-from .methods import METHODS, Method
+from .methods import METHODS, NIL_LINKAGES, Method, NilLinkage
 from .partitions import partition
 from .vectors import METRICS, Metric, Vectors
 
@@ -31,8 +31,9 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Each sample is connected with its nearest entity and its nearest other samples; the graph is cut so that no cluster
     has two entities. Without entities, every method gives the connected components: single linkage of the graph of
-    nearest neighbours, cut at the threshold. **Without a threshold, no distance is too large**: every sample is linked
-    to an entity if there are any, and otherwise each connected component is one cluster.
+    nearest neighbours, cut at the threshold, unless `nil_linkage` is "average". **Without a threshold, no distance is
+    too large**: every sample is linked to an entity if there are any, and otherwise each connected component is one
+    cluster.
 
     Parameters
     ----------
@@ -46,6 +47,13 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         See `clustering.partition`.
     metric : {"cosine", "dot"}, default="cosine"
         Dissimilarity ``1 - cosine`` (1 for a zero vector), or minus the inner product.
+    nil_linkage : {"single", "average"}, default="single"
+        How to cluster the samples that no entity reaches: by the edges among them that the threshold keeps, or by the
+        average dissimilarity of clusters, which needs the metric "cosine". Samples that are no neighbours count as
+        dissimilar, so that large clusters need many neighbours.
+    nil_threshold : float or None, default=None
+        Largest average dissimilarity of clusters that average linkage merges; None merges all that have a similarity.
+        Single linkage ignores it.
 
     Attributes
     ----------
@@ -81,6 +89,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         "threshold": [Interval(Real, None, None, closed="both"), tuple, None],
         "method": [StrOptions(set(METHODS))],
         "metric": [StrOptions(set(METRICS))],
+        "nil_linkage": [StrOptions(set(NIL_LINKAGES))],
+        "nil_threshold": [Interval(Real, None, None, closed="both"), None],
     }
 
     def __init__(
@@ -90,11 +100,15 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         threshold: Threshold = None,
         method: Method = "arborescence",
         metric: Metric = "cosine",
+        nil_linkage: NilLinkage = "single",
+        nil_threshold: float | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.threshold = threshold
         self.method = method
         self.metric = metric
+        self.nil_linkage = nil_linkage
+        self.nil_threshold = nil_threshold
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: None = None, *, entities: Any = None) -> Self:  # noqa: N803
@@ -113,6 +127,8 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        if self.nil_linkage == "average" and self.metric != "cosine":
+            raise ValueError("nil_linkage='average' needs similarities of at most 1; use metric='cosine'")
         samples = Vectors.of(validate_data(self, X, **_CHECKS))
         known = None if entities is None else self._entity_vectors(entities, samples)
         others = nearest(
@@ -123,7 +139,9 @@ class ArborescenceClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         else:
             nearest_entity = nearest(samples, known, 1, metric=self.metric)
             graph = Graph.from_neighbors(others, nearest_entity, n_entities=known.n)
-        self.partition_ = partition(graph, self.method, self.threshold)
+        self.partition_ = partition(
+            graph, self.method, self.threshold, nil_linkage=self.nil_linkage, nil_threshold=self.nil_threshold
+        )
         self.entity_: Ids = self.partition_.entity
         self.labels_ = _in_order_of_appearance(self.partition_.labels[graph.n_entities :])
         return self

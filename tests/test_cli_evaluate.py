@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from conftest import Run
 
 import arbo
 from arbo.data.corpus import Corpus
+from arbo.metrics import coreference_scores_from_labels
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,34 @@ def test_seen_and_unseen(run: Run, folder: Path, tmp_path: Path) -> None:
     assert scores["unseen"]["mentions"] > 0  # type: ignore[index]
     total = scores["seen"]["mentions"] + scores["unseen"]["mentions"]  # type: ignore[index]
     assert total == scores["mentions"]  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_topics_are_scored_alone(run: Run, tmp_path: Path) -> None:
+    documents, _ = arbo.load_sample()
+    topics = [replace(document, metadata={"topic": i % 3}) for i, document in enumerate(documents)]
+    Corpus(topics).to_jsonl(tmp_path / "docs.jsonl")
+    run("discover", tmp_path / "docs.jsonl", "--by-topic", "--out", tmp_path / "a")
+    run("discover", tmp_path / "docs.jsonl", "--out", tmp_path / "b")
+    links = arbo.Result.load(tmp_path / "a").links
+    conll = []
+    for topic in range(3):
+        own = {document.id for document in topics[topic::3]}
+        of_topic = [link for link in links if link.mention.document_id in own]
+        sides = [(" ".join(sorted(link.mention.gold)), link.cluster) for link in of_topic if link.mention.gold]
+        conll.append(coreference_scores_from_labels(*zip(*sides, strict=True))["conll"])
+    told = run("evaluate", tmp_path / "a", "--by-topic", "--json").json["topics"]
+    assert [told[str(topic)]["coreference"]["conll"] for topic in range(3)] == conll  # type: ignore[index]
+    assert "B-cubed" in run("evaluate", tmp_path / "a", "--by-topic").out.partition("Scores by topic")[2]
+    shown = run("evaluate", tmp_path / "a", tmp_path / "b", "--by-topic").out.partition("CoNLL by topic")[2].split()
+    assert shown[:4] == ["a", "b", "0", f"{conll[0]:.4f}"]
+
+
+def test_by_topic_needs_topics(run: Run, folder: Path, tmp_path: Path) -> None:
+    run("discover", folder / "test.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
+    outcome = run("evaluate", tmp_path / "run", "--by-topic")
+    assert outcome.code == 2
+    assert "have no topic in their metadata" in outcome.err
 
 
 @pytest.mark.slow

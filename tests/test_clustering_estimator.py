@@ -53,6 +53,7 @@ def fitted(X: Any, *args: Any, entities: Any = None, **options: Any) -> Arboresc
         ArborescenceClustering(2, threshold=(0.1, 0.2), method="minimax", metric="dot"),
         ArborescenceClustering(1, method="undirected", metric="dot"),
         ArborescenceClustering(method="independent", threshold=0.2),
+        ArborescenceClustering(nil_linkage="average", nil_threshold=0.3),
     ]
 )
 def test_scikit_learn_checks(estimator: ArborescenceClustering, check: Any) -> None:
@@ -80,6 +81,8 @@ def test_clone_parameters_and_pickle() -> None:
         "threshold": (0.2, 0.4),
         "method": "minimax",
         "metric": "cosine",
+        "nil_linkage": "single",
+        "nil_threshold": None,
     }
     X = gaussian(30, 4)  # noqa: N806
     estimator.set_params(threshold=0.3).fit(X, entities=X[:3])
@@ -135,6 +138,19 @@ def test_without_entities_it_is_single_linkage(method: Method, threshold: float)
     estimator = fitted(X, 79, threshold=threshold, method=method)
     assert estimator.labels_.tolist() == in_order(oracle.fit_predict(distance))
     assert (estimator.entity_ == -1).all()
+
+
+@every_method
+@pytest.mark.parametrize("threshold", [0.05, 0.15, 0.4])
+def test_average_linkage_of_the_samples_that_no_entity_reaches(method: Method, threshold: float) -> None:
+    X = np.abs(gaussian(80, 6))  # noqa: N806  # no dissimilarity above 1, where similarities end
+    estimator = fitted(
+        X, 79, entities=X[:1], method=method, threshold=(0, -1), nil_linkage="average", nil_threshold=threshold
+    )
+    distance = pairwise_distances(X[1:].astype(float), metric="cosine")
+    oracle = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=threshold)
+    assert estimator.labels_.tolist() == [0, *(1 + label for label in in_order(oracle.fit_predict(distance)))]
+    assert estimator.entity_.tolist() == [0] + [-1] * 79
 
 
 @pytest.mark.parametrize("k", [1, 3, 8])
@@ -321,6 +337,9 @@ def test_entities_that_do_not_match() -> None:
         ({"threshold": float("nan")}, "'threshold' .* Got nan"),
         ({"threshold": (0.1, float("nan"))}, "is not a number"),
         ({"threshold": (0.1, 0.2, 0.3)}, "must be a number, a pair"),
+        ({"nil_linkage": "ward"}, "'nil_linkage' .* Got 'ward'"),
+        ({"nil_threshold": float("nan")}, "'nil_threshold' .* Got nan"),
+        ({"nil_linkage": "average", "metric": "dot"}, "use metric='cosine'"),
     ],
 )
 def test_parameters_out_of_range(options: dict[str, Any], message: str) -> None:

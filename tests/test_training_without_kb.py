@@ -31,9 +31,9 @@ SMALL = replace(WITHOUT_KB, loss="arborescence", epochs=2, batch_size=8, learnin
 
 def corpus(*rows: tuple[Any, str | None], domain: str | None = None, name: str = "d") -> arbo.Corpus:
     """Make a document with a mention of each pair of gold ids and gold cluster."""
-    text = " ".join(f"w{i:02}" for i in range(len(rows)))
+    text = " ".join(f"w{i:03}" for i in range(len(rows)))
     mentions = tuple(
-        arbo.Mention(f"{name}{i}", name, ((4 * i, 4 * i + 3),), f"w{i:02}", gold=gold, cluster=cluster)
+        arbo.Mention(f"{name}{i}", name, ((5 * i, 5 * i + 4),), f"w{i:03}", gold=gold, cluster=cluster)
         for i, (gold, cluster) in enumerate(rows)
     )
     return arbo.Corpus([arbo.Document(name, text, mentions, domain)])
@@ -197,16 +197,16 @@ def test_a_tiny_model_learns_clusters(bert: Tower, tmp_path: Path) -> None:
 
 def test_conll_is_that_of_the_best_cut() -> None:
     rng = np.random.default_rng(0)
-    rows = [((f"E{number}",), None) for number in rng.integers(12, size=50)]
+    rows = [((f"E{number}",), None) for number in rng.integers(12, size=300)]
     data = TrainingSet.of(corpus(*rows), arbo.KnowledgeBase(), clusters=True)
-    vectors = np.eye(12)[data.classes] + rng.normal(size=(50, 12)) / 3
+    vectors = np.eye(12)[data.classes] + rng.normal(size=(300, 12)) / 2
     snapshot = Snapshot(Vectors.of(np.zeros((0, 12)), n=0), Vectors.of(vectors), data.cluster, "cosine")
     scores = development_scores(data, snapshot)
     search: dict[str, Any] = {"metric": "cosine", "search": "exact", "progress": silent}
-    near = nearest_within(mention_parts([None] * 50), snapshot.mentions, snapshot.mentions, 8, **search)
+    near = nearest_within(mention_parts([None] * 300), snapshot.mentions, snapshot.mentions, 8, **search)
     tree = merge_tree(Graph.from_neighbors(near))
     every = [coreference_scores_from_labels(data.classes, tree.cut(height)) for height in (-np.inf, *tree.height)]
-    assert scores["conll"] == max(cut["conll"] for cut in every)
+    assert scores["conll"] == pytest.approx(max(cut["conll"] for cut in every))
     assert scores["b3"] == pytest.approx(max(cut["b3"]["f1"] for cut in every))
 
 

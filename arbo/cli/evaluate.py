@@ -19,11 +19,13 @@ from arbo.cli.reporting import (
     name_systems,
     of_systems,
     save_report,
+    table_of_groups,
 )
 from arbo.errors import UsageError
 from arbo.readers import DocumentFormat
 
 if TYPE_CHECKING:
+    from arbo.metrics import Report, Table
     from arbo.results.evaluation import Evaluation
     from arbo.spans.evaluation import FoundScores
 
@@ -31,6 +33,8 @@ _GOLD = (
     "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
     "of the runs; --per-document and --remove-singletons have no effect."
 )
+_BY_TOPIC = "Also score each topic alone, the `topic` in the documents' metadata; with several runs, by CoNLL."
+_BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
 _Types = Annotated[
     list[str] | None,
     typer.Option(
@@ -67,6 +71,7 @@ def evaluate(
         bool, typer.Option("--per-document", help="Split clusters by document before scoring coreference.")
     ] = False,
     remove_singletons: RemoveSingletons = False,
+    by_topic: Annotated[bool, typer.Option("--by-topic", help=_BY_TOPIC)] = False,
     save: Save = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help=_PLOT)] = None,
     seed: Seed = 0,
@@ -82,35 +87,63 @@ def evaluate(
     """
     from arbo import Result
     from arbo.metrics import Report, Resampling
-    from arbo.results.evaluation import Coreference, evaluate_together
+    from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
-    _check(train, gold, kb, plot, format_)
+    _check(train, gold, kb, plot, format_, by_topic=by_topic)
     names = name_systems(runs)
     check_outputs([*names.values()], save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
     annotated = None if (given := train or gold) is None else read_documents(given, format_, types, "fail")
     evaluations: Mapping[str, Evaluation | FoundScores]
+    topics: Mapping[str, Mapping[str, Evaluation]] = {}
     if gold and kb and annotated is not None:
         base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
         evaluations = {name: run_scores(result, annotated, base) for name, result in results.items()}
     else:
         how = Coreference(per_document, singletons=not remove_singletons)
         evaluations = evaluate_together(results, train=annotated, how=how)
+        topics = evaluate_topics(results, train=annotated, how=how) if by_topic else {}
     report = Report.of({name: evaluation.lines for name, evaluation in evaluations.items()}, how=Resampling(seed=seed))
     save_report(report, save)
     if as_json:
-        systems = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
-        console.print_json({**of_systems(systems), "report": report.as_dict()})
+        _print_json(evaluations, report, topics)
     else:
         empty = [evaluation for evaluation in evaluations.values() if not evaluation.lines]
         console.out.print(console.plain(str(empty[0] if empty else report)))
+        if topics:
+            console.out.print(console.plain(f"\n{_by_topic(topics)}"))
     if plot is not None:
         _plot(evaluations, plot)
 
 
+def _print_json(
+    evaluations: Mapping[str, Evaluation | FoundScores],
+    report: Report,
+    topics: Mapping[str, Mapping[str, Evaluation]],
+) -> None:
+    systems = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
+    told = {topic: of_systems({name: one.as_dict() for name, one in of.items()}) for topic, of in topics.items()}
+    console.print_json({**of_systems(systems), "report": report.as_dict(), **({"topics": told} if told else {})})
+
+
+def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
+    shown = {
+        topic: {name: [line for line in one.lines if line.name in _BY_TOPIC_SHOWN] for name, one in of.items()}
+        for topic, of in topics.items()
+    }
+    several = any(len(systems) > 1 for systems in shown.values())
+    return table_of_groups(shown, "CoNLL by topic" if several else "Scores by topic", "CoNLL")
+
+
 def _check(
-    train: Path | None, gold: Path | None, kb: Path | None, plot: Path | None, format_: DocumentFormat | None
+    train: Path | None,
+    gold: Path | None,
+    kb: Path | None,
+    plot: Path | None,
+    format_: DocumentFormat | None,
+    *,
+    by_topic: bool,
 ) -> None:
     """Raise UsageError for options that exclude each other, or need another one."""
     refused = {
@@ -118,6 +151,7 @@ def _check(
         "--format needs --train or --gold; give one of them, or leave it out": format_ and not (train or gold),
         "--gold needs --kb, the knowledge base of the runs": gold and not kb,
         "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
+        "--by-topic scores annotated runs, not --gold; leave one out": gold and by_topic,
         "--plot shows NIL decisions of annotated runs, not of --gold; leave one out": gold and plot,
     }
     if problem := next((problem for problem, is_so in refused.items() if is_so), None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,7 @@ import typer
 from arbo.errors import UsageError
 
 if TYPE_CHECKING:
-    from arbo.metrics import Report
+    from arbo.metrics import Line, Report, Table
 
 Save = Annotated[
     list[Path] | None,
@@ -104,6 +104,33 @@ def save_report(report: Report, files: Sequence[Path] | None) -> None:
             report.save(file)
         except OSError as error:
             raise UsageError(f"cannot write {file}: {error.strerror}") from error
+
+
+def table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: str, score: str) -> Table:
+    """Make a table with a row for each group of documents: all scores of one system, or one score of several.
+
+    Args:
+        groups: the lines of each system, by group.
+        title: the title of the table.
+        score: the name of the score that is shown of several systems.
+
+    """
+    from arbo.metrics import Cell, Table, Value
+
+    rows: dict[str, dict[str, Line]] = {}
+    for group, systems in groups.items():
+        if len(systems) > 1:
+            rows[group] = {name: line for name, lines in systems.items() for line in lines if line.name == score}
+        else:
+            rows[group] = {line.name: line for lines in systems.values() for line in lines}
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    cells = [
+        (Cell(group), *(Cell(str(Value.of(row[name].score)) if name in row else "") for name in columns))
+        for group, row in rows.items()
+    ]
+    return Table(
+        title=title, names=("", *columns), is_number=(False, *(True for _ in columns)), cells=cells, remarks=[]
+    )
 
 
 @contextmanager

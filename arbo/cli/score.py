@@ -12,11 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from arbo.cli import console, options
-from arbo.cli.reporting import RemoveSingletons, Save, Seed, check_outputs, name_systems, of_systems, save_report
+from arbo.cli.reporting import (
+    RemoveSingletons,
+    Save,
+    Seed,
+    check_outputs,
+    name_systems,
+    of_systems,
+    save_report,
+    table_of_groups,
+)
 from arbo.errors import DataError
 
 if TYPE_CHECKING:
-    from arbo.metrics import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report, Table
+    from arbo.metrics import ClusteredDocuments, DocumentCounts, Line, PairedCounts, Report
     from arbo.writers import Ids
 
 
@@ -92,7 +101,12 @@ def score(
         return
     console.out.print(console.plain(str(report)))
     if per_document:
-        console.out.print(console.plain(f"\n{_by_document(pairs)}"))
+        documents = {
+            document: {name: _lines([pair.documents[document]]) for name, pair in pairs.items()}
+            for document in next(iter(pairs.values())).documents
+        }
+        title = "CoNLL F1 by document" if len(pairs) > 1 else "F1 by document"
+        console.out.print(console.plain(f"\n{table_of_groups(documents, title, 'CoNLL')}"))
 
 
 def _report(pairs: Mapping[str, PairedCounts], lines: dict[str, list[Line]] | None, key: str, seed: int) -> Report:
@@ -258,22 +272,3 @@ def _as_dict(path: Path, pair: PairedCounts, per_document: bool) -> dict[str, An
         "ignored_documents": list(pair.ignored),
         **({} if documents is None else {"documents": documents}),
     }
-
-
-def _by_document(pairs: Mapping[str, PairedCounts]) -> Table:
-    """Make a table of the F1 of every document: all metrics of one system, or CoNLL F1 of several."""
-    from arbo.metrics import Cell, Table, Value
-
-    first, *others = pairs.values()
-    rows = {name: _lines([counts]) for name, counts in first.documents.items()}
-    title, columns = "F1 by document", [line.name for line in next(iter(rows.values()))]
-    if others:
-        rows = {name: [_lines([pair.documents[name]])[-1] for pair in pairs.values()] for name in first.documents}
-        title, columns = "CoNLL F1 by document", list(pairs)
-    return Table(
-        title=title,
-        names=("", *columns),
-        is_number=(False, *(True for _ in columns)),
-        cells=[(Cell(name), *(Cell(str(Value.of(line.score))) for line in lines)) for name, lines in rows.items()],
-        remarks=[],
-    )

@@ -40,7 +40,7 @@ from arbo.metrics import (
     without_singletons,
 )
 from arbo.results.lines import cluster_lines, counts_by_document, kind_lines, kinds_of, linking_lines, nil_lines
-from arbo.results.run import Run, entities_in
+from arbo.results.run import Run, entities_in, metadata_of
 
 _USUAL = Resampling()
 
@@ -164,6 +164,37 @@ def evaluate_together(
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
     return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
+
+
+def evaluate_topics(
+    runs: Mapping[str, Run], *, train: Corpus | None = None, how: Coreference = _EVERYTHING
+) -> dict[str, dict[str, Evaluation]]:
+    """Score several runs of the same documents within each topic, which documents have in their metadata.
+
+    Gold clusters and predicted clusters are split by topic. Returns evaluations by topic and name of the run. Raise
+    UsageError as `evaluate_together` does, and if the first run does not know the topic of a document.
+    """
+    name, first = next(iter(runs.items()))
+    documents = (first.document_table or first.mention_table).to_pylist()
+    topics = {row["document_id"]: metadata_of(row).get("topic") for row in documents}
+    if lacking := [document for document, topic in topics.items() if topic is None]:
+        raise UsageError(
+            f"{name}: {len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata; a run "
+            "written with --no-texts keeps none"
+        )
+    of_mentions = np.array([str(topics[document]) for document in first.mention_table["document_id"].to_pylist()])
+    return {
+        topic: evaluate_together(
+            {name: _part(run, of_mentions == topic) for name, run in runs.items()}, train=train, how=how
+        )
+        for topic in np.unique(of_mentions).tolist()
+    }
+
+
+def _part(run: Run, mentions: Bools) -> Run:
+    """Return the run of some of the mentions."""
+    kept = pa.array(mentions)
+    return replace(run, mention_table=run.mention_table.filter(kept), link_table=run.link_table.filter(kept))
 
 
 def compare(

@@ -20,7 +20,7 @@ from arbo.engine import Graph, Ids, merge_tree, silent
 from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
-from arbo.metrics import all_cuts, coreference_scores_from_labels, linking_scores
+from arbo.metrics import all_cuts, conll_of_cuts, linking_scores
 from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import WITHOUT_KB, TrainingConfig
@@ -34,8 +34,6 @@ from arbo.training.fgsm import check_perturbable
 from arbo.training.frame import check_start, training
 from arbo.training.loop import Trainer
 from arbo.training.options import RunOptions
-
-_CUTS = 64
 
 
 @dataclass(eq=False)
@@ -274,8 +272,7 @@ def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
 def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int = 8) -> dict[str, float]:
     """Return recall@k if there is a knowledge base, and the best scores of the mentions' clusters over all thresholds.
 
-    CoNLL is computed only at the best thresholds by ARI and B-cubed, and at up to 64 others. The neighbours are those
-    that linking finds; with the pooling ``tokens``, a first stage proposes them.
+    The neighbours are those that linking finds; with the pooling ``tokens``, a first stage proposes them.
     """
     mentions, entities = snapshot.mentions, snapshot.entities
     domains = [item.document.domain for item in data.inputs]
@@ -288,11 +285,7 @@ def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int 
         scores = {f"recall@{k}": value for k, value in recall.items()}
     near = nearest_within(mention_parts(domains), mentions, mentions, n_neighbours, **search)
     tree = merge_tree(Graph.from_neighbors(near))
-    cuts = all_cuts(data.classes, tree.left, tree.right, tree.height)
-    best = {name: cuts.best(name) for name in ("ari", "b3")}
-    places = np.linspace(0, len(cuts.threshold) - 1, min(len(cuts.threshold), _CUTS)).astype(np.int64)
-    conll = (
-        coreference_scores_from_labels(data.classes, tree.cut(threshold))["conll"]
-        for threshold in {*cuts.threshold[places].tolist(), *(cut.threshold for cut in best.values())}
-    )
-    return scores | {name: cut.value for name, cut in best.items()} | {"conll": max(conll)}
+    merges = data.classes, tree.left, tree.right, tree.height
+    cuts = all_cuts(*merges)
+    scores |= {name: cuts.best(name).value for name in ("ari", "b3")}
+    return scores | {"conll": float(np.nanmax(conll_of_cuts(*merges)))}
