@@ -273,4 +273,8 @@ def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, ru
     refused = run(*command, "--positives", "entity")
     assert refused.code == 2
     assert "positives 'entity' needs a knowledge base" in refused.told
+    refused = run(*command, "--positives", "1nn", "--edges", "english")
+    assert refused.code == 2
+    assert "learnt edges make no positives '1nn'" in refused.told
+    assert run(*command, "--edges", "english", "--steps", 1).code == 0
     assert run(*command, "--preset", "arboel", "--steps", 1, "--batch-size", 2).code == 0

@@ -150,8 +150,9 @@ def train(
     held_out = None if dev is None else read_documents(dev, format_, types, on_error)
     run = run_options(tensorboard, _scores)
     learnt = load_edges(edges, None)
-    held = {"dev": held_out, "config": settings, "edges": learnt}
-    trained = train_encoder(start, documents, entities, out=out, options=run, **held)
+    trained = train_encoder(
+        start, documents, entities, dev=held_out, out=out, config=settings, edges=learnt, options=run
+    )
     entity, mention = trained.threshold
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
     verb = "discover" if kb is None else "link"

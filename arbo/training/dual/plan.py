@@ -48,8 +48,8 @@ class Plan(NamedTuple):
             if n_own:
                 document = codes_of([item.document.id for item in data.inputs])
                 within = near_within(snapshot, data.rivals, queries, document, n_own)
-            n_others = {"n_entities": n - n_mentions, "n_mentions": n_mentions}
-            chosen = near(snapshot, data.rivals, queries, **n_others, within=within)
+            others = snapshot, data.rivals, queries
+            chosen = near(*others, n_entities=n - n_mentions, n_mentions=n_mentions, within=within)
         elif config.negatives in ("random", "mixed"):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
             hard = near(snapshot, data.rivals, queries, n_entities=n_hard, n_mentions=0)
