@@ -3,18 +3,20 @@
 **clusters**: `untrained` is all-MiniLM-L6-v2, which takes the mean over the tokens of the mention, with up to 25 words
 of its sentence on either side; the others start there, and are trained by `arbo.train` without a knowledge base on the
 training part. `arborescence`: the positive of a mention is its parent in the minimum spanning tree of its gold cluster;
-`1nn`: its nearest mate; `1rand`: a random mate. Batches of 16, the four nearest wrong mentions as negatives,
-cross-entropy over cosines times 20, learning rate 5e-5, one seed. The threshold and k are chosen on the development
-part by ARI (`ARI dev`); scores are those of the test part, without topics.
+`1nn`: its nearest mate; `1rand`: a random mate; `learnt edges`: `arborescence` with the weights of edges that
+`arbo.train_edges` learnt on the training part and calibrated on the development part. Batches of 16, the four nearest
+wrong mentions as negatives, cross-entropy over cosines times 20, learning rate 5e-5. The threshold and k are chosen on
+the development part by ARI (`ARI dev`); scores are those of the test part, without topics.
 
-`--positives` and `--steps` choose cells; each cell is kept in the cache folder, and what is there is recorded:
-`--record` does that alone. The tables in `results/` are those of the command without options.
+`--positives`, `--steps` and `--seeds` choose cells; each cell is kept in the cache folder, and what is there is
+recorded: `--record` does that alone. Figures are means over the seeds that are there.
 
 Data: `../shared/data`, or the folder that the environment variable ARBO_DATA names.
 """
 
 import shutil
 from functools import partial
+from statistics import fmean
 
 from library.cells import Cell, Cells, key
 from library.command import parser_of
@@ -27,7 +29,8 @@ from arbo.progress import bars
 from arbo.training.config import WITHOUT_KB
 
 UNTRAINED = "untrained"
-POSITIVES = (UNTRAINED, "arborescence", "1nn", "1rand")
+LEARNT = "learnt edges"
+POSITIVES = (UNTRAINED, "arborescence", "1nn", "1rand", LEARNT)
 SCORES = ("CoNLL", "B-cubed", "ARI")
 READS = arbo.EncoderConfig(
     mention="[CLS] {left} {mention} {right} [SEP]", pooling="mention", context=25, within_line=True
@@ -38,7 +41,8 @@ def config_of(cell: Cell) -> arbo.TrainingConfig | None:
     """Return the training settings of a cell; None for the start as it is."""
     if cell["positives"] == UNTRAINED:
         return None
-    own = {"positives": cell["positives"], "steps": cell["steps"], "seed": cell["seed"]}
+    positives = "arborescence" if cell["positives"] == LEARNT else cell["positives"]
+    own = {"positives": positives, "steps": cell["steps"], "seed": cell["seed"]}
     return WITHOUT_KB.changed_by({"batch_size": 16, "micro_batch": 16, **own})
 
 
@@ -51,7 +55,9 @@ def scored(parts: dict[str, Corpus], cell: Cell, name: str) -> Row:
     config, out = config_of(cell), MODELS / name
     if config is not None:
         MODELS.mkdir(parents=True, exist_ok=True)
-        arbo.train(encoder, parts["train"], out=out, config=config, options=arbo.RunOptions(announce=bars))
+        edges = arbo.train_edges(parts["train"], parts["dev"]) if cell["positives"] == LEARNT else None
+        options = arbo.RunOptions(announce=bars)
+        arbo.train(encoder, parts["train"], out=out, config=config, edges=edges, options=options)
         encoder = arbo.DualEncoder.from_pretrained(out, cache=CACHE)
     linker = arbo.Linker(None, encoder).tune(parts["dev"])
     assert linker.tuning is not None
@@ -64,11 +70,13 @@ def scored(parts: dict[str, Corpus], cell: Cell, name: str) -> Row:
 
 def record_all() -> None:
     """Record every cell that is there."""
-    cells = sorted(CELLS.read(), key=lambda cell: (cell["steps"], POSITIVES.index(cell["positives"])))
+    cells = sorted(CELLS.read(), key=lambda cell: (cell["steps"], POSITIVES.index(cell["positives"]), cell["seed"]))
     rows = [{name: cell[name] for name in ("positives", "steps", "seed", "ARI dev", *SCORES)} for cell in cells]
-    figures = {
-        key("ecb+_entities", row["positives"], row["steps"], score): row[score] for row in rows for score in SCORES
-    }
+    named: dict[str, list[float]] = {}
+    for row in rows:
+        for score in SCORES:
+            named.setdefault(key("ecb+_entities", row["positives"], row["steps"], score), []).append(row[score])
+    figures = {name: fmean(values) for name, values in named.items()}
     record("no_kb", figures, {"clusters": rows}, cells=cells)
 
 
@@ -77,6 +85,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--positives", action="append", choices=POSITIVES, help="default: all")
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=3, help="number of seeds")
     parser.add_argument("--record", action="store_true", help="record what is there, and train nothing")
     asked = parser.parse_args()
     if not asked.record:
@@ -84,9 +93,12 @@ def main() -> None:
             part: arbo.read_documents(DATA / f"ecbplus/ECB_{part.capitalize()}_corpus.txt", "ecbplus")
             for part in ("train", "dev", "test")
         }
-        for positives in asked.positives or POSITIVES:
-            cell = {"positives": positives, "steps": 0 if positives == UNTRAINED else asked.steps, "seed": 0}
-            CELLS.keep(cell, partial(scored, parts, cell))
+        for seed in range(asked.seeds):
+            for positives in asked.positives or POSITIVES:
+                if seed and positives == UNTRAINED:
+                    continue
+                cell = {"positives": positives, "steps": 0 if positives == UNTRAINED else asked.steps, "seed": seed}
+                CELLS.keep(cell, partial(scored, parts, cell))
     record_all()
 
 

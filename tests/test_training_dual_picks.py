@@ -12,7 +12,8 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.training.config import NegativeStrategy, PositiveStrategy, TrainingConfig
 from arbo.training.data import Rivals, TrainingSet
-from arbo.training.dual.negatives import in_batch, near, random
+from arbo.training.dual.mates import Mates
+from arbo.training.dual.negatives import in_batch, near, near_within, random
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.dual.positives import _random_other, nearest_text, pick_positives
 from arbo.training.dual.snapshot import Snapshot
@@ -71,13 +72,19 @@ class Case:
         return min(np.flatnonzero(self.owner == entity), key=lambda text: self.weight(text, self.node(mention)))
 
 
-def parents_by_definition(case: Case, edges: list[tuple[int, int]], cluster: list[int], entity: int) -> dict[int, int]:
+def parents_by_definition(
+    case: Case,
+    edges: list[tuple[int, int]],
+    cluster: list[int],
+    entity: int,
+    learnt: dict[tuple[int, int], float] | None = None,
+) -> dict[int, int]:
     """Positives in the minimum spanning tree of the entity's edges to the cluster and some edges between mentions."""
     graph = networkx.Graph()
     for m in cluster:
         graph.add_edge("entity", m, weight=case.weight(case.text(m, entity), case.node(m)))
     for a, b in edges:
-        graph.add_edge(a, b, weight=case.weight(case.node(a), case.node(b)))
+        graph.add_edge(a, b, weight=learnt[a, b] if learnt else case.weight(case.node(a), case.node(b)))
     tree = networkx.minimum_spanning_tree(graph)
     parent = dict(networkx.bfs_predecessors(tree, "entity"))
     return {m: case.text(m, entity) if parent[m] == "entity" else case.node(parent[m]) for m in cluster}
@@ -116,6 +123,36 @@ def test_positives(seed, strategy):
                 assert picked[m] in allowed - {case.node(m)} | {case.text(m, entity)}
             continue
         assert {m: int(picked[m]) for m in cluster} == expected
+
+
+@settings(deadline=None, max_examples=60)
+@given(seeds)
+def test_positives_by_learnt_edges(seed):
+    case = Case(seed)
+    gold = case.snapshot.gold
+    pairs = [(a, b) for b in range(len(gold)) for a in range(b) if gold[a] == gold[b] >= 0 and case.rng.random() < 0.7]
+    weight = case.rng.random(len(pairs)).astype(np.float32)
+    mates, learnt = (
+        Mates(*np.array(pairs, int).reshape(-1, 2).T, weight),
+        dict(zip(pairs, weight.tolist(), strict=True)),
+    )
+    picked = pick_positives(case.snapshot, "arborescence", case.rng, mates)
+    for entity in set(gold[gold >= 0].tolist()):
+        cluster = np.flatnonzero(gold == entity).tolist()
+        own = [pair for pair in pairs if pair[0] in cluster]
+        expected = parents_by_definition(case, own, cluster, entity, learnt)
+        assert {m: int(picked[m]) for m in cluster} == expected
+    several = (gold >= 0) & (np.bincount(gold + 1)[gold + 1] > 1)
+    snapshot = replace(case.snapshot, gold=np.where(several, gold + case.n_entities, -1))
+    picked = pick_positives(snapshot, "arborescence", case.rng, mates) - snapshot.n_texts
+    graph = networkx.Graph()
+    graph.add_nodes_from(np.flatnonzero(several).tolist())
+    graph.add_weighted_edges_from((a, b, learnt[a, b]) for a, b in pairs if several[a])
+    tree = {frozenset(edge) for edge in networkx.minimum_spanning_tree(graph).edges}
+    near = pick_positives(snapshot, "1nn", case.rng) - snapshot.n_texts
+    chosen = {frozenset((m, int(picked[m]))) for m in graph if graph.degree[m]}
+    assert chosen == tree
+    assert all(picked[m] == near[m] for m in graph if not graph.degree[m])
 
 
 @settings(deadline=None)
@@ -183,6 +220,24 @@ def test_near_negatives(seed, n_entities, n_mentions, in_domains):
         assert [node for node in row[n_entities:] if node >= 0] == [case.node(o) for o in others[:n_mentions]]
 
 
+@given(seeds, st.integers(1, 6), st.integers(0, 6))
+@settings(deadline=None)
+def test_near_negatives_of_the_own_document_come_first(seed, n_mentions, n_own):
+    case = Case(seed)
+    n_own = min(n_own, n_mentions)
+    chosen = np.arange(0, len(case.rows), 2)
+    document = case.rng.integers(3, size=len(case.rows))
+    within = near_within(case.snapshot, case.rivals, chosen, document, n_own)
+    found = near(case.snapshot, case.rivals, chosen, n_entities=2, n_mentions=n_mentions, within=within)
+    plain = near(case.snapshot, case.rivals, chosen, n_entities=2, n_mentions=n_mentions)
+    np.testing.assert_array_equal(found[:, :2], plain[:, :2])
+    for m, row in zip(chosen.tolist(), found[:, 2:].tolist(), strict=True):
+        others = sorted(case.others(m), key=lambda o: case.weight(case.node(o), case.node(m)))
+        own = [o for o in others if document[o] == document[m]][:n_own]
+        expected = [*own, *(o for o in others if o not in own)][:n_mentions]
+        assert [node for node in row if node >= 0] == [case.node(o) for o in expected]
+
+
 @given(seeds, st.integers(0, 6), st.booleans())
 @settings(deadline=None)
 def test_random_negatives_are_wrong_and_differ(seed, n, in_domains):
@@ -245,6 +300,30 @@ def test_mixed_negatives_are_near_ones_and_others_none_twice(n):
         gold = {entity for id_ in data.inputs[m].mention.gold or () for entity in kb.rows(id_)}
         assert len(set(nodes)) == len(nodes) == min(n, len(kb) - len(gold))
         assert not gold & set(nodes)
+
+
+def test_the_share_of_negatives_of_the_own_document():
+    documents, kb = arbo.load_sample()
+    data, rng = TrainingSet.of(documents, kb), np.random.default_rng(0)
+    vectors = [Vectors.of(rng.normal(size=(size, 8))) for size in (len(kb), len(data.inputs))]
+    snapshot = Snapshot(*vectors, data.entity, "dot")
+    document = np.array([item.document.id for item in data.inputs])
+    counts = []
+    for share in (0.0, 0.5, 1.0):
+        config = TrainingConfig(positives="arborescence", n_negatives=8, document_share=share)
+        nodes = Plan.of(data, snapshot, config, 0).negative[data.queries]
+        assert (nodes[:, :4] < len(kb)).all()
+        others = nodes[:, 4:] - snapshot.n_texts
+        assert (others >= 0).all()
+        counts.append((document[others] == document[data.queries][:, None]).sum(axis=1))
+    there = [
+        min(2, sum(data.rivals.are_apart(np.full(len(own), m), own)))
+        for m in data.queries
+        for own in [np.flatnonzero(document == document[m])]
+    ]
+    assert (counts[1] >= there).all()
+    assert (counts[2] >= counts[1]).all()
+    assert counts[0].sum() < counts[1].sum() < counts[2].sum()
 
 
 def test_partly_random_negatives_of_a_batch_are_drawn_anew_each_step():

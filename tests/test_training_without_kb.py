@@ -18,8 +18,10 @@ from arbo.engine import Graph, merge_tree, silent
 from arbo.errors import DataError, UsageError
 from arbo.metrics import coreference_scores_from_labels
 from arbo.retrieval.domains import mention_parts, nearest_within
+from arbo.training.checkpoints import load_plan
 from arbo.training.config import WITHOUT_KB
 from arbo.training.data import TrainingSet
+from arbo.training.dual.mates import Mates
 from arbo.training.dual.plan import Plan
 from arbo.training.dual.snapshot import Snapshot
 from arbo.training.dual.trainer import development_scores, train
@@ -136,6 +138,51 @@ def sample() -> tuple[arbo.Corpus, arbo.Corpus, arbo.KnowledgeBase]:
     return arbo.Corpus(halved[:40]), documents[80:], kb
 
 
+def test_learnt_edges_of_clusters_are_those_of_linking() -> None:
+    documents, _ = arbo.load_sample()
+    edges = arbo.EdgeModel.load("english")
+    data = TrainingSet.of(documents[:20], arbo.KnowledgeBase(), clusters=True)
+    mates = Mates.of(data, edges)
+    pairs = list(zip(mates.first.tolist(), mates.second.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs) > 50
+    assert all(data.cluster[a] == data.cluster[b] >= 0 for a, b in pairs)
+    found = arbo.Linker(edges=edges).retrieve(documents[:20], k=500, discover=True)
+    assert [item.mention for item in found.inputs] == [item.mention for item in data.inputs]
+    weight = dict(zip(pairs, mates.weight.tolist(), strict=True))
+    target, place = np.nonzero(found.mentions.ids >= 0)
+    source = found.mentions.ids[target, place]
+    inside = (data.cluster[source] == data.cluster[target]) & (data.cluster[source] >= 0)
+    for a, b, w in zip(
+        *(x[inside].tolist() for x in (source, target, found.mentions.dissimilarity[target, place])), strict=True
+    ):
+        assert weight[(a, b) if (a, b) in weight else (b, a)] == w
+
+
+def test_learnt_edges_need_trees(bert: Tower, tmp_path: Path) -> None:
+    documents, edges = corpus((("A",), None), (("A",), None)), arbo.EdgeModel.load("english")
+    with pytest.raises(UsageError, match="learnt edges make no positives '1nn'; choose 'arborescence'"):
+        train(encoder(bert), documents, out=tmp_path / "m", config=replace(WITHOUT_KB, positives="1nn"), edges=edges)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_learnt_edges_choose_the_positives(bert: Tower, tmp_path: Path, sample: Any) -> None:
+    edges = arbo.EdgeModel.load("english")
+    run = partial(train, encoder(bert), sample[0], out=tmp_path / "model", config=replace(SMALL, steps=3))
+    with pytest.raises(Killed):
+        run(edges=edges, options=arbo.RunOptions(checkpoint_every=1, announce=dying(1)))
+    (checkpoint,) = (file.parent for file in (tmp_path / "model.training").glob("**/plan.safetensors"))
+    data = TrainingSet.of(sample[0], arbo.KnowledgeBase(), clusters=True)
+    mates = Mates.of(data, edges)
+    positive = load_plan(checkpoint, Plan).positive
+    tied = {frozenset(pair) for pair in zip(mates.first.tolist(), mates.second.tolist(), strict=True)}
+    chosen = {frozenset((m, int(positive[m]))) for m in np.flatnonzero(mates.nearest(len(positive)) >= 0).tolist()}
+    assert len(chosen) > 50
+    assert chosen <= tied
+    with pytest.raises(UsageError, match="belongs to another training run, which differs in edges"):
+        run()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("positives", ["arborescence", "1nn", "1rand", "1nn-cluster", "1rand-cluster"])
 @pytest.mark.parametrize("negatives", ["knn", "in-batch", "in-batch-hard"])
@@ -226,4 +273,8 @@ def test_the_verb_without_a_knowledge_base(bert_folder: Path, tmp_path: Path, ru
     refused = run(*command, "--positives", "entity")
     assert refused.code == 2
     assert "positives 'entity' needs a knowledge base" in refused.told
+    refused = run(*command, "--positives", "1nn", "--edges", "english")
+    assert refused.code == 2
+    assert "learnt edges make no positives '1nn'" in refused.told
+    assert run(*command, "--edges", "english", "--steps", 1).code == 0
     assert run(*command, "--preset", "arboel", "--steps", 1, "--batch-size", 2).code == 0

@@ -73,6 +73,15 @@ _Positives = Annotated[
 _Negatives = Annotated[
     NegativeStrategy | None, _choice("--negatives", NegativeStrategy, "What to move each mention away from")
 ]
+_Edges = Annotated[
+    Path | None,
+    typer.Option(
+        "--edges",
+        metavar="FILE",
+        help="Edge model of `arbo train-edges`, or `english`, which arbo contains: the positives `arborescence` are "
+        "trees of its edges. [default: none, trees of the encoder's similarities]",
+    ),
+]
 _Loss = Annotated[LossName | None, _choice("--loss", LossName, "Loss")]
 
 
@@ -93,6 +102,7 @@ def train(
     positives: _Positives = None,
     negatives: _Negatives = None,
     loss: _Loss = None,
+    edges: _Edges = None,
     epochs: Annotated[int | None, number("epochs", TrainingConfig)] = None,
     steps: train_options.Steps = None,
     batch_size: Annotated[int | None, number("batch_size", TrainingConfig)] = None,
@@ -117,6 +127,7 @@ def train(
     """
     from arbo import DualEncoder, train as train_encoder
     from arbo.cli import console
+    from arbo.cli.models import load_edges
     from arbo.training.presets import PRESETS
 
     base = None if preset is None else PRESETS[preset]
@@ -138,7 +149,10 @@ def train(
         )
     held_out = None if dev is None else read_documents(dev, format_, types, on_error)
     run = run_options(tensorboard, _scores)
-    trained = train_encoder(start, documents, entities, dev=held_out, out=out, config=settings, options=run)
+    learnt = load_edges(edges, None)
+    trained = train_encoder(
+        start, documents, entities, dev=held_out, out=out, config=settings, edges=learnt, options=run
+    )
     entity, mention = trained.threshold
     thresholds = f"default thresholds {entity:.3f} (entity) and {mention:.3f} (mention)"
     verb = "discover" if kb is None else "link"

@@ -90,6 +90,9 @@ class TrainingConfig(LoopConfig):
     """Number of negatives per mention, or fewer if there are not as many; ``in-batch`` uses all of the batch."""
     hard_share: Share = 0.5
     """For ``mixed`` and ``in-batch-mixed``: share of negatives that are near the mention."""
+    document_share: Share = 0.0
+    """For ``knn``: least share of the wrong mentions that come from the mention's own document, if it has as many; 0
+    searches the whole domain alone."""
     mixup: Above0 | None = None
     """Maximum weight of the positive added to each negative, see `arbo.training.dual.objective`; None adds nothing."""
     mixup_gradient: bool = True

@@ -14,7 +14,8 @@ adaptive mixup (AMH).
 ``knn``             the nearest of the knowledge base and of the training mentions,     k-NN (ArboEL);
                     by the vectors of the snapshot (`near`): half of them wrong         hard (PEL) has entities
                     entities, half mentions of such; if the positives are ``entity``,   alone
-                    all of them entities
+                    all of them entities; of the mentions, ``document_share``
+                    come from the mention's own document
 ``mixed``           entities: a share of them near as in ``knn``, the others as in      mixed-p (PEL)
                     ``random``
 ==================  ==================================================================  =======================
@@ -37,11 +38,15 @@ from arbo.training.dual.positives import nearest_text
 from arbo.training.dual.snapshot import Snapshot
 
 
-def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int) -> Ids:
+def near(
+    snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, n_mentions: int, within: Ids | None = None
+) -> Ids:
     """Find the nearest wrong entities and wrong mentions of each mention; (mentions, n_entities + n_mentions).
 
     The search covers the mention's domain. It is exact for pooled vectors; for token vectors a first stage proposes the
     neighbours, see `clustering.comparison`. The first ``n_entities`` columns are entities, each as its nearest text.
+    The columns of mentions begin with those ``within``, (mentions, any), nodes padded with -1, and go on with the
+    nearest others.
     """
     entity = np.full((len(mentions), n_entities), -1)
     mention = np.full((len(mentions), n_mentions), -1)
@@ -55,7 +60,24 @@ def near(snapshot: Snapshot, rivals: Rivals, mentions: Ids, *, n_entities: int, 
     row, place = np.nonzero(entity >= 0)
     entity[row, place] = nearest_text(snapshot, mentions[row], entity[row, place])[0]
     mention[mention >= 0] += snapshot.n_texts
+    if within is not None:
+        twice = (mention[:, :, None] == within[:, None]).any(axis=2)
+        both = np.hstack([within, np.where(twice, -1, mention)])
+        order = np.argsort(both < 0, axis=1, kind="stable")[:, :n_mentions]
+        mention = np.take_along_axis(both, order, axis=1)
     return np.hstack([entity, mention])
+
+
+def near_within(snapshot: Snapshot, rivals: Rivals, mentions: Ids, group: Ids, n: int) -> Ids:
+    """Find the nearest wrong mentions of each mention in its group, such as its document; (mentions, n).
+
+    ``group`` is (all mentions,).
+    """
+    found = np.full((len(mentions), n), -1)
+    for code in np.unique(group[mentions]):
+        rows, inside = np.flatnonzero(group[mentions] == code), np.flatnonzero(group == code)
+        found[rows] = _nearest_allowed(snapshot, mentions[rows], snapshot.mentions, inside, n, rivals.are_apart)
+    return np.where(found >= 0, found + snapshot.n_texts, -1)
 
 
 def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.random.Generator, *, but: Ids) -> Ids:

@@ -6,10 +6,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from arbo.data.codes import codes_of
 from arbo.engine import Ids
 from arbo.training.config import TrainingConfig
 from arbo.training.data import TrainingSet
-from arbo.training.dual.negatives import in_batch, near, random
+from arbo.training.dual.mates import Mates
+from arbo.training.dual.negatives import in_batch, near, near_within, random
 from arbo.training.dual.positives import pick_positives
 from arbo.training.dual.snapshot import Snapshot
 
@@ -33,14 +35,21 @@ class Plan(NamedTuple):
     negative: Ids  # (mentions, negatives) -1 for none; no columns for in-batch negatives
 
     @classmethod
-    def of(cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int) -> Self:
+    def of(
+        cls, data: TrainingSet, snapshot: Snapshot, config: TrainingConfig, step: int, mates: Mates | None = None
+    ) -> Self:
         """Choose positives and negatives; ``step`` and the seed of ``config`` seed random choices."""
-        positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step))
+        positive = pick_positives(snapshot, config.positives, _rng(config, _POSITIVES, step), mates)
         queries, n = data.queries, config.n_negatives
         chosen = np.empty((len(queries), 0), np.int64)
         if config.negatives == "knn":
             n_mentions = n if not len(data.kb) else 0 if config.positives == "entity" else n // 2
-            chosen = near(snapshot, data.rivals, queries, n_entities=n - n_mentions, n_mentions=n_mentions)
+            n_own, within = round(config.document_share * n_mentions), None
+            if n_own:
+                document = codes_of([item.document.id for item in data.inputs])
+                within = near_within(snapshot, data.rivals, queries, document, n_own)
+            others = snapshot, data.rivals, queries
+            chosen = near(*others, n_entities=n - n_mentions, n_mentions=n_mentions, within=within)
         elif config.negatives in ("random", "mixed"):
             n_hard = round(config.hard_share * n) if config.negatives == "mixed" else 0
             hard = near(snapshot, data.rivals, queries, n_entities=n_hard, n_mentions=0)

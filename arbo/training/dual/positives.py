@@ -14,6 +14,9 @@ mention, whose positive is its nearest (or a random) other mention, as is the po
 ``1nn-cluster``,        one graph over the cluster: the edges of all mentions to their nearest (or a random) other
 ``1rand-cluster``       mention, and of the entity to all, as the authors' code does
 ======================  ================================================================================
+
+With learnt edges (`Mates`), ``arborescence`` takes their weights for the edges between mentions, and the vectors only
+for those to the entity. A part of a cluster that no learnt edge reaches has a root of its own.
 """
 
 from __future__ import annotations
@@ -24,16 +27,20 @@ import numpy as np
 
 from arbo.engine import Floats, Graph, Ids, nearest_others, pair_dissimilarity, pairs_of, partition, spanning_tree
 from arbo.training.config import PositiveStrategy
+from arbo.training.dual.mates import Mates
 from arbo.training.dual.snapshot import Snapshot
 
 _FAR = np.finfo(np.float32).max
 """Weight of the edge to a mention from the entity that its cluster lacks; only the root of a tree takes it."""
 
 
-def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator) -> Ids:
+def pick_positives(
+    snapshot: Snapshot, strategy: PositiveStrategy, rng: np.random.Generator, mates: Mates | None = None
+) -> Ids:
     """Return the positive of each mention as a node of ``snapshot``; -1 for a mention without a cluster; (mentions,).
 
-    A positive is another mention or, for the gold entity, the text of the entity that is nearest to the mention.
+    A positive is another mention or, for the gold entity, the text of the entity that is nearest to the mention. With
+    ``mates``, the trees of ``arborescence`` have these edges between mentions.
     """
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
@@ -50,7 +57,11 @@ def pick_positives(snapshot: Snapshot, strategy: PositiveStrategy, rng: np.rando
         other = _random_other(snapshot.gold, rng)
     elif strategy.startswith("1nn") or len(mentions) < len(clustered):
         other = _nearest_other(snapshot)
-    if strategy == "arborescence":
+    if mates is not None:
+        near = mates.nearest(len(hung))
+        other = np.where(near >= 0, near, other)
+        hung = _hang_in_one_graph(clustered, root, *mates)
+    elif strategy == "arborescence":
         for cluster in _clusters(snapshot.gold):
             rows = snapshot.mentions.matrix[snapshot.mentions.row[cluster]]
             parent = spanning_tree(rows, root[cluster], metric=snapshot.metric).parent

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from arbo.data.gold import RECALL_AT
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.edges.model import EdgeModel
 from arbo.encoders.dual import DualEncoder
 from arbo.engine import Graph, Ids, merge_tree, silent
 from arbo.errors import UsageError
@@ -27,6 +28,7 @@ from arbo.training.config import WITHOUT_KB, TrainingConfig
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
 from arbo.training.dual.adversarial import adversarial_nodes
 from arbo.training.dual.batches import Batch, Reader
+from arbo.training.dual.mates import Mates
 from arbo.training.dual.objective import Pairs, chosen, mention_losses
 from arbo.training.dual.plan import Plan, asks_the_model
 from arbo.training.dual.snapshot import Snapshot
@@ -43,6 +45,8 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
     data: TrainingSet
     dev: TrainingSet | None
     config: TrainingConfig
+    mates: Mates | None = None
+    """Learnt edges for the choice of positives; None to take the model's similarities."""
 
     def __post_init__(self) -> None:
         self.plan = Plan(np.empty(0, np.int64), np.empty((0, 0), np.int64))
@@ -62,7 +66,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
             snapshot = Snapshot.of(self.data, self.as_it_is(), self.options.announce)
         else:
             snapshot = Snapshot.unread(self.data, self.reader.owner, self.model.metric)
-        self.plan = Plan.of(self.data, snapshot, self.config, step)
+        self.plan = Plan.of(self.data, snapshot, self.config, step, self.mates)
 
     @property
     def chosen(self) -> Mapping[str, Ids]:
@@ -175,6 +179,7 @@ def train(
     out: str | PathLike[str],
     dev: Iterable[Any] | None = None,
     config: TrainingConfig | None = None,
+    edges: EdgeModel | None = None,
     expand_abbreviations: bool = True,
     options: RunOptions | None = None,
 ) -> DualEncoder:
@@ -192,6 +197,8 @@ def train(
             of the final model. Without them the last model is kept.
         config: the training settings; by default `TrainingConfig()` or, without a knowledge base, ``WITHOUT_KB`` of
             `arbo.training.config`.
+        edges: learnt edges whose weights make the trees of the positives ``arborescence``, in place of the similarities
+            of the encoder.
         expand_abbreviations: whether to write out abbreviations that a document defines, as in linking.
         options: how the training runs: checkpoints, progress, logs.
 
@@ -203,8 +210,8 @@ def train(
         UsageError: the folder cannot be written, or is not a model folder of arbo; ``OUT.training`` belongs to another
             training, or another process uses it; the device does not support the precision; TensorBoard is to be used,
             but is not installed; the encoder has the pooling ``tokens``, but the positives are not ``entity``, or its
-            inputs cannot be perturbed for ``fgsm``; or there is no knowledge base, but the settings need one, or the
-            encoder has two towers.
+            inputs cannot be perturbed for ``fgsm``; there are learnt edges, but the positives are not
+            ``arborescence``; or there is no knowledge base, but the settings need one, or the encoder has two towers.
     """
     kb = KnowledgeBase() if kb is None else kb
     check_start(out, kb)
@@ -218,14 +225,19 @@ def train(
             f"positives {config.positives!r} need one vector per mention, but the pooling 'tokens' gives one per "
             f"token; {mend}"
         )
+    if edges is not None and config.positives != "arborescence":
+        raise UsageError(f"learnt edges make no positives {config.positives!r}; choose 'arborescence', or no edges")
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
     clusters = config.positives != "entity"
     data = training_sets(corpora, kb, clusters=clusters, expand_abbreviations=expand_abbreviations)
     what = {"encoder": encoder.settings, "expand_abbreviations": expand_abbreviations, "dev": None}
+    mates = None
+    if edges is not None:
+        mates, what["edges"] = Mates.of(data["documents"], edges), edges.settings
     with training(out, job_of(corpora, kb, config=config, **what), config, options) as workplace:
-        trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace)
+        trainer = DualTrainer(encoder, data["documents"], data.get("dev"), config, workplace, mates)
         trainer.run()
         if workplace.is_first:
             trained = trainer.kept
