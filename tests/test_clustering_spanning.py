@@ -1,4 +1,4 @@
-"""The spanning forest against Kruskal's algorithm, for any number of threads, and with the lightest edges first or not."""
+"""The spanning forest against Kruskal's algorithm, for any number of threads, with and without the light rounds."""
 
 import numpy as np
 import pytest
