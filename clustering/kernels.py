@@ -1,10 +1,14 @@
-"""Kernels: functions that numba compiles once and keeps on disk."""
+"""Kernels: functions that numba compiles once and keeps on disk, and calls of them in threads."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, cast
 
 import numba
 
+T = TypeVar("T")
+U = TypeVar("U")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -16,3 +20,11 @@ def kernel(function: Function) -> Function:
     """
     function.__qualname__ = f"{function.__module__}.{function.__qualname__}"
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
+
+
+def in_parallel(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """Call a function with each item, in threads if there are several, and return the results in order."""
+    if len(items) < 2:
+        return [call(item) for item in items]
+    with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as pool:
+        return list(pool.map(call, items))

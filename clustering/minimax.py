@@ -38,6 +38,7 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
     start, outward = _ranks_by_tail(tail, n_mentions, ordered)
     reached_by = np.full(n_mentions, -1, ordered.dtype)
     reached = np.zeros(n_mentions, np.bool_)  # takes a quarter of the cache
+    waits = np.full(n_mentions, len(ordered), ordered.dtype)  # the least rank that waits for the mention
     for next_rank in range(len(ordered)):
         if reached[head[next_rank]] or (tail[next_rank] >= 0 and not reached[tail[next_rank]]):
             continue
@@ -52,7 +53,9 @@ def _grow(n_mentions: int, tail: Ids, head: Ids, ordered: Ids) -> Ids:
             for i in range(start[v], start[v + 1]):
                 if outward[i] > next_rank:
                     break
-                if not reached[head[outward[i]]]:
+                end = head[outward[i]]
+                if not reached[end] and outward[i] < waits[end]:
+                    waits[end] = outward[i]
                     heappush(waiting, np.int64(outward[i]))
     return reached_by
 

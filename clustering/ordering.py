@@ -13,14 +13,14 @@ _SHORT, _LONG = 16, 1 << 16
 def by_weight(edges: Edges) -> Ids:
     """Return the indices of the edges, sorted by (weight, source, target).
 
-    One integer per edge holds the bits of its weight, rounded to float32, above its index. Sorting integers is several
+    One integer per edge holds the bits of its weight, rounded to float32, above its index. Sorting integers is many
     times faster than sorting indices by floats; runs of equal rounded weights are then put in exact order.
     """
     if len(edges.weight) >= 2**32:
         raise ValueError(f"cannot sort {len(edges.weight):,} edges; the maximum is 2^32 - 1")
     keys = np.empty(len(edges.weight), np.int64)
     _keys(edges, keys)
-    keys.sort()
+    keys = _sorted(keys, np.empty_like(keys))
     places = np.empty(len(keys), id_dtype(len(keys)))
     for begin, end in _places(edges, keys, places):
         run = places[begin:end]
@@ -37,7 +37,27 @@ def _keys(edges: Edges, keys: Ids) -> None:
         high = np.int64(as_int[0])
         if high < 0:
             high ^= 0x7FFFFFFF
-        keys[i] = (high << 32) | i
+        keys[i] = ((high + 2**31) << 32) | i
+
+
+@kernel
+def _sorted(keys: Ids, spare: Ids) -> Ids:
+    """Sort by the upper half of each key, keeping the order of equal ones; both arrays are overwritten.
+
+    Counting sort by 11 bits at a time, from the lowest (radix sort); the sign bit makes the last 10 bits 11.
+    """
+    for shift in (32, 43, 54):
+        place = np.zeros(2049, np.int64)
+        for key in keys:
+            place[((key >> shift) & 2047) + 1] += 1
+        for digit in range(2048):
+            place[digit + 1] += place[digit]
+        for key in keys:
+            digit = (key >> shift) & 2047
+            spare[place[digit]] = key
+            place[digit] += 1
+        keys, spare = spare, keys
+    return keys
 
 
 @kernel

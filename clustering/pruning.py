@@ -8,10 +8,10 @@ smaller than mention ids, so an edge as heavy as the entity edge is dropped too.
 
 import numpy as np
 
-from .arrays import Edges, Ids, Weights, concatenated
+from .arrays import Edges, Weights, concatenated
 from .forest import EntityEdges
 from .graph import Graph
-from .kernels import kernel
+from .kernels import in_parallel, kernel
 
 _CHUNK = 1 << 20
 _LARGE = 1 << 20
@@ -24,15 +24,14 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
     They are not heavier than ``limit``, and lighter than the entity edge of their target or, if not ``directed``, of
     at least one end; if not ``directed``, their source is the smaller end. Mentions are numbered from 0.
     """
-    ids, weights = graph.source.dtype, graph.weight.dtype
-    room = min(_CHUNK, graph.n_edges)
-    buffer = Edges(np.empty(room, ids), np.empty(room, ids), np.empty(room, weights))
-    kept = [Edges(np.empty(0, ids), np.empty(0, ids), np.empty(0, weights))]
-    for begin in range(0, graph.n_edges, _CHUNK):
-        chunk = slice(begin, begin + _CHUNK)
-        arrays = graph.source[chunk], graph.target[chunk], graph.weight[chunk]
-        n_kept = _select(*arrays, graph.n_entities, entity_edges.weight, limit, directed, buffer)
-        kept.append(buffer.take(np.arange(n_kept)))
+
+    def select(begin: int) -> Edges:
+        given = Edges(graph.source, graph.target, graph.weight).take(slice(begin, begin + _CHUNK))
+        kept = Edges(*map(np.empty_like, given))
+        n_kept = _select(given, graph.n_entities, entity_edges.weight, limit, directed, kept)
+        return Edges(*(array[:n_kept].copy() for array in kept))
+
+    kept = in_parallel(select, range(0, max(1, graph.n_edges), _CHUNK))
     edges = concatenated(kept)
     if graph.n_mentions <= _LARGE:
         return edges
@@ -42,19 +41,10 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
 
 
 @kernel
-def _select(
-    source: Ids,
-    target: Ids,
-    weight: Weights,
-    n_entities: int,
-    bound: Weights,
-    limit: float,
-    directed: bool,
-    kept: Edges,
-) -> int:
+def _select(given: Edges, n_entities: int, bound: Weights, limit: float, directed: bool, kept: Edges) -> int:
     n_kept = 0
-    for i in range(len(source)):
-        u, v, w = source[i] - n_entities, target[i] - n_entities, weight[i]
+    for i in range(len(given.source)):
+        u, v, w = given.source[i] - n_entities, given.target[i] - n_entities, given.weight[i]
         if u >= 0 and v >= 0 and u != v and w <= limit and (w < bound[v] or (not directed and w < bound[u])):
             kept.source[n_kept] = u if directed else min(u, v)
             kept.target[n_kept] = v if directed else max(u, v)

@@ -1,6 +1,7 @@
 """Disjoint sets as an integer array, with functions for numba kernels.
 
-``sets[i]`` is the parent of ``i``, or minus the size of its set if ``i`` is a root.
+``sets[i]`` is the parent of ``i``, or minus the size of its set if ``i`` is a root. Where the caller decides which root
+stays, as `top` allows, a root is its own parent instead.
 """
 
 import numpy as np
@@ -34,3 +35,12 @@ def join(sets: Ids, a: int, b: int) -> int:
     sets[a] += sets[b]
     sets[b] = a
     return a
+
+
+@kernel
+def top(up: Ids, i: int) -> int:
+    """Return the root above ``i``, which is its own parent, with path halving."""
+    while up[i] != i:
+        up[i] = up[up[i]]
+        i = up[i]
+    return i

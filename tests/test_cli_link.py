@@ -149,6 +149,14 @@ def test_a_dry_run_tells_and_does_nothing(run: Run, folder: Path, bert_folder: P
     assert not (tmp_path / "run").exists()
 
 
+def test_the_time_of_a_dry_run_includes_reading(
+    run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.process_time", lambda: 5000.0)
+    job = ("discover", folder / "all.jsonl", "--format", "jsonl", "--out", tmp_path / "run")
+    assert run(*job, "--dry-run", "--json").json["seconds"] > 5000
+
+
 def test_a_folder_that_is_no_run_is_refused_before_anything_is_read(run: Run, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("precious")
     for place in (tmp_path, tmp_path / "thesis.txt", tmp_path / "thesis.txt" / "run"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,12 @@ import pytest
 from conftest import Sample
 
 import arbo
-from arbo.linking import estimate
+from arbo.linking import estimate, trial
 from arbo.linking.estimate import entity_cost
 from clustering import comparison, late_interaction
 from clustering.arrays import Floats, Ids
 from clustering.late_interaction import TokenMatrices
+from clustering.vectors import Vectors
 
 pytestmark = pytest.mark.slow
 
@@ -29,8 +31,9 @@ def copies(documents: arbo.Corpus, n: int) -> arbo.Corpus:
     return arbo.Corpus(copy(document, i) for i in range(n) for document in documents)
 
 
-def test_counts_are_those_of_the_job(sample: Sample) -> None:
+def test_counts_are_those_of_the_job(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = sample
+    monkeypatch.setattr(estimate, "_resident", lambda: 1 << 26)  # the first estimate loads kernels, which stay
     linker = arbo.Linker(kb, config=arbo.LinkerConfig(k=2, candidates=5))
     told = linker.estimate(documents)
     assert (told.mentions, told.entities, told.names) == (len(documents.mentions), len(kb), len(kb.names().names))
@@ -43,8 +46,9 @@ def test_counts_are_those_of_the_job(sample: Sample) -> None:
     assert alone.peak_bytes <= told.peak_bytes
 
 
-def test_more_mentions_and_more_candidates_take_more(sample: Sample) -> None:
+def test_more_mentions_and_more_candidates_take_more(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
     documents, kb = sample
+    monkeypatch.setattr(estimate, "name_seconds", lambda *_: 1.0)  # equal for equal names, but for noise
     many = copies(documents, 200)
     few = arbo.Linker(kb).estimate(documents)
     more = arbo.Linker(kb).estimate(many)
@@ -52,6 +56,49 @@ def test_more_mentions_and_more_candidates_take_more(sample: Sample) -> None:
     assert few.seconds < more.seconds
     assert few.peak_bytes < more.peak_bytes < most.peak_bytes
     assert few.distinct_mentions == more.distinct_mentions, "equal mentions are searched for once"
+
+
+def test_a_search_is_timed_on_samples_of_names_and_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that takes 1 ms for each name and 1 s for each query and root of the number of names."""
+    now = 0.0
+
+    def search(queries: Vectors, things: Vectors, k: int) -> None:
+        nonlocal now
+        now += 0.001 * things.n + queries.n * things.n**0.5
+
+    monkeypatch.setattr(trial, "nearest", search)
+    monkeypatch.setattr(trial.time, "perf_counter", lambda: now)
+    things = Vectors.of(np.eye(400, dtype=np.float32))
+    told = trial.search_seconds(things.taken(np.arange(100)), things, 5000, 40_000, 8)
+    assert told == pytest.approx(0.001 * 40_000 + 5000 * 40_000**0.5, rel=1e-6)
+
+
+def test_the_seconds_of_names_are_those_of_both_searches_and_grow_with_the_names(
+    sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = sample[1].names().names
+    queries = names[::3]
+    searched: list[tuple[int, int, int]] = []
+
+    def search(_: Vectors, __: Vectors, n_queries: int, n_things: int, k: int) -> float:
+        searched.append((n_queries, n_things, k))
+        return 0.0
+
+    def timed(call: Callable[[], object]) -> tuple[float, object]:
+        return 1.0, call()
+
+    monkeypatch.setattr(trial, "search_seconds", search)
+    monkeypatch.setattr(trial, "_timed", timed)
+    encoder = arbo.NgramEncoder()
+    all_names = trial.name_seconds(encoder, names, queries, 4, 16)
+    assert searched == [(len(queries), len(queries), 5), (len(queries), len(names), 16)]
+    assert all_names == 3, "fitting and encoding the names, encoding the queries"
+    monkeypatch.setattr(trial, "_NAMES", len(names) // 2)
+    assert trial.name_seconds(encoder, names, queries, 4, 16) == pytest.approx(5, rel=0.1)
+    searched.clear()
+    assert trial.name_seconds(encoder, (), queries, 4, 16) == pytest.approx(2, rel=0.1)
+    assert searched == [(len(queries), len(queries), 5)]
+    assert trial.name_seconds(encoder, names, (), 4, 16) == 0
 
 
 def test_a_transformer_reads_what_its_cache_lacks(sample: Sample, bert_folder: Path, tmp_path: Path) -> None:

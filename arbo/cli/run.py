@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +36,9 @@ def run(
     from arbo.spans.evaluation import run_scores
 
     if dry_run:
+        read = time.process_time()  # everything so far
         estimate = linker.estimate(documents)
+        estimate = replace(estimate, seconds=estimate.seconds + read)
         if as_json:
             console.print_json(estimate.as_dict())
         else:

@@ -1,8 +1,8 @@
 """Estimate the peak memory and the time of a job before it starts.
 
 The memory of the process after reading the inputs is measured, and the rest is computed with factors that were measured
-on two cores (`benchmarks/estimate.py`). The speeds of a transformer and of a matrix product are measured on the user's
-machine.
+on two cores (`benchmarks/estimate.py`). The speeds of a transformer, of a matrix product, and of encoding and searching
+names are measured on the user's machine.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from arbo.encoders.texts import Texts
 from arbo.encoders.vectors import VectorEncoder
 from arbo.engine import CANDIDATES, SAMPLE
 from arbo.linking.config import LinkerConfig
+from arbo.linking.trial import name_seconds
 from arbo.retrieval.reranking import Reranker
 
 MEGABYTE = 1 << 20
@@ -34,10 +35,8 @@ MEGABYTE = 1 << 20
 _ENGINE = 120 * MEGABYTE
 # Bytes for a mention in graph, forest and tables, for each of its candidates, and for each of its neighbours.
 _MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
-# n-grams: bytes for each character of the names during encoding, and afterwards; seconds for each character.
-_NGRAM_PEAK, _NGRAM_KEPT, _NGRAM_SECONDS = 105, 40, 1.2e-6
-# Sparse search: seconds for a pair of a distinct query and a name.
-_SPARSE_SECONDS = 4e-9
+# n-grams: bytes for each character of the names during encoding, and afterwards.
+_NGRAM_PEAK, _NGRAM_KEPT = 105, 40
 # Late interaction: seconds of one core for a product of two numbers.
 _LATE_SECONDS = 3e-10
 # Seconds of imports and kernels, and of making the tables for a mention.
@@ -122,13 +121,13 @@ def estimate(
 
     ``to_weigh`` is the number of pairs to which learnt edges give a weight.
     """
+    held = _resident()  # before anything is timed
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
     mention = mention_cost(encoder, inputs)
     n, k, candidates = len(inputs), config.k, config.candidates
     to_read = n * (min(candidates, len(kb)) + k * config.rerank_mentions) if reranker and kb else 0
     reading = _reading_seconds(reranker, inputs, kb, to_read) if reranker and kb and to_read else 0.0
     reading += to_weigh * _WEIGHING_SECONDS
-    held = _resident()
     decide = to_weigh * _WEIGHED + n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
     scaled = 0
     if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
@@ -138,8 +137,12 @@ def estimate(
         entity.kept + mention.peak,
         entity.kept + mention.kept + _ENGINE + max(scaled, decide + (_TRANSFORMER + _PAIR * to_read if to_read else 0)),
     )
-    searched = mention.vectors * (entity.vectors + mention.vectors)
-    search = searched * (_SPARSE_SECONDS if mention.dim == 0 else 2 * mention.dim / _flops(mention.dim))
+    if isinstance(encoder, NgramEncoder):
+        names = () if kb is None else kb.names().names
+        search = name_seconds(encoder, names, list({item.name for item in inputs}), k, candidates)
+    else:
+        searched = mention.vectors * (entity.vectors + mention.vectors)
+        search = searched * 2 * mention.dim / _flops(mention.dim) if mention.dim else 0.0
     compared = sum(
         _n_compared(mention.vectors, n_things) * cost.tokens
         for n_things, cost in ((len(kb) if kb else 0, entity), (n, mention))
@@ -195,7 +198,7 @@ def _vector_cost(encoder: Encoder, n: int) -> Cost:
 def _ngram_cost(names: Sequence[str] | set[str]) -> Cost:
     characters = sum(map(len, names))
     peak, kept = characters * _NGRAM_PEAK, characters * _NGRAM_KEPT
-    return Cost(len(names), 0, 0, peak, kept, characters * _NGRAM_SECONDS)
+    return Cost(len(names), 0, 0, peak, kept, 0.0)  # for its seconds see `name_seconds`
 
 
 def _dense_cost(dim: int, n: int) -> Cost:

@@ -1,0 +1,96 @@
+"""Time the encoding and the search of names on samples, to estimate them for all names.
+
+A sample is spread evenly over the names. The time of encoding is proportional to the characters. A search takes a time
+for each query, which grows with a power of the number of names, and a time for preparing the names.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.engine import Vectors, nearest
+
+T = TypeVar("T")
+
+_NAMES, _FEWER, _QUERIES = 1 << 16, 4, 1024
+
+
+def name_seconds(encoder: NgramEncoder, names: Sequence[str], queries: Sequence[str], k: int, candidates: int) -> float:
+    """Return the seconds of fitting and encoding the names and queries, and of searching both for all queries.
+
+    Without ``names``, the encoder is fitted to the queries. All strings differ.
+    """
+    if not queries:
+        return 0.0
+    known = names or queries
+    _encoded(encoder.fit(known[:8]), known[:8])  # loads the kernels
+    some = _some(known, _NAMES)
+    fitting, fitted = _timed(lambda: encoder.fit(some))
+    seconds = fitting * len(known) / len(some)
+    asked, spent = _timed_vectors(fitted, queries)
+    seconds += spent + search_seconds(asked, asked, len(queries), len(queries), k + 1)
+    if names:
+        things, spent = _timed_vectors(fitted, names)
+        seconds += spent + search_seconds(asked, things, len(queries), len(names), candidates)
+    return seconds
+
+
+def search_seconds(queries: Vectors, things: Vectors, n_queries: int, n_things: int, k: int) -> float:
+    """Return the seconds of searching ``n_things`` for ``n_queries``, timed on samples of both."""
+    asked = queries.taken(_places(queries.n, _QUERIES))
+    few = asked.taken(_places(asked.n, max(1, asked.n // _FEWER)))
+    sizes, costs = [], []
+    for part in (things.taken(_places(things.n, max(1, things.n // _FEWER))), things):
+        nearest(few.taken(np.arange(1)), part, k)
+        short, long = (_timed(lambda some=some, part=part: nearest(some, part, k))[0] for some in (few, asked))
+        each = max(long - short, 0.0) / max(1, asked.n - few.n)
+        sizes.append(part.n)
+        costs.append((each, max(0.0, short - each * few.n)))
+    each, prepare = costs[1]
+    each = extrapolated((costs[0][0], each), (sizes[0], sizes[1]), n_things)
+    return each * n_queries + prepare * n_things / sizes[1]
+
+
+def extrapolated(seconds: tuple[float, float], sizes: tuple[int, int], size: int) -> float:
+    """Return the seconds at a size by the power law through two measurements, with a power from 0.5 to 1.
+
+    >>> round(extrapolated((1.0, 3.0), (100, 400), 1600), 3)
+    9.0
+    """
+    power = 1.0
+    if min(seconds) > 0 and sizes[0] < sizes[1]:
+        power = math.log(seconds[1] / seconds[0]) / math.log(sizes[1] / sizes[0])
+    return seconds[1] * (size / sizes[1]) ** min(1.0, max(0.5, power))
+
+
+def _timed_vectors(encoder: NgramEncoder, names: Sequence[str]) -> tuple[Vectors, float]:
+    """Return the vectors of a sample of names, and the seconds of encoding all."""
+    some = _some(names, _NAMES)
+    spent, vectors = _timed(lambda: _encoded(encoder, some))
+    return vectors, spent * sum(map(len, names)) / max(1, sum(map(len, some)))
+
+
+def _encoded(encoder: NgramEncoder, names: Sequence[str]) -> Vectors:
+    return encoder.encode_entities(KnowledgeBase(Entity(str(i), name) for i, name in enumerate(names)))
+
+
+def _some(names: Sequence[str], most: int) -> list[str]:
+    return [names[i] for i in _places(len(names), most)]
+
+
+def _places(n: int, most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.linspace(0, n - 1, min(n, most)).astype(np.int64)
+
+
+def _timed(call: Callable[[], T]) -> tuple[float, T]:
+    begun = time.perf_counter()
+    value = call()
+    return time.perf_counter() - begun, value
