@@ -117,13 +117,14 @@ def _fill(
         own = items[at : start[name + 1] - (alias[name] != 0)]
         n = 0
         for word in in_name[1][in_name[0][name] : in_name[0][name + 1]]:
+            before = n
             for i in range(in_word.indptr[word], in_word.indptr[word + 1]):
                 item = in_word.indices[i]
                 if last[item] != name:
                     last[item], total[item], own[n] = name, 0.0, item
                     n += 1
                 total[item] += in_word.data[i]
-        own.sort()
+            _merge(own[:n], before)
         length = np.sqrt(_sum(total[own] ** 2))
         scale = 1 / length if length > 0 else 1.0
         if not is_ascending:
@@ -132,6 +133,18 @@ def _fill(
             values[at + i] = np.float32(scale * total[own[i]])
         if alias[name] != 0:
             items[at + n], values[at + n] = width, np.float32(alias[name])
+
+
+@kernel
+def _merge(items: Ids, n: int) -> None:
+    """Sort items of which the first ``n`` are sorted, and the others too."""
+    fresh, place, left = items[n:].copy(), len(items) - 1, n - 1
+    for i in range(len(fresh) - 1, -1, -1):
+        while left >= 0 and items[left] > fresh[i]:
+            items[place] = items[left]
+            place, left = place - 1, left - 1
+        items[place] = fresh[i]
+        place -= 1
 
 
 @kernel

@@ -148,7 +148,9 @@ class NgramEncoder:
         dimension = np.where(number >= 0, number, len(known.grams) + (-1 - number) % _UNSEEN)
         weight = np.array([max(self.floor, self.decay**place) for place in range(100)], np.float64)
         shape = end - begin, len(known.grams) + _UNSEEN
-        vectors = sp.csr_array((weight[np.minimum(place, 99)], dimension.astype(np.int32), start), shape)
+        vectors = sp.csr_array(
+            (weight[np.minimum(place, 99)], dimension.astype(np.int32), start.astype(np.int32)), shape
+        )
         vectors.sum_duplicates()
         vectors.data *= known.gram_weight[vectors.indices]
         vectors.eliminate_zeros()

@@ -104,9 +104,15 @@ def _checksum(text: Bytes, begin: int, end: int) -> int:
 
 
 @kernel
+def _home(code: int, n_slots: int) -> int:
+    """Return the first slot to try; low digits of checksums of similar strings are too often equal."""
+    return (code * 2654435769 & 0xFFFFFFFF) * n_slots >> 32
+
+
+@kernel
 def _slot(string: Bytes, code: int, text: Bytes, start: Ids, slots: Ids) -> int:
     """Return the slot of a string with this checksum, or the free slot where it belongs."""
-    slot = code & (len(slots) - 1)
+    slot = _home(code, len(slots))
     while slots[slot] >= 0:
         begin = start[slots[slot]]
         same = start[slots[slot] + 1] - begin - 1 == len(string)
@@ -143,7 +149,7 @@ def _numbered(text: Bytes, begin: Ids, end: Ids) -> tuple[Ids, Bytes, Ids, Ids]:
             if 2 * n > len(slots):
                 slots = np.full(4 * len(slots), -1, np.int32)
                 for number in range(n):
-                    slot = _checksum(held, start[number], start[number + 1] - 1) & (len(slots) - 1)
+                    slot = _home(_checksum(held, start[number], start[number + 1] - 1), len(slots))
                     while slots[slot] >= 0:
                         slot = (slot + 1) & (len(slots) - 1)
                     slots[slot] = number
