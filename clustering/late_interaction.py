@@ -24,10 +24,20 @@ import numpy.typing as npt
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
 from .kernels import kernel
-from .knn import Neighbors, check_products, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
+from .knn import (
+    Limit,
+    Neighbors,
+    check_products,
+    check_queries,
+    check_wanted,
+    checked_pairs,
+    in_threads,
+    lists_of,
+    nearest,
+)
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices
-from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, offset_of, unit
+from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
 _PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
 _SHARE = 256  # number of pairs that a thread scores at a time
@@ -55,10 +65,11 @@ class TokenMatrices:
     def of(
         cls, matrix: Any, indptr: npt.ArrayLike, owner: npt.ArrayLike | None = None, *, n: int | None = None
     ) -> Self:
-        """Copy a (tokens, dim) array; text ``r`` belongs to ``owner[r]`` (default: ``r``).
+        """Make token matrices from a copy of a (tokens, dim) array; text ``r`` is that of thing ``owner[r]``.
 
-        ``n`` is the number of things (default: up to the last owner); some may have no text. Raise the errors of
-        `Vectors.of`, and ValueError if ``indptr`` does not rise from 0 to the number of tokens.
+        By default, ``owner[r]`` is ``r``. ``n`` is the number of things (default: up to the last owner); some may have
+        no text. Raise the errors of `Vectors.of`, and ValueError if ``indptr`` does not rise from 0 to the number of
+        tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
@@ -90,7 +101,7 @@ class TokenMatrices:
         return type(self)(matrix, np.concatenate([[0], np.cumsum(count)]), row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
-        """Scale every token vector to length 1; zero vectors are kept."""
+        """Return a copy with token vectors of length 1; zero vectors are kept."""
         return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
 
     def pooled(self) -> Vectors:
@@ -148,6 +159,7 @@ def late_nearest(
     search: SearchMethod = "exact",
     scanner: Scanner = faiss_scanner,
     self_ids: Ids | None = None,
+    within: Limit = None,
     progress: Progress = silent,
 ) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query, in two stages; see `clustering.knn.nearest`.
@@ -183,7 +195,7 @@ def late_nearest(
             taken = chunk, slice(best.ids.shape[1])
             lists.ids[taken], lists.dissimilarity[taken] = best
 
-    return lists_of(queries.row, k, corpus.n, self_ids, fill)
+    return lists_of(queries.row, k, corpus.n, self_ids, within, fill)
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
@@ -298,5 +310,6 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
 
 def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
-    check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "text")
-    check_products(queries.matrix, corpus.matrix, metric, most=int(np.diff(queries.indptr).max(initial=0)))
+    check_queries(queries.matrix, corpus.matrix.shape[1], queries.owner, queries.n, "text")
+    longest = lengths(corpus.matrix).max(initial=0)
+    check_products(queries.matrix, longest, metric, most=int(np.diff(queries.indptr).max(initial=0)))

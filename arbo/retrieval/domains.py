@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arbo.engine import Embeddings, Metric, Neighbors, Progress, SearchMethod, measured_recall, nearest
+from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod, measured_recall, nearest
 from arbo.errors import UsageError
 from arbo.retrieval.gpu import best_scanner
 
@@ -59,7 +59,7 @@ def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> 
 def nearest_within(
     parts: Sequence[Part],
     queries: Embeddings,
-    things: Embeddings,
+    things: Searchable,
     k: int,
     *,
     metric: Metric,
@@ -88,7 +88,7 @@ def nearest_within(
 
 
 def recall_within(
-    parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Embeddings, *, metric: Metric
+    parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Searchable, *, metric: Metric
 ) -> float:
     """Return the share of exact neighbours that `nearest_within` found, measured on a sample of each part.
 
@@ -113,7 +113,7 @@ def _rows(domains: Sequence[Hashable], of: Sequence[Hashable]) -> list[Rows]:
     return [order[begin:end] for begin, end in pairwise(bounds)]
 
 
-def _inside(part: Part, queries: Embeddings, things: Embeddings) -> tuple[Embeddings, Embeddings, Rows | None]:
+def _inside(part: Part, queries: Embeddings, things: Searchable) -> tuple[Embeddings, Searchable, Rows | None]:
     """Return the queries and things of a part, and the index of each query among the things if it is one of them."""
     some = queries.taken(part.queries)
     if things is queries:
