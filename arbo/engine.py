@@ -11,7 +11,7 @@ from arbo.siblings import attribute
 
 if TYPE_CHECKING:
     from clustering import Edges, Graph, MergeTree, Partition, average_tree, merge_tree, partition
-    from clustering.arrays import Bools, Floats, Ids, Weights, pairs_of, ranges
+    from clustering.arrays import Bools, Floats, Ids, Weights, id_dtype, pairs_of, ranges
     from clustering.bridges import bridges
     from clustering.comparison import (
         CANDIDATES,
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
-    from clustering.vectors import Vectors, offset_of
+    from clustering.vectors import Csr, Vectors, csr, offset_of
 
 # Maps modules of `clustering` to the names above that they define; a module is imported when one of its names is first
 # used. The names above that are not listed here, such as `Graph`, are looked up in the package `clustering` itself.
 _NAMES = {
-    "arrays": "Bools Floats Ids Weights pairs_of ranges",
+    "arrays": "Bools Floats Ids Weights id_dtype pairs_of ranges",
     "bridges": "bridges",
     "comparison": "CANDIDATES SAMPLE Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
     "dense": "nearest_others spanning_tree",
@@ -47,7 +47,7 @@ _NAMES = {
     "late_interaction": "TokenMatrices",
     "methods": "Method Metric NilLinkage SearchMethod",
     "progress": "Progress T silent",
-    "vectors": "Vectors offset_of",
+    "vectors": "Csr Vectors csr offset_of",
 }
 
 

@@ -1,4 +1,4 @@
-"""The kernels of the n-gram encoder: the n-grams of words, and sums over the words of a name."""
+"""The kernels of the n-gram encoder: the n-grams of words, and the sums of the words of names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from arbo.encoders.chunks import Rows
 from arbo.encoders.string_table import Bytes, Spans, StringTable
-from arbo.engine import Ids, Weights, in_threads, kernel
+from arbo.engine import Csr, Floats, Ids, csr, id_dtype, in_threads, kernel
 
-Floats = npt.NDArray[np.float64]
+_CHUNK = 1 << 14  # number of names that a thread takes at once
+Doubles = npt.NDArray[np.float64]
+Items = tuple[Ids, Ids]
+"""Rows of items: row ``i`` has ``items[start[i]:start[i + 1]]``."""
 
 
 def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -> tuple[Spans, Ids, Ids]:
@@ -24,7 +26,7 @@ def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -
     return Spans(words.text, *spans), start, place
 
 
-def n_holders(in_name: Rows, in_word: Rows, n_grams: int) -> Ids:
+def n_holders(in_name: Items, in_word: Items, n_grams: int) -> Ids:
     """Return the number of names that contain each n-gram, from the words of names and the n-grams of words."""
     workers = os.cpu_count() or 1
     counts = np.zeros((workers, n_grams), np.int64)
@@ -32,26 +34,23 @@ def n_holders(in_name: Rows, in_word: Rows, n_grams: int) -> Ids:
     return counts.sum(axis=0)
 
 
-def name_vectors(in_name: Rows, in_word: Rows, begin: int, end: int, width: int, alias: Floats | None) -> Rows:
-    """Return the sum of the words of names ``begin`` to ``end``, scaled to length 1, as float32.
+def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_ascending: bool) -> sp.csr_array:
+    """Return the sum of the words of each name, scaled to length 1, as float32.
 
-    ``alias`` is the value of each of these names in the last of ``width`` dimensions. Dimensions ascend; they descend
-    if it is None.
+    A further dimension has the value of ``alias`` for each name. Dimensions ascend or descend.
     """
-    start, items, values = _sums(in_name, in_word, begin, end, width)
-    matrix = sp.csr_array((values, items, start), (end - begin, width))
-    matrix.sort_indices()
-    start, items, values = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data
-    values *= np.repeat(1 / lengths(matrix), np.diff(start))
-    if alias is None:
-        return Rows(start, *_backwards(start, items, values))
-    return Rows(*_with_alias(start, items, values, alias, width - 1))
+    n, width, in_word = len(alias), words.shape[1], csr(words)
+    start = np.zeros(n + 1, np.int64)
+    begins, workers = range(0, n, _CHUNK), os.cpu_count() or 1
+    in_threads(lambda begin: _sizes(in_name, in_word, width, alias, begin, begin + _CHUNK, start), begins, workers)
+    np.cumsum(start, out=start)
+    items, values = np.empty(start[-1], np.int32), np.empty(start[-1], np.float32)
 
+    def fill(begin: int) -> None:
+        _fill(in_name, in_word, width, alias, begin, begin + _CHUNK, start, is_ascending, items, values)
 
-def lengths(matrix: sp.csr_array) -> Floats:
-    """Return the length of each row, 1 for a row of zeros."""
-    length = np.sqrt(matrix.power(2).sum(axis=1))
-    return np.where(length > 0, length, 1)
+    in_threads(fill, begins, workers)
+    return sp.csr_array((values, items, start.astype(id_dtype(start[-1]))), (n, width + 1))
 
 
 @kernel
@@ -76,65 +75,98 @@ def _grams(text: Bytes, start: Ids, sizes: Ids) -> tuple[Ids, Ids, Ids, Ids]:
 
 
 @kernel
-def _count(in_name: Rows, in_word: Rows, first: int, step: int, counts: Ids) -> None:
-    """Count the names of every ``step``-th name that contain each n-gram."""
+def _count(in_name: Items, in_word: Items, first: int, step: int, counts: Ids) -> None:
+    """Count the names with each n-gram, among every ``step``-th name."""
     last = np.full(len(counts), -1, np.int64)
-    for name in range(first, len(in_name.start) - 1, step):
-        for word in in_name.items[in_name.start[name] : in_name.start[name + 1]]:
-            for gram in in_word.items[in_word.start[word] : in_word.start[word + 1]]:
-                if last[gram] != name:
-                    last[gram] = name
-                    counts[gram] += 1
+    for name in range(first, len(in_name[0]) - 1, step):
+        for word in in_name[1][in_name[0][name] : in_name[0][name + 1]]:
+            for gram in in_word[1][in_word[0][word] : in_word[0][word + 1]]:
+                counts[gram] += last[gram] != name
+                last[gram] = name
 
 
 @kernel
-def _sums(in_name: Rows, in_word: Rows, begin: int, end: int, width: int) -> tuple[Ids, Ids, Floats]:
-    """Return the sums that are not zero, in no order of dimensions."""
-    most = 0
-    for word in in_name.items[in_name.start[begin] : in_name.start[end]]:
-        most += in_word.start[word + 1] - in_word.start[word]
-    items, values, n = np.empty(most, np.int32), np.empty(most, np.float64), 0
-    start = np.zeros(end - begin + 1, np.int64)
+def _sizes(in_name: Items, in_word: Csr, width: int, alias: Doubles, begin: int, end: int, size: Ids) -> None:
+    """Count the dimensions of names ``begin`` to ``end``, the alias included, in ``size[name + 1]``."""
+    last = np.full(width, -1, np.int64)
+    for name in range(begin, min(end, len(alias))):
+        size[name + 1] = alias[name] != 0
+        for word in in_name[1][in_name[0][name] : in_name[0][name + 1]]:
+            for item in in_word.indices[in_word.indptr[word] : in_word.indptr[word + 1]]:
+                size[name + 1] += last[item] != name
+                last[item] = name
+
+
+@kernel
+def _fill(
+    in_name: Items,
+    in_word: Csr,
+    width: int,
+    alias: Doubles,
+    begin: int,
+    end: int,
+    start: Ids,
+    is_ascending: bool,
+    items: Ids,
+    values: Floats,
+) -> None:
+    """Write the vectors of names ``begin`` to ``end``; that of name ``i`` begins at ``start[i]``."""
     total, last = np.empty(width, np.float64), np.full(width, -1, np.int64)
-    for name in range(begin, end):
-        size = n
-        for word in in_name.items[in_name.start[name] : in_name.start[name + 1]]:
-            for i in range(in_word.start[word], in_word.start[word + 1]):
-                item = in_word.items[i]
+    for name in range(begin, min(end, len(alias))):
+        at = start[name]
+        own = items[at : start[name + 1] - (alias[name] != 0)]
+        n = 0
+        for word in in_name[1][in_name[0][name] : in_name[0][name + 1]]:
+            before = n
+            for i in range(in_word.indptr[word], in_word.indptr[word + 1]):
+                item = in_word.indices[i]
                 if last[item] != name:
-                    last[item], total[item], items[size] = name, 0.0, item
-                    size += 1
-                total[item] += in_word.values[i]
-        for i in range(n, size):
-            if total[items[i]] != 0:
-                items[n], values[n] = items[i], total[items[i]]
-                n += 1
-        start[name - begin + 1] = n
-    return start, items[:n].copy(), values[:n].copy()
+                    last[item], total[item], own[n] = name, 0.0, item
+                    n += 1
+                total[item] += in_word.data[i]
+            _merge(own[:n], before)
+        length = np.sqrt(_sum(total[own] ** 2))
+        scale = 1 / length if length > 0 else 1.0
+        if not is_ascending:
+            own[:] = own[::-1].copy()
+        for i in range(n):
+            values[at + i] = np.float32(scale * total[own[i]])
+        if alias[name] != 0:
+            items[at + n], values[at + n] = width, np.float32(alias[name])
 
 
 @kernel
-def _backwards(start: Ids, items: Ids, values: Floats) -> tuple[Ids, Weights]:
-    made, small = np.empty_like(items), np.empty(len(items), np.float32)
-    for row in range(len(start) - 1):
-        for i in range(start[row], start[row + 1]):
-            other = start[row] + start[row + 1] - 1 - i
-            made[i], small[i] = items[other], np.float32(values[other])
-    return made, small
+def _merge(items: Ids, n: int) -> None:
+    """Sort items of which the first ``n`` are sorted, and the others too."""
+    fresh, place, left = items[n:].copy(), len(items) - 1, n - 1
+    for i in range(len(fresh) - 1, -1, -1):
+        while left >= 0 and items[left] > fresh[i]:
+            items[place] = items[left]
+            place, left = place - 1, left - 1
+        items[place] = fresh[i]
+        place -= 1
 
 
 @kernel
-def _with_alias(start: Ids, items: Ids, values: Floats, alias: Floats, last: int) -> tuple[Ids, Ids, Weights]:
-    """Add ``alias[row]`` in the dimension ``last`` to each row, unless it is 0."""
-    first, n = np.zeros_like(start), 0
-    made = np.empty(len(items) + len(alias), np.int32)
-    small = np.empty(len(made), np.float32)
-    for row in range(len(alias)):
-        for i in range(start[row], start[row + 1]):
-            made[n], small[n] = items[i], np.float32(values[i])
-            n += 1
-        if alias[row] != 0:
-            made[n], small[n] = last, np.float32(alias[row])
-            n += 1
-        first[row + 1] = n
-    return first, made[:n].copy(), small[:n].copy()
+def _sum(values: Doubles) -> float:
+    """Return the sum in the order of `numpy.add.reduceat`: the first value, and the pairwise sum of all others."""
+    return values[0] + _pairwise(values[1:]) if len(values) else 0.0
+
+
+@kernel
+def _pairwise(values: Doubles) -> float:
+    n, total = len(values), 0.0
+    if n < 8:
+        for value in values:
+            total += value
+        return total
+    if n > 128:
+        half = n // 2 - n // 2 % 8
+        return _pairwise(values[:half]) + _pairwise(values[half:])
+    part, whole = values[:8].copy(), n - n % 8
+    for i in range(8, whole):
+        part[i % 8] += values[i]
+    total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))
+    for i in range(whole, n):
+        total += values[i]
+    return total

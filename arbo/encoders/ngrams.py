@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Self
@@ -13,9 +15,8 @@ import scipy.sparse as sp
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.chunks import Rows, rows_in_chunks
 from arbo.encoders.name_words import words_of
-from arbo.encoders.ngram_sums import grams_of, lengths, n_holders, name_vectors
+from arbo.encoders.ngram_sums import grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Metric, Vectors
 from arbo.errors import DataError
@@ -25,7 +26,7 @@ from arbo.text.names import normalize_name
 Floats = npt.NDArray[np.float64]
 
 _UNSEEN = 1 << 16
-_CHUNK = 1 << 14  # number of names or words that a thread takes at once
+_CHUNK = 1 << 14  # number of words that a thread takes at once
 _NORMALIZER = "arbo.names.normalize_name"
 """The name of the default normaliser in files, whatever module it is in; saved settings are compared by this name."""
 
@@ -94,12 +95,11 @@ class NgramEncoder:
     def fit(self, names: Sequence[str]) -> Self:
         """Return a new encoder with the frequencies of words and n-grams in the distinct names; only it can encode."""
         distinct = list(dict.fromkeys(names))
-        words, in_name = self._words(distinct)
-        grams, in_word = StringTable.of_rows(
-            lambda begin, end: grams_of(words, self.sizes, begin, end)[:2], len(words), _CHUNK
-        )
-        word_count = np.bincount(in_name.items, minlength=len(words)).astype(np.float64)
-        gram_count = n_holders(in_name, in_word, len(grams)).astype(np.float64)
+        words, in_name = words_of(distinct, self.normalize)
+        spans, start, _ = grams_of(words, self.sizes, 0, len(words))
+        grams, in_word = StringTable.of(spans)
+        word_count = np.bincount(in_name[1], minlength=len(words)).astype(np.float64)
+        gram_count = n_holders(in_name, (start, in_word), len(grams)).astype(np.float64)
         return replace(self, frequencies=Frequencies(len(distinct), words, grams, word_count, gram_count))
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
@@ -133,37 +133,32 @@ class NgramEncoder:
         known = self.frequencies
         if known is None:
             raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
-        words, in_name = self._words(names)
-        in_word = rows_in_chunks(lambda begin, end: self._word_vectors(known, words, begin, end), len(words), _CHUNK)
-        width = len(known.grams) + _UNSEEN + 1
+        words, in_name = words_of(names, self.normalize)
+        begins = range(0, max(1, len(words)), _CHUNK)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            vectors = list(pool.map(lambda begin: self._word_vectors(known, words, begin), begins))
+        alias = np.zeros(len(names)) if is_alias is None else self.alias_weight * is_alias
+        return name_vectors(in_name, sp.vstack(vectors, "csr"), alias, is_ascending=is_alias is not None)
 
-        def vectors(begin: int, end: int) -> Rows:
-            alias = None if is_alias is None else self.alias_weight * is_alias[begin:end]
-            return name_vectors(in_name, in_word, begin, end, width, alias)
-
-        start, items, values = rows_in_chunks(vectors, len(names), _CHUNK)
-        start = start if start[-1] > np.iinfo(np.int32).max else start.astype(np.int32)
-        return sp.csr_array((values, items, start), (len(names), width))
-
-    def _words(self, names: Sequence[str]) -> tuple[StringTable, Rows]:
-        """Return the distinct words of names, and those of each name."""
-        return StringTable.of_rows(lambda begin, end: words_of(names[begin:end], self.normalize), len(names), _CHUNK)
-
-    def _word_vectors(self, known: Frequencies, words: StringTable, begin: int, end: int) -> Rows:
-        """Return the scaled vectors of words ``begin`` to ``end``; an n-gram counts at each of its places."""
+    def _word_vectors(self, known: Frequencies, words: StringTable, begin: int) -> sp.csr_array:
+        """Return the scaled vectors of the words from ``begin`` on; an n-gram counts at each of its places."""
+        end = min(begin + _CHUNK, len(words))
         grams, start, place = grams_of(words, self.sizes, begin, end)
         number = known.grams.find(grams)
         dimension = np.where(number >= 0, number, len(known.grams) + (-1 - number) % _UNSEEN)
         weight = np.array([max(self.floor, self.decay**place) for place in range(100)], np.float64)
-        matrix = sp.csr_array(
-            (weight[np.minimum(place, 99)], dimension, start), (end - begin, len(known.grams) + _UNSEEN)
+        shape = end - begin, len(known.grams) + _UNSEEN
+        vectors = sp.csr_array(
+            (weight[np.minimum(place, 99)], dimension.astype(np.int32), start.astype(np.int32)), shape
         )
-        matrix.sum_duplicates()
-        matrix.data *= known.gram_weight[matrix.indices]
-        matrix.eliminate_zeros()
-        spans = words.spans
-        number = known.words.find(Spans(spans.text, spans.begin[begin:end], spans.end[begin:end]))
+        vectors.sum_duplicates()
+        vectors.data *= known.gram_weight[vectors.indices]
+        vectors.eliminate_zeros()
+        text, first, last = words.spans
+        number = known.words.find(Spans(text, first[begin:end], last[begin:end]))
         count = np.zeros(end - begin)
         count[number >= 0] = known.word_count[number[number >= 0]]
-        matrix.data *= np.repeat(np.sqrt(known.inverse(count) / lengths(matrix)), np.diff(matrix.indptr))
-        return Rows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data)
+        length = np.sqrt(vectors.power(2).sum(axis=1))
+        scale = np.sqrt(known.inverse(count) / np.where(length > 0, length, 1))
+        vectors.data *= np.repeat(scale, np.diff(vectors.indptr))
+        return vectors

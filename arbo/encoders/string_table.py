@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from arbo.encoders.chunks import Rows, rows_in_chunks
 from arbo.engine import Ids, kernel
 from arbo.errors import DataError
 
@@ -64,35 +63,11 @@ class StringTable:
         numbers, *arrays = _numbered(*spans)
         return cls(*arrays), numbers
 
-    @classmethod
-    def of_rows(cls, strings_of: Callable[[int, int], tuple[Spans, Ids]], n: int, size: int) -> tuple[Self, Rows]:
-        """Return the table of the strings of ``n`` rows, numbered as in `of`, and each row's numbers without repeats.
-
-        Threads take ``size`` rows at once, which does not affect the result. ``strings_of(begin, end)`` returns the
-        strings of these rows, and where each row begins among them.
-        """
-        tables: dict[int, Self] = {}
-
-        def make(begin: int, end: int) -> Rows:
-            spans, start = strings_of(begin, end)
-            tables[begin], numbers = cls.of(spans)
-            return Rows(*_distinct(start, numbers, len(tables[begin])), np.empty(0, np.float32))
-
-        rows = rows_in_chunks(make, n, size)
-        parts = [tables[begin] for begin in sorted(tables)]
-        if len(parts) == 1:
-            return parts[0], rows
-        base = np.cumsum([0, *(len(part.text) for part in parts)])
-        begin = [part.spans.begin + at for part, at in zip(parts, base, strict=False)]
-        end = [part.spans.end + at for part, at in zip(parts, base, strict=False)]
-        text = np.concatenate([part.text for part in parts])
-        table, number = cls.of(Spans(text, np.concatenate(begin), np.concatenate(end)))
-        first = 0
-        for part, at in zip(parts, range(0, max(n, 1), size), strict=True):
-            own = rows.items[rows.start[at] : rows.start[min(at + size, n)]]
-            own[:] = number[first + own]
-            first += len(part)
-        return table, rows
+    def strings(self) -> list[str]:
+        """Return the strings as Python objects."""
+        text = self.text.tobytes()
+        begin, end = self.spans.begin.tolist(), self.spans.end.tolist()
+        return [text[one:other].decode("utf-8", "surrogatepass") for one, other in zip(begin, end, strict=True)]
 
     def find(self, spans: Spans) -> Ids:
         """Return the number of each string, or, for a string that is not in the table, -1 minus its CRC-32; int64."""
@@ -129,9 +104,15 @@ def _checksum(text: Bytes, begin: int, end: int) -> int:
 
 
 @kernel
+def _home(code: int, n_slots: int) -> int:
+    """Return the first slot to try; low digits of checksums of similar strings are too often equal."""
+    return (code * 2654435769 & 0xFFFFFFFF) * n_slots >> 32
+
+
+@kernel
 def _slot(string: Bytes, code: int, text: Bytes, start: Ids, slots: Ids) -> int:
     """Return the slot of a string with this checksum, or the free slot where it belongs."""
-    slot = code & (len(slots) - 1)
+    slot = _home(code, len(slots))
     while slots[slot] >= 0:
         begin = start[slots[slot]]
         same = start[slots[slot] + 1] - begin - 1 == len(string)
@@ -168,7 +149,7 @@ def _numbered(text: Bytes, begin: Ids, end: Ids) -> tuple[Ids, Bytes, Ids, Ids]:
             if 2 * n > len(slots):
                 slots = np.full(4 * len(slots), -1, np.int32)
                 for number in range(n):
-                    slot = _checksum(held, start[number], start[number + 1] - 1) & (len(slots) - 1)
+                    slot = _home(_checksum(held, start[number], start[number + 1] - 1), len(slots))
                     while slots[slot] >= 0:
                         slot = (slot + 1) & (len(slots) - 1)
                     slots[slot] = number
@@ -183,19 +164,3 @@ def _found(text: Bytes, begin: Ids, end: Ids, held: Bytes, start: Ids, slots: Id
         number = slots[_slot(text[begin[i] : end[i]], code, held, start, slots)]
         numbers[i] = number if number >= 0 else -1 - code
     return numbers
-
-
-@kernel
-def _distinct(start: Ids, numbers: Ids, n: int) -> tuple[Ids, Ids]:
-    """Return rows without the numbers that a row repeats; numbers are below ``n``."""
-    last = np.full(n, -1, np.int64)
-    kept, left, size = np.empty_like(start), np.empty_like(numbers), 0
-    kept[0] = 0
-    for row in range(len(start) - 1):
-        for i in range(start[row], start[row + 1]):
-            if last[numbers[i]] != row:
-                last[numbers[i]] = row
-                left[size] = numbers[i]
-                size += 1
-        kept[row + 1] = size
-    return kept, left[:size].copy()
