@@ -13,7 +13,7 @@ from .approximate_search import Find, approximate_search, hnsw
 from .arrays import Floats, Ids, pairs_of
 from .dense_search import Scan, Scanner, dense_search
 from .search import Owners, Search, SearchMethod
-from .sparse_search import ROWS_PER_PLACE, Bounds, Corpus, Scratch, sparse_search
+from .sparse_search import ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
 from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
 
 Part = TypeVar("Part")
@@ -46,9 +46,14 @@ class Index:
 
     @classmethod
     def of(cls, things: Vectors, metric: Metric) -> Self:
-        """Prepare vectors; a matrix is copied only to scale it, and to leave out vectors without an owner."""
+        """Prepare vectors; a dense matrix is copied only to scale it, and to leave out vectors without an owner."""
         used, row = np.unique(things.row, return_inverse=True)
         matrix = things.matrix if len(used) == things.matrix.shape[0] else things.matrix[used]
+        if sp.issparse(matrix):
+            order = alike_together(csr(matrix))
+            place = np.empty(len(order), np.int32)
+            place[order] = np.arange(len(order))
+            matrix, row = matrix[order], place[row]
         return cls._of(metric, things.n, unit(matrix) if metric == "cosine" else matrix, row, things.owner)
 
     @classmethod

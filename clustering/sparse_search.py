@@ -22,8 +22,8 @@ from .vectors import Csr, csr, dissimilarity
 _DONE = np.float32(-1e30)
 """The partial score of a row that has been scored exactly."""
 
-ROWS_PER_PLACE = 512
-"""Below this number of rows for each place of a list, bounds take longer than the scores that they spare."""
+ROWS_PER_PLACE = 1500
+"""Below this number of rows for each place of a list without a limit, bounds take longer than what they spare."""
 
 
 class Bounds(NamedTuple):
@@ -118,6 +118,34 @@ def sparse_search(corpus: Corpus, free: list[Scratch]) -> Search:
     return Search(fill, chunk=128, workers=os.cpu_count() or 1)
 
 
+def alike_together(rows: Csr) -> Ids:
+    """Return an order of the rows in which most that share their strongest features are neighbors.
+
+    A search reads and writes memory of rows that share features with a query. In this order much of it is adjacent,
+    which takes half the time.
+    """
+    order: Ids = np.lexsort(_strongest(rows, 3))
+    return order
+
+
+@kernel
+def _strongest(rows: Csr, n: int) -> Ids:
+    """Return the ``n`` features of each row with the largest values, the largest last, or -1; (n, rows)."""
+    indptr, indices, data = rows
+    strongest = np.full((n, len(indptr) - 1), -1, np.int32)
+    value = np.empty(n, np.float32)
+    for row in range(len(indptr) - 1):
+        value[:] = -np.inf
+        for i in range(indptr[row], indptr[row + 1]):
+            place = 0
+            while place < n and value[place] < data[i]:
+                if place > 0:
+                    value[place - 1], strongest[place - 1, row] = value[place], strongest[place, row]
+                value[place], strongest[place, row] = data[i], indices[i]
+                place += 1
+    return strongest
+
+
 @kernel
 def _tails(rows: Csr, level: Ids, n_levels: int, longest: float) -> npt.NDArray[np.uint8]:
     indptr, indices, data = rows
@@ -157,7 +185,8 @@ def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> None:
     """Fill a list with the nearest rows that share a feature and lie within its limit.
 
     ``least`` is the score that a row must reach, less what rounding can change: partial scores are sums of float32 in
-    another order, and dissimilarities are float32.
+    another order, and dissimilarities are float32. A row whose tail is too short for that when its first common feature
+    is read is not kept.
     """
     start, row_of, value_of = corpus.postings
     count = start[query.feature + 1] - start[query.feature]
@@ -166,10 +195,14 @@ def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> None:
     rest = np.append(np.sqrt(np.cumsum((weight.astype(np.float64) ** 2)[::-1])[::-1]), 0.0) * corpus.longest
     slack = 1.2e-7 * ((n + 8) * rest[0] + abs(corpus.offset))
     n_found, taken, read, checked, unread = 0, 0, 0, 8 * len(near.ids), count.sum()
+    least = _least(near, corpus.offset, slack)
     for at in range(n):
+        tail = corpus.bounds.tail[corpus.bounds.level[feature[at]]]
         for i in range(start[feature[at]], start[feature[at] + 1]):
             place = scratch.place[row_of[i]] - 1
             if place < 0:
+                if rest[at] * tail[row_of[i]] < 255 * least:
+                    continue
                 place = n_found
                 n_found += 1
                 scratch.place[row_of[i]] = n_found
@@ -237,9 +270,7 @@ def _score(query: _Query, corpus: Corpus, row: int, near: _List, taken: int) -> 
     indptr, indices, data = corpus.rows
     score = 0.0
     for i in range(indptr[row], indptr[row + 1]):
-        weight = query.weight_of[indices[i]]
-        if weight != 0:
-            score += np.float64(weight) * np.float64(data[i])
+        score += np.float64(query.weight_of[indices[i]]) * np.float64(data[i])
     value, owners = dissimilarity(score, corpus.offset), corpus.owners
     if value > near.limit:
         return taken

@@ -15,7 +15,8 @@ from clustering import index as index_module
 from clustering.index import Index
 from clustering.knn import Neighbors, merged, nearest, pair_dissimilarity
 from clustering.radius import neighborhoods
-from clustering.vectors import Metric, Vectors
+from clustering.sparse_search import alike_together
+from clustering.vectors import Metric, Vectors, csr
 
 
 def filtered(found: Neighbors, within: Array) -> Neighbors:
@@ -127,6 +128,13 @@ def test_shards_of_things_make_up_the_whole(form: str) -> None:
             found = nearest(queries, shard, k, self_ids=own - begin)
             parts.append(Neighbors(np.where(found.ids >= 0, found.ids + begin, -1), found.dissimilarity))
         same(merged(parts[::-1], k), nearest(queries, points, k, self_ids=own))
+
+
+def test_rows_that_share_their_strongest_features_are_together() -> None:
+    matrix = sp.csr_array(np.float32([[1, 2, 0], [0, 1, 3], [0, 2, 1], [0, 3, 9], [2, 3, 0]]))
+    assert alike_together(csr(matrix)).tolist() == [0, 4, 2, 1, 3]
+    points = vectors(names(3000), "sparse")
+    assert Index.of(points, "dot").owners.row.tolist() != list(range(3000))
 
 
 def test_a_warm_search_reads_nothing_of_the_corpus_twice(monkeypatch: pytest.MonkeyPatch) -> None:
