@@ -22,9 +22,10 @@ from arbo.linking.description import describe
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.result import Result
 from arbo.retrieval.candidates import Candidates
+from arbo.retrieval.domains import Divided
 from arbo.retrieval.reranking import Reranker, reranked
 from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
-from arbo.retrieval.worlds import worlds_of
+from arbo.retrieval.worlds import entity_worlds, mention_worlds
 
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
@@ -174,11 +175,11 @@ class Linker:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover or not self.kb else self.kb
+        worlds = mention_worlds(inputs, self.config.map_types)
         if kb is None:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
         else:
-            encoder, entities = self._entities
-        worlds = worlds_of(inputs, kb, self.config.map_types)
+            encoder, entities = self._entities[0], self._divided
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         sought = Sought(compared, self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
@@ -198,8 +199,10 @@ class Linker:
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
         other = replace(self, **changes)
-        if "_entities" in vars(self) and not {"kb", "encoder"} & set(changes):
-            vars(other)["_entities"] = self._entities
+        if not {"kb", "encoder"} & set(changes):
+            same = other.config.map_types == self.config.map_types
+            kept = ("_entities", "_divided") if same else ("_entities",)
+            vars(other).update((name, vars(self)[name]) for name in kept if name in vars(self))
         return other
 
     @cached_property
@@ -208,6 +211,12 @@ class Linker:
         assert self.kb is not None
         encoder = self.encoder.fit(self.kb.names().names)
         return encoder, encoder.encode_entities(self.kb, self.announce)
+
+    @cached_property
+    def _divided(self) -> Divided:
+        """The vectors of the entities of each world, kept for the next documents."""
+        assert self.kb is not None
+        return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()

@@ -17,7 +17,7 @@ from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Embeddings, Ids, Weights
 from arbo.metrics import ratio
 from arbo.progress import Announce, quiet
-from arbo.retrieval.domains import entity_parts, nearest_within
+from arbo.retrieval.domains import Divided, entity_parts, nearest_within, rows_by
 from arbo.spans.pieces import Pairs, Pieces, pieces
 from arbo.text.abbreviations import expander
 from arbo.text.sentences import Splitter, passages, unwrapped
@@ -72,14 +72,14 @@ def preselect(
     """
     cut = pieces(documents, split)
     maker, entities = encoded_names(kb, NgramEncoder(), announce) if names is None else names
-    domains = [entity.domain for entity in kb]
+    divided = Divided(entities, rows_by(domain for (domain,) in kb.columns("domain")))
     runs = _runs(documents, cut)
     text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     while some := list(islice(runs, _AT_ONCE)):
         found = nearest_within(
-            entity_parts([run.document.domain for _, run in some], domains),
+            entity_parts([run.document.domain for _, run in some], divided.rows),
             maker.encode_mentions([run for _, run in some], announce),
-            entities,
+            divided,
             min(_NEAREST, len(kb)),
             metric=maker.metric,
             search="exact",
