@@ -127,7 +127,7 @@ def beside(target: Path, kind: str) -> Path:
 
 
 def check_writable(target: Path) -> None:
-    """Raise UsageError for a device, a pipe or `-`, and unless the nearest existing folder above is writable."""
+    """Raise UsageError for a device, a pipe or `-`, or if the nearest existing folder above is not writable."""
     if os.fspath(target) == "-" or (target.exists() and not (target.is_file() or target.is_dir())):
         raise UsageError(f"cannot write {target}: it is a device, a pipe or `-`; choose another path")
     above = next((folder for folder in target.absolute().parents if folder.exists()), target)  # "/" has none above
@@ -138,8 +138,8 @@ def check_writable(target: Path) -> None:
 def check_replaceable(target: Path, what: str, manifest: str, files_of: Callable[[Path], Iterable[str]]) -> None:
     """Raise UsageError unless `target` is missing, empty, or an earlier folder of the kind to be written.
 
-    ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``,
-    and else only those that ``files_of`` names, which is called only if the manifest exists.
+    ``what`` names this kind in errors, such as "model folder of arbo". A folder of this kind has the file ``manifest``
+    and the files that ``files_of`` returns, but no others; ``files_of`` is called only if the manifest exists.
     """
     check_writable(target)
     try:

@@ -42,7 +42,7 @@ class Linker:
     Args:
         kb: the knowledge base, or rows that `KnowledgeBase.of` accepts; None to discover entities without one.
         encoder: the encoder of mentions and entities, or its name: a model folder, ``all-MiniLM-L6-v2`` from its
-            package, or a name on the hub. The default, character n-grams, needs no weights.
+            package, or a name on the hub. The default, ``ngram`` (character n-grams), needs no weights.
         config: settings of the graph and of its clustering.
         announce: shows progress, see `arbo.progress`.
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.

@@ -32,7 +32,7 @@ _SEARCH_WIDTH = 64  # minimum number of candidates while searching
 
 
 def approximate_search(corpus: Rows, offset: float, k: int) -> Search:
-    """Build the index for the ``k`` nearest things (k > 0), or the exact search if that is faster.
+    """Return the approximate search for the ``k`` nearest things (k > 0), or the exact one if that is faster.
 
     The number of inner products is about O(log n), for each vector when building and for each query when searching.
     """

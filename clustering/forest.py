@@ -91,7 +91,7 @@ def unreached(n_mentions: int, ids: Ids, weights: Weights) -> Forest:
 
 
 def hang_on_entities(entity_edges: EntityEdges) -> Forest:
-    """Make the nearest entity of each mention its parent, if it has one."""
+    """Return the forest in which the parent of each mention is its nearest entity, if it has one."""
     forest = unreached(len(entity_edges.entity), entity_edges.entity, entity_edges.weight)
     is_linked = entity_edges.entity < 0
     return Forest(

@@ -55,10 +55,11 @@ class TokenMatrices:
     def of(
         cls, matrix: Any, indptr: npt.ArrayLike, owner: npt.ArrayLike | None = None, *, n: int | None = None
     ) -> Self:
-        """Copy a (tokens, dim) array; text ``r`` belongs to ``owner[r]`` (default: ``r``).
+        """Make token matrices from a copy of a (tokens, dim) array; text ``r`` is that of thing ``owner[r]``.
 
-        ``n`` is the number of things (default: up to the last owner); some may have no text. Raise the errors of
-        `Vectors.of`, and ValueError if ``indptr`` does not rise from 0 to the number of tokens.
+        By default, ``owner[r]`` is ``r``. ``n`` is the number of things (default: up to the last owner); some may have
+        no text. Raise the errors of `Vectors.of`, and ValueError if ``indptr`` does not rise from 0 to the number of
+        tokens.
 
         >>> two = TokenMatrices.of([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], [0, 2, 3])
         >>> sum_of_max(two, two, [0, 1, 1], [1, 0, 1]).tolist()
@@ -90,7 +91,7 @@ class TokenMatrices:
         return type(self)(matrix, np.concatenate([[0], np.cumsum(count)]), row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
-        """Scale every token vector to length 1; zero vectors are kept."""
+        """Return a copy with token vectors of length 1; zero vectors are kept."""
         return type(self)(unit(self.matrix), self.indptr, self.row, self.owner, self.n)
 
     def pooled(self) -> Vectors:

@@ -10,9 +10,9 @@ class Progress(Protocol):
     """Yields items unchanged, and shows how many of ``total`` are done."""
 
     def __call__(self, items: Iterable[T], total: int) -> Iterable[T]:
-        """Wrap ``items``."""
+        """Return the ``items``, of which there are ``total``, and show progress while they are read."""
 
 
 def silent(items: Iterable[T], total: int) -> Iterable[T]:
-    """Show no progress."""
+    """Return the items themselves, without showing progress."""
     return items

@@ -32,11 +32,12 @@ class Vectors:
 
     @classmethod
     def of(cls, matrix: Any, owner: npt.ArrayLike | None = None, *, n: int | None = None) -> Self:
-        """Copy a (rows, dim) array or sparse matrix; row ``i`` belongs to ``owner[i]`` (default: ``i``).
+        """Make vectors from a copy of a (rows, dim) array or sparse matrix; row ``i`` is that of thing ``owner[i]``.
 
-        Equal rows of a dense array are stored and searched once. ``n`` is the number of things (default: up to the last
-        owner); some may have no vector. Raise ValueError if the array is not two-dimensional or not numeric, owners are
-        out of range, or a row contains NaN, infinity or a number too large for float32; the message names such rows.
+        By default, ``owner[i]`` is ``i``. Equal rows of a dense array are stored and searched once. ``n`` is the number
+        of things (default: up to the last owner); some may have no vector. Raise ValueError if the array is not
+        two-dimensional or not numeric, owners are out of range, or a row contains NaN, infinity or a number too large
+        for float32; the message names such rows.
         """
         rows, place = _sparse(matrix) if sp.issparse(matrix) else _dense(matrix)
         order, owners, n_things = by_owner(len(place), "vectors", owner, n)
@@ -51,7 +52,7 @@ class Vectors:
         return type(self)(self.matrix[used], row.astype(np.int32), owner, len(things))
 
     def normalized(self) -> Self:
-        """Scale every vector to length 1; a zero vector is kept, so that its cosine with any other is 0."""
+        """Return a copy with vectors of length 1; a zero vector is kept, so that its cosine with any other is 0."""
         return type(self)(unit(self.matrix), self.row, self.owner, self.n)
 
 

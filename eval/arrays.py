@@ -135,7 +135,7 @@ def integer_array(values: npt.ArrayLike, *, name: str, n_axes: int = 1, low: int
 
 
 def boolean_array(values: npt.ArrayLike, *, name: str, length: int | None = None) -> BoolArray:
-    """Return `values` as booleans, one for each mention; refuse other types."""
+    """Return `values` as one boolean for each mention; raise TypeError for other types, ValueError for other shapes."""
     if isinstance(values, Set | Mapping):
         raise TypeError(f"{name} is of type {type(values).__name__}; give one boolean per mention")
     array = np.asarray(values)

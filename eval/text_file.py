@@ -53,7 +53,7 @@ def read_lines(path: PathLike) -> list[str]:
         raise FileFormatError(problem, path=path, line=line, column=column) from None
     if (nul := text.find("\0")) >= 0:
         line, column = _place(text[:nul])
-        raise FileFormatError("a NUL; check that this is a text file in UTF-8", path=path, line=line, column=column)
+        raise FileFormatError("a NUL byte; check that this is text in UTF-8", path=path, line=line, column=column)
     if not text or text.isspace():
         raise FileFormatError("the file is empty", path=path)
     if "\n" not in text and "\r" in text.rstrip():

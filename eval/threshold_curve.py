@@ -98,7 +98,7 @@ def threshold_curve(is_positive: npt.ArrayLike, score: npt.ArrayLike) -> Thresho
 
 
 def score_array(score: npt.ArrayLike, length: int) -> FloatArray:
-    """Return scores as float64, or raise ValueError or TypeError."""
+    """Return scores as float64; raise TypeError unless they are numbers, ValueError unless there are ``length``."""
     given = np.asarray(score)
     if given.dtype.kind not in "fiu" and given.size:
         raise TypeError(f"score holds {given.dtype}, not numbers")

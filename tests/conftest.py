@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     import arbo
@@ -27,6 +28,9 @@ _SHARED = _ROOT.parent / "shared"
 _SOURCES = b"".join(
     file.read_bytes() for room in ("clustering", "eval") for file in sorted((_ROOT / room).glob("*.py"))
 )
+_TIMELESS = "timeless"
+settings.register_profile(_TIMELESS, deadline=None)  # a busy machine must not fail a test
+settings.load_profile(_TIMELESS)
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_ROOT / ".numba_cache" / hashlib.sha256(_SOURCES).hexdigest()[:16]))
 
 # No test asks the hub for a model.

@@ -80,7 +80,7 @@ def test_a_pickle_is_never_unpickled(
     write(Bomb(tmp_path / "exploded"), folder / file)
     if file != "arbo.json":
         vouch(folder, file)
-    with pytest.raises(DataError, match=r"cannot load the|cannot read what arbo knows"):
+    with pytest.raises(DataError, match=r"cannot load the|cannot read the manifest"):
         load(folder)
     assert not (tmp_path / "exploded").exists()
 
@@ -128,8 +128,8 @@ def test_projections_into_different_spaces(bert: Tower, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "cannot read what arbo knows of the model"),
-        ("[" * 10**5, "cannot read what arbo knows of the model"),
+        ("", "cannot read the manifest of the model"),
+        ("[" * 10**5, "cannot read the manifest of the model"),
         ("[]", "this is not a .* that arbo saved: its format is"),
         ('{"format": "arbo-run"}', "this is not a .* that arbo saved: its format is"),
         (

@@ -192,7 +192,7 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"the folder has no file that ends in _corpus\.txt"):
         read_ecbplus(tmp_path)
     (tmp_path / "X_corpus.txt").write_text("")
-    with pytest.raises(DataError, match=r"the file X_Event_gold_mentions\.json beside it"):
+    with pytest.raises(DataError, match=r"it must be X_Event_gold_mentions\.json in the same folder"):
         read_ecbplus_events(tmp_path)
     (tmp_path / "words.txt").write_text("")
     with pytest.raises(DataError, match=r"expected a folder, or a file that ends in _corpus\.txt"):

@@ -170,7 +170,7 @@ def test_what_cannot_be_told_says_so(tmp_path: Path, name: str, content: bytes, 
 def test_no_documents_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "docs").write_bytes(b"")
     for format_ in ("jsonl", "pubtator", "conll", "csv", "gsc"):
-        with pytest.raises(DataError, match=f"docs: no documents, read as {format_}; check the file and --format"):
+        with pytest.raises(DataError, match=f"docs: no documents in the format {format_}; check the file and --format"):
             read_documents(tmp_path / "docs", format_)
 
 

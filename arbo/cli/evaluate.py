@@ -31,6 +31,12 @@ _GOLD = (
     "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
     "of the runs; --per-document and --remove-singletons have no effect."
 )
+_Types = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--types", metavar="TYPE", help="Keep only mentions of this type in --train or --gold; may be repeated."
+    ),
+]
 _PLOT = (
     "Draw precision and recall of NIL decisions at every threshold on the similarity of the nearest entity, to a .png "
     "or .svg file."
@@ -42,7 +48,8 @@ def evaluate(
         list[Path],
         typer.Argument(
             metavar="RUN",
-            help="Run folders, written by `arbo link` or `arbo discover`; each is compared with the first.",
+            help="Run folders, written by `arbo link` or `arbo discover`, also as NAME=PATH; each is compared with the "
+            "first.",
         ),
     ],
     train: Annotated[
@@ -51,7 +58,7 @@ def evaluate(
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", help=_GOLD)] = None,
     format_: Annotated[DocumentFormat | None, options.document_format("--train or --gold")] = None,
-    types: options.Types = None,
+    types: _Types = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,

@@ -88,7 +88,7 @@ def _tell_kept(what: str, items: Iterable[Document | Mention | Entity], name: st
 
 
 def read_gold(documents: Corpus, kb: KnowledgeBase | None) -> Gold:
-    """Look up the gold ids of documents, and warn if an id is doubtful."""
+    """Return the gold annotations of documents, looked up in ``kb``; warn of a doubtful id, see `Gold.doubt`."""
     from arbo.data.gold import Gold
 
     gold = Gold.of(documents, kb)

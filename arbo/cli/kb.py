@@ -96,7 +96,7 @@ def add_names(
     """Add the names that annotated DOCS use for entities to these entities as aliases.
 
     `arbo kb add-names medic.txt train.txt --out kb.jsonl`, then
-    `arbo link test.txt --kb kb.jsonl`.
+    `arbo link test.txt --kb kb.jsonl --out run`.
 
     A name becomes an alias of the entity that it is annotated with most often, and of no other entity. Do not add
     names from the documents that you evaluate on.

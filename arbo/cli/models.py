@@ -60,7 +60,7 @@ def encoder_like(
 
 
 def reading(encoder: DualEncoder, file: Path | None) -> DualEncoder:
-    """Override fields of an encoder's configuration with those in a JSON file.
+    """Return an encoder with fields of its configuration overridden by those in a JSON file, if there is one.
 
     Thresholds depend on metric and pooling: if the file changes either, the model's thresholds are dropped.
     """
@@ -97,7 +97,7 @@ def load_reranker(model: str | None, tuned: Path | None) -> CrossEncoder | None:
 
 
 def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
-    """Return the chosen edge model; raise UsageError if the configuration was tuned with another one, or with none."""
+    """Return the chosen edge model, or None; raise UsageError if the configuration was tuned with another choice."""
     from arbo.linking.config import tuned_model
 
     model = None

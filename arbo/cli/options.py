@@ -68,7 +68,7 @@ ByTopic = Annotated[
     bool, typer.Option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
 ]
 OptionalKb = Annotated[Path | None, typer.Option("--kb", help="The knowledge base: a file or a folder.")]
-Out = Annotated[Path, typer.Option("--out", help="Run folder to write; an earlier run there is replaced.")]
+Out = Annotated[Path, typer.Option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Settings of `arbo tune`; options of clustering override them."),
@@ -134,7 +134,8 @@ NilThreshold = Annotated[
     _cluster(
         "--nil-threshold",
         metavar="A",
-        help="Largest average dissimilarity at which --nil-linkage average merges. [default: the encoder's M]",
+        help="Largest average dissimilarity at which --nil-linkage average merges. [default: that of --config, else "
+        "of the encoder or edge model]",
     ),
 ]
 EncoderModel = Annotated[
@@ -143,7 +144,7 @@ EncoderModel = Annotated[
         "--encoder",
         metavar="MODEL",
         help="`ngram` (needs no weights), or a transformer: a local folder, `all-MiniLM-L6-v2` from its pip package, "
-        "or a name on the hub. [default: ngram, or the encoder of --config]",
+        "or a name on the Hugging Face Hub. [default: ngram, or the encoder of --config]",
     ),
 ]
 EncoderConfigFile = Annotated[
@@ -169,7 +170,7 @@ RerankerModel = Annotated[
     _rerank(
         "--reranker",
         metavar="MODEL",
-        help="A cross-encoder saved by arbo; the threshold of entity edges then limits 1 minus its probability. "
+        help="Model of `arbo train-reranker`; the threshold of entity edges then limits 1 minus its probability. "
         "[default: none, or the reranker of --config]",
     ),
 ]

@@ -31,16 +31,16 @@ RemoveSingletons = Annotated[
     bool,
     typer.Option(
         "--remove-singletons",
-        help="Remove clusters of one mention, the key's from the key and each response's from that response, as coval "
-        "and the CorefUD scorer do.",
+        help="Leave out clusters of one mention, both true and predicted ones, as the scorers coval and CorefUD do.",
     ),
 ]
 
 
 def name_systems(paths: Sequence[Path], what: str = "system") -> dict[str, Path]:
-    """Name systems as `name=path` does, or else by their file or folder, or by the path if two have the same name.
+    """Return the path of each system by its name: the NAME of `NAME=PATH`, or else the name of the file or folder.
 
-    ``what`` is the word for a system in error messages. Raise UsageError if two systems get the same name.
+    If two files or folders have the same name, their paths are the names. ``what`` is the word for a system in error
+    messages. Raise UsageError if two systems get the same name.
     """
     given = [str(path).partition("=") if not path.exists() else ("", "", "") for path in paths]
     paths = [Path(real) if sign and name else path for (name, sign, real), path in zip(given, paths, strict=True)]

@@ -47,7 +47,7 @@ def show(
             "--plot",
             metavar="FILE",
             help="Plot the chosen mentions. The name of the file ends in `histogram.svg` to show dissimilarities, or "
-            "in `curve.svg` to show how many of them each threshold would link; .png works too.",
+            "in `curve.svg` to show which share of the mentions each threshold would link; .png works too.",
         ),
     ] = None,
     as_json: options.Json = False,

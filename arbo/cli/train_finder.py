@@ -81,7 +81,7 @@ def train_finder(
     tell_known(documents, entities)
     alone = AnnotatedTexts.of(documents, entities).n_alone
     if alone:
-        console.say(f"entities of documents with only one name: {alone:,}; only the linking head is trained on them")
+        console.say(f"entities with only one name, counted per document: {alone:,}; only the linking head uses them")
     if dev is None:
         console.warn(
             "without --dev the last model is kept and the minimum score of an entity is not tuned; set it with "

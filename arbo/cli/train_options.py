@@ -29,7 +29,8 @@ Start = Annotated[
     typer.Option(
         "--encoder",
         metavar="MODEL",
-        help="Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the hub.",
+        help="Model to start from: a local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging "
+        "Face Hub.",
     ),
 ]
 Steps = Annotated[
@@ -79,7 +80,7 @@ def settings_file(settings: type) -> Any:
 
 
 def changed_by(settings: Settings, file: Path | None, **changes: Any) -> Settings:
-    """Override settings with those in a file, if there is one, then with options that are not None."""
+    """Return the settings, overridden by those in a file, if there is one, then by options that are not None."""
     given = {name: value for name, value in changes.items() if value is not None}
     return replace(settings.overridden(file), **given)
 

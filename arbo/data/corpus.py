@@ -116,7 +116,8 @@ class Corpus(Sequence[Document]):
         chosen = [document for document in self.documents if document.id in wanted]
         if len(chosen) < len(wanted):
             missing = sorted(wanted - {document.id for document in chosen})
-            raise UsageError(f"no documents for {len(missing):,} of the {len(wanted):,} ids, such as {missing[0]!r}")
+            wrong = f"no documents for {len(missing):,} of the {len(wanted):,} ids, such as {missing[0]!r}"
+            raise UsageError(f"{wrong}; check these ids, or leave them out")
         return self.of_documents(chosen)
 
     def unseen_in(self, train: Iterable[Document]) -> Corpus:
@@ -136,7 +137,8 @@ class Corpus(Sequence[Document]):
         Only mentions of the same topic are compared. Raise UsageError if a document has no topic.
         """
         if lacking := [document.id for document in self.documents if document.metadata.get("topic") is None]:
-            raise UsageError(f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata")
+            wrong = f"{len(lacking):,} documents, such as {lacking[0]!r}, have no topic in their metadata"
+            raise UsageError(f"{wrong}; add the key 'topic', or leave these documents out")
         return self.of_documents(replace(d, domain=str(d.metadata["topic"])) for d in self.documents)
 
     @property
@@ -182,6 +184,6 @@ def _check_unique(documents: tuple[Document, ...]) -> None:
 
 
 def _content(mention: Mention) -> tuple[Any, ...]:
-    """Return what a fingerprint covers; a mention without a cluster hashes as before clusters existed."""
+    """Return the values that a fingerprint covers; without a cluster, these are the same as in earlier versions."""
     own: tuple[Any, ...] = _IDENTITY(mention)
     return own if mention.cluster is None else (*own, mention.cluster)

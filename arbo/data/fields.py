@@ -87,7 +87,7 @@ def strings_or_null(value: object) -> tuple[str, ...] | None:
 
 
 def spans(value: object) -> tuple[Span, ...]:
-    """Accept a list of lists."""
+    """Accept a list of lists, and return it as tuples; `check_spans` checks that they are pairs of offsets."""
     if not isinstance(value, list) or not all(isinstance(span, list) for span in value):
         raise TypeError("a list of pairs [start, end]")
     return tuple(tuple(span) for span in value)

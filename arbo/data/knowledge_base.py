@@ -199,7 +199,10 @@ class KnowledgeBase:
         return through_xrefs(self, *prefixes)
 
     def with_names_of(self, documents: Iterable[Any], *, expand_abbreviations: bool = True) -> KnowledgeBase:
-        """Return the same entities, with the names of annotated mentions as aliases; see `arbo.kb.aliases`."""
+        """Return the same entities, with the names of annotated mentions as aliases.
+
+        Such a name is removed from the aliases of all other entities of the domain; see `arbo.kb.aliases`.
+        """
         from arbo.data.corpus import Corpus
         from arbo.kb.aliases import with_names_of
 

@@ -26,7 +26,7 @@ from arbo.text.words import STOP_WORDS, words
 
 _STARTS = ("", "the", "this that these those", "my your his her its our their", "a an some any another many several no")
 _DEFINITE = 3
-"""The last number of `_STARTS` that refers to something known."""
+"""The index of the last group in `_STARTS` whose words refer to something known."""
 _CLASSES = (
     "",
     "person per pers human hum people",
@@ -41,7 +41,7 @@ _BEFORE = "by of , ( in to and with 's is was \" that said as for"
 _AFTER = "'s , ) is was are were and of in who which has had said be ("
 _PART = re.compile("[a-z]+")
 _CONTEXT = 150
-"""Characters to either side of a mention."""
+"""Number of characters on either side of a mention that are its context."""
 _HASHES = 2**18
 
 

@@ -82,7 +82,7 @@ def products(left: csr_matrix, right: csr_matrix, rows: Ids, others: Ids) -> Mat
 
 
 def _within(facts: Facts, first: Ids, second: Ids) -> list[Any]:
-    """Features of the places of two mentions of one document."""
+    """Return the columns `_WITHIN`: where the two mentions of each pair are in their document."""
     of = facts.columns
     names = (of["head_capital"] > 0) & (of["pronoun"] == 0)
     return [

@@ -188,7 +188,7 @@ def _manifest_of(folder: Path, kind: type[Config]) -> _Manifest[Config] | None:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
-    values = read_json(path, "what arbo knows of the model")
+    values = read_json(path, "the manifest of the model")
     found = values.get("format") if isinstance(values, dict) else None
     name = found if found in FORMATS else " or ".join(FORMATS)
     manifest = check_manifest(values, Format(name, _VERSION, _KEYS, "a model that arbo saved", _MEND), path)

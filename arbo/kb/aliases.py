@@ -22,9 +22,9 @@ from arbo.errors import DataError
 def with_names_of(kb: KnowledgeBase, documents: Corpus, *, expand_abbreviations: bool = True) -> KnowledgeBase:
     """Return the same entities; each name of a mention becomes an alias of its entity, and of no other entity.
 
-    Of several gold ids of a mention, the first in the knowledge base counts. With ``expand_abbreviations``, those that
-    a document defines are replaced by their long forms, as in linking. Raise DataError if no mention has an entity of
-    the knowledge base in the domain of its document.
+    Of several gold ids of a mention, the first that the knowledge base has counts. With ``expand_abbreviations``,
+    abbreviations that a document defines are replaced by their long forms, as in linking. Raise DataError if no mention
+    has an entity of the knowledge base in the domain of its document.
 
     >>> mentions = [{"spans": [[0, 6]], "entities": ["D1"]}, {"spans": [[10, 13]], "entities": ["D1"]}]
     >>> document = {"id": "1", "text": "Grippe is flu.", "mentions": mentions}

@@ -14,7 +14,8 @@ from arbo.retrieval.worlds import type_pairs
 from arbo.settings import Count, NotBelow0, Number, Settings, read_json
 
 Limit = float | Literal["default"] | None
-"""Largest dissimilarity of an edge; ``"default"`` for the encoder's threshold, None for no limit."""
+"""Largest dissimilarity of an edge; None for no limit, and ``"default"`` for the threshold of the model that weighs the
+edge: the encoder, a reranker or an edge model."""
 
 _THRESHOLDS = ("entity_threshold", "mention_threshold", "nil_threshold")
 _MOST = 2.001  # 1 - cosine, and what rounding adds
@@ -38,7 +39,7 @@ class LinkerConfig(Settings):
     `clustering.average_tree`. Mentions that are not among each other's ``k`` nearest then count as different."""
     nil_threshold: Limit = "default"
     """Largest average dissimilarity of clusters that average linkage merges, whatever the mention threshold; the
-    default is the encoder's threshold of mention edges."""
+    default is the threshold of the encoder, reranker or edge model on mention edges."""
     candidates: Count = 16
     """Number of nearest entities to keep for each mention, for margins, recall@k and a reranker."""
     skip_margin: NotBelow0 | None = None
@@ -48,8 +49,8 @@ class LinkerConfig(Settings):
     """Whether a reranker also scores the edges between mentions, see `arbo.retrieval.reranking`."""
     search: SearchMethod = "exact"
     """Neighbour search: ``exact``, or approximate by a graph of dense vectors (``hnsw``). With the pooling ``tokens``,
-    it proposes 256 neighbours to compare token by token. The manifest of a run has the recall of an approximate search,
-    measured on a sample."""
+    both only propose 256 neighbours, which are then compared token by token, so that both are approximate if there are
+    more. The manifest of a run has the recall of an approximate search, measured on a sample."""
     expand_abbreviations: bool = True
     """Whether to replace abbreviations that a document defines by their long forms before encoding."""
     map_types: str | None = None
@@ -78,11 +79,11 @@ class LinkerConfig(Settings):
             )
 
     def limits(self, defaults: tuple[float, float]) -> tuple[float, float]:
-        """Return the thresholds on (entity, mention) edges; ``defaults`` are the encoder's."""
+        """Return the thresholds on (entity, mention) edges; ``defaults`` replace those that are ``"default"``."""
         return _limit(self.entity_threshold, defaults[0]), _limit(self.mention_threshold, defaults[1])
 
     def nil_limit(self, defaults: tuple[float, float]) -> float:
-        """Return the threshold of average linkage; ``defaults`` are the encoder's on (entity, mention) edges."""
+        """Return the threshold of average linkage; ``defaults`` are the same as for `limits`."""
         return _limit(self.nil_threshold, defaults[1])
 
     def check_limits(self, metric: Metric, *, learnt: bool = False) -> None:

@@ -118,7 +118,7 @@ def estimate(
     reranker: Reranker | None = None,
     to_weigh: int = 0,
 ) -> Estimate:
-    """Estimate linking to a knowledge base, or discovery without one; see `Linker.estimate`.
+    """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`.
 
     ``to_weigh`` is the number of pairs to which learnt edges give a weight.
     """

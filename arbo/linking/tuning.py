@@ -48,7 +48,7 @@ class Trial:
     mention_threshold: float | None
     score: float
     nil_threshold: float | None = None
-    """The threshold of average linkage."""
+    """The threshold of average linkage; None also under single linkage."""
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -83,7 +83,8 @@ class Curve(Brief):
     def as_dict(self) -> dict[str, Any]:
         """Return the curve, ready for JSON; a threshold of -inf becomes None.
 
-        A curve of more than 200 points is thinned evenly; ``points`` is their number before. The best point is kept.
+        A curve of more than 200 points is thinned evenly, but keeps its best point; ``points`` is the number of points
+        before thinning.
         """
         known = np.flatnonzero(~np.isnan(self.score))
         n = len(known)
@@ -217,7 +218,7 @@ class _Plan(NamedTuple):
 def _linking_plan(
     retrieval: Retrieval, scoring: _Scoring, ks: list[int], own_k: int, own: tuple[float, float], method: Method | None
 ) -> _Plan:
-    """Plan trials of every method or of one, k and pair of thresholds; of equally good trials, the first is chosen.
+    """Plan trials of each method (or only ``method``), k and pair of thresholds; the first of the best is chosen.
 
     `independent`, whose links do not depend on k, comes before the other methods, and small k before large k. The
     linker's own mention threshold comes first, then the smallest; no entity threshold comes first, then the largest.

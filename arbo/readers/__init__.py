@@ -104,7 +104,7 @@ def read_documents(
         records: Records[Document] = _joined(paths, read, Records("documents", on_error), on_error)
         corpus = Corpus(records, records.notes)
     if not corpus:
-        raise DataError(f"no documents, read as {name}; check the file and --format", file=first)
+        raise DataError(f"no documents in the format {name}; check the file and --format", file=first)
     corpus.notes.update(notes)
     if types is None:
         return corpus

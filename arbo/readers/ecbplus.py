@@ -87,7 +87,7 @@ def _mention_file(file: Path, kind: Kind) -> Path:
     for source in (file.with_name(name), file.with_name(f"{name}.gz")):
         if source.is_file():
             return source
-    raise DataError(f"the file {name} beside it, with the mentions, is missing", file=str(file))
+    raise DataError(f"the file with the mentions is missing; it must be {name} in the same folder", file=str(file))
 
 
 def _words(file: Path, records: Records[Document]) -> Iterator[_Word]:

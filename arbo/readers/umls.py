@@ -79,7 +79,8 @@ def read_umls(
 ) -> KnowledgeBase:
     """Read the concepts of a folder, or only concepts of the given semantic types and of the types below them.
 
-    ``language``, a value of the column LAT, is the language of the names and definitions; the default is English.
+    ``types`` are ids of semantic types (`TUI`), such as ``"T047"``. ``language``, a value of the column LAT, is the
+    language of the names and definitions; the default is English.
 
     Raises:
         UsageError: a given type occurs in no concept, so that the types below it are unknown.
@@ -144,7 +145,8 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     """
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)}, so the types below it are unknown"
-        raise UsageError(f"{wrong}; leave it out, and name the types that you want below it in the Semantic Network")
+        mend = "give ids such as T047; instead of a type without concepts, name the types that you want below it"
+        raise UsageError(f"{wrong}; {mend}")
     tops = {tree[tui] for tui in types}
     return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}
 

@@ -90,7 +90,7 @@ def read_zeshel(path: PathLike, *, on_error: OnError = "fail") -> Corpus:
         first = places[mentions[0].id]
         with records.record(*first):
             if world not in worlds:
-                raise DataError(f"{folder} has no file for the world {world!r:.60}", id=mentions[0].id)
+                raise DataError(f"{folder} has no file for the world {world!r:.60}; add it", id=mentions[0].id)
             if (world, document_id) not in texts:
                 raise DataError(f"{worlds[world]} has no document {document_id!r:.60}", id=mentions[0].id)
             records.add(_document(texts[world, document_id], mentions, places, marked), *first)

@@ -159,7 +159,8 @@ def evaluate_together(
         for column in ("mention_id", "document_id", "gold"):
             own, its = (of.labels if column == "gold" else of.mention_table[column] for of in (first, run))
             if own != its:
-                raise UsageError(f"{name} and {other} differ in {column}; compare only results of the same documents")
+                wrong = f"{name} and {other} differ in {column}; compare only results of the same documents,"
+                raise UsageError(f"{wrong} mentions and gold ids, or score found mentions by `arbo evaluate --gold`")
     with_kb = (run for run in runs.values() if run.manifest["knowledge_base"] is not None)
     classes = gold_of(next(with_kb, first))[0].classes if len(runs) > 1 else None
     return {name: evaluate(run, train=train, classes=classes, how=how) for name, run in runs.items()}
@@ -297,7 +298,7 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Read the gold annotations of a run; also number all its entities: gold, predicted and candidates."""
+    """Return the gold annotations of a run, and a number for each of its entities: gold, predicted and candidates."""
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}

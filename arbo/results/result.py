@@ -65,7 +65,7 @@ class Result(Run):
     def plot(self, path: PathLike) -> None:
         """Plot a histogram or a curve: the file's name ends in ``histogram`` or ``curve``, then .png or .svg.
 
-        The histogram shows dissimilarities and both thresholds. The curve shows the share of mentions that each
+        The histogram shows dissimilarities and the thresholds on them. The curve shows the share of mentions that each
         threshold on the nearest entity alone, without the graph, would link and, with gold annotations, the share of
         correct decisions. Raise UsageError for another name, and if the mentions have nothing to plot; for other
         errors, see `eval.plot_thresholds`.

@@ -32,7 +32,7 @@ class Link:
     cluster: str
     """Id of the cluster: the entity's id, or a new id that all mentions of a discovered entity share."""
     score: float | None
-    """Similarity of mention and entity, or the reranker's probability; None for NIL."""
+    """Similarity of mention and entity, or its probability by a reranker or learnt edges; None for NIL."""
     margin: float | None
     """Similarity of the nearest entity minus similarity of the second nearest; None with fewer than two entities."""
     bottleneck: float
@@ -43,7 +43,7 @@ class Link:
     step: float | None
     """Dissimilarity of the edge from the parent; None for NIL."""
     candidates: tuple[tuple[str, float], ...]
-    """Ids and similarities (or the reranker's probabilities) of the nearest entities, nearest first."""
+    """Ids of the nearest entities, and their similarities or probabilities (see ``score``); nearest first."""
     nearest: str | None = None
     """With learnt edges, the parent or, for NIL, the nearest mention of the cluster; otherwise None."""
     reasons: tuple[tuple[str, float], ...] = ()
@@ -78,7 +78,8 @@ class Cluster:
     """Name of its entity; for a discovered cluster, the most frequent name of its mentions."""
     mentions: tuple[Mention, ...]
     weakest_join: float | None
-    """Dissimilarity of the heaviest edge that holds the cluster together; None for a known entity or one mention."""
+    """Dissimilarity of the heaviest edge that holds the cluster together or, under average linkage, the average between
+    its last two parts; None for a known entity or one mention."""
 
     @property
     def row(self) -> dict[str, Any]:

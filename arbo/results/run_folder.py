@@ -82,7 +82,7 @@ def load_run(folder: PathLike) -> tuple[dict[str, pa.Table], dict[str, Any]]:
     try:
         manifest = check_manifest(_read_manifest(path), FORMAT, path / MANIFEST)
     except OSError as error:
-        problem = f"not a run folder: {MANIFEST} cannot be read ({error.strerror}); run arbo link or arbo discover"
+        problem = f"not a run folder: {MANIFEST} cannot be read ({error.strerror}); check the path, or run arbo link"
         raise DataError(problem, file=str(folder)) from None
     names = [*TABLES, *(name for name in LATER if f"{name}.parquet" in manifest["files"])]
     hashes = {f"{name}.parquet": str(manifest["files"].get(f"{name}.parquet")) for name in names}
@@ -142,4 +142,5 @@ def _read_manifest(folder: Path) -> object:
     try:
         return json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"the manifest is not JSON: {error}; choose another folder", file=str(file)) from None
+        problem = f"the manifest is not JSON: {error}; choose another folder, or run the job again into a new one"
+        raise DataError(problem, file=str(file)) from None

@@ -77,7 +77,7 @@ def rows_called(run: Run, name: str) -> Rows:
     fits += [pc.equal(pc.utf8_lower(column), name.lower()) for column in texts]
     rows: Rows = np.flatnonzero(np.logical_or.reduce([pc.fill_null(one, False).to_numpy() for one in fits]))
     if not len(rows):
-        raise UsageError(f"the run has no mention, document, cluster, entity or text {name!r}; arbo show lists them")
+        raise UsageError(f"no mention has the id, document, cluster, entity or text {name!r}; arbo show lists them")
     return rows
 
 

@@ -98,7 +98,7 @@ def find(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announc
 
 
 def find_mentions(finder: Finder, documents: Iterable[Any], kb: KnowledgeBase, *, announce: Announce = quiet) -> Corpus:
-    """Replace the mentions of documents with those that a finder finds, see `find`; pass the result to `Linker.link`.
+    """Return the documents with the mentions that a finder finds in place of their own, for `Linker.link`; see `find`.
 
     >>> import arbo
     >>> documents, kb = arbo.load_sample()

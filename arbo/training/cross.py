@@ -152,7 +152,7 @@ class RerankingTrainer(Trainer[CrossEncoder, Ids]):
     config: RerankingConfig
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect the texts of the training data."""
+        """Collect the texts of the training data, and return the function that scores a batch of pairs."""
         self.reader = PairReader.of(self.model, self.data)
         return self.reader.encode
 

@@ -51,7 +51,7 @@ class Rivals(NamedTuple):
         return apart
 
     def _holds(self, mention: Ids, id_: Ids) -> Bools:
-        """Whether an id is among a mention's gold ids; (pairs,)."""
+        """Return, for each pair, whether the id is among the mention's gold ids; (pairs,)."""
         width = np.int64(1 + max(self.id.max(initial=0), id_.max(initial=0)))
         own = np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr)) * width + self.id
         return np.isin(mention * width + id_, own)
@@ -82,7 +82,7 @@ class TrainingSet:
         expand_abbreviations: bool = True,
         purpose: str = "train on",
     ) -> Self:
-        """Take the annotated mentions of documents; errors say that there is nothing to ``purpose``.
+        """Make a training set of the annotated mentions of documents; errors begin with "nothing to" and ``purpose``.
 
         With ``clusters``, mentions without an entity in the knowledge base are trained on too if another mention of
         their domain has the same gold ids or, without any, the same gold cluster. Mentions that are not trained on can

@@ -27,7 +27,7 @@ _MOST = 250_000  # number of pairs of a world that teach, so that time does not 
 def train_edges(
     documents: Iterable[Any], dev: Iterable[Any], kb: KnowledgeBase | None = None, *, linker: Linker | None = None
 ) -> EdgeModel:
-    """Learn when two mentions mean the same and, with a knowledge base, when a mention means an entity.
+    """Train a model to tell when two mentions mean the same and, with ``kb``, when a mention means an entity.
 
     Two mentions mean the same if they have the same gold entity or, without one, the same gold cluster. Boosted trees
     are fitted to pairs of ``documents``, and their probabilities are calibrated on those of ``dev`` (Platt scaling).
@@ -57,7 +57,8 @@ def train_edges(
 def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[tuple[Matrix, Bools]]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
 
-    From a world with more than ``most`` pairs of mentions, some of the wrong ones are left out.
+    From a world (see `arbo.retrieval.worlds`) with more than ``most`` pairs of mentions, some of the wrong ones are
+    left out.
     """
     found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
     facts, classes = Facts.of(found.inputs), Gold.of(corpus)
@@ -89,7 +90,10 @@ def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[tu
 
 
 def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
-    """Of the pairs that mean the same, return the share that each search finds, and all together (``all``)."""
+    """Return the share of the pairs with the same meaning that each search finds, by the name of the search.
+
+    The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
+    """
     found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
     facts, label, world = Facts.of(found.inputs), Gold.of(corpus).classes, codes_of(found.worlds)
     group = codes_of(zip(label.tolist(), world.tolist(), strict=True))

@@ -70,7 +70,7 @@ def training(out: PathLike, job: dict[str, Any], config: LoopConfig, options: Ru
 
 
 def check_start(out: PathLike, kb: KnowledgeBase | None) -> None:
-    """Before any work, raise UsageError unless a model can be written to ``out`` and ``kb`` is a knowledge base."""
+    """Raise UsageError, before any work, unless a model can be written to ``out`` and ``kb`` is a knowledge base."""
     check_model_replaceable(Path(out).resolve())
     if not isinstance(kb, KnowledgeBase):
         raise UsageError(

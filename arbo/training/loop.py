@@ -83,7 +83,7 @@ class Weights(torch.nn.Module):
 
 
 def order_of(data: Examples, config: LoopConfig, epoch: int) -> Ids:
-    """Shuffle the mentions to train on; seed and epoch determine the order."""
+    """Return the mentions to train on in random order, which seed and epoch determine."""
     return np.random.default_rng([config.seed, _ORDER, epoch]).permutation(data.queries)
 
 
@@ -138,7 +138,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         raise NotImplementedError
 
     def development_scores(self) -> dict[str, float]:
-        """Score the development documents."""
+        """Return the scores of the development documents by name, among them the score `best`."""
         raise NotImplementedError
 
     def choose(self, step: int, place: int) -> None:
@@ -171,7 +171,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         return total
 
     def reducing(self, *, is_last: bool) -> AbstractContextManager[Any]:
-        """Let processes average their gradients only after the last part of a step."""
+        """Return a context in which processes average their gradients only if this is the last part of a step."""
         return nullcontext() if is_last else self.accelerator.no_sync(self.prepared)
 
     @property
@@ -202,7 +202,7 @@ class Trainer(ABC, Generic[Model, Batch]):
                 self.keep()
 
     def step(self, step: int, mentions: Ids) -> dict[str, float]:
-        """Take one optimisation step."""
+        """Take one optimisation step; return its loss, the norm of its gradient and its learning rate, by name."""
         rate = self.config.learning_rate_at(step, self.n_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -233,7 +233,7 @@ class Trainer(ABC, Generic[Model, Batch]):
         return {"loss": total, "gradient": norm, "learning_rate": rate}
 
     def look(self) -> dict[str, float]:
-        """Score the development documents, and keep the model if it is the best so far."""
+        """Score the development documents, keep the model if it is the best so far, and return the scores by name."""
         if self.dev is None:
             return {}
         scores = self.development_scores()

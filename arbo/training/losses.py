@@ -40,9 +40,10 @@ def cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
 
 
 def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
-    r"""Equation 6 of the ArboEL paper: ``-(log p_0 + sum_i log(1 - p_i))`` over the negatives i, p being the softmax.
+    r"""Return ``-(log p_0 + sum_i log(1 - p_i))`` over the negatives i, p being the softmax; (mentions,).
 
-    The paper omits the minus sign and computes p from dissimilarities; here similarities make a near positive probable.
+    Equation 6 of the ArboEL paper. The paper omits the minus sign and computes p from dissimilarities; here
+    similarities make a near positive probable.
     """
     # Only the largest p can be near 1. There, 1 - p_i is the sigmoid of log rest_i - s_i, rest_i being the softmax's
     # denominator without i; elsewhere log(1 - p) is exact enough.
@@ -61,10 +62,10 @@ def arborescence_loss(scores: Tensor, exists: Tensor) -> Tensor:
 
 
 def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: float = 0.0) -> Tensor:
-    """Equation 3 of the proxy paper: ``log(1 + exp(-a (s_0 - d))) + log(1 + sum_i exp(a (s_i + d)))``.
+    """Return ``log(1 + exp(-a (s_0 - d))) + log(1 + sum_i exp(a (s_i + d)))`` over the negatives i; (mentions,).
 
-    ``alpha`` (a) is the scale of the similarities, which are cosines in the paper; ``margin`` is d. A mention without
-    negatives is still drawn to its positive.
+    Equation 3 of the proxy paper. ``alpha`` (a) is the scale of the similarities, which are cosines in the paper;
+    ``margin`` is d. A mention without negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
     pull = softplus(-alpha * (scores[:, 0] - margin))
@@ -73,16 +74,16 @@ def proxy_loss(scores: Tensor, exists: Tensor, alpha: float = 32.0, margin: floa
 
 
 def binary_cross_entropy(scores: Tensor, exists: Tensor) -> Tensor:
-    """Equation 11 of the adaptive-mixup paper: ``-(log sigmoid(s_0) + sum_i log(1 - sigmoid(s_i)))``.
+    """Return ``-(log sigmoid(s_0) + sum_i log(1 - sigmoid(s_i)))`` over the negatives i; (mentions,).
 
-    A mention without negatives is still drawn to its positive.
+    Equation 11 of the adaptive-mixup paper. A mention without negatives is still drawn to its positive.
     """
     scores = _finite(scores, exists)
     return softplus(-scores[:, 0]) + softplus(scores[:, 1:]).sum(dim=1)
 
 
 def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
-    """Contrast each positive with all negatives: the mean over positives of ``-log softmax``.
+    """Return the mean over positives of ``-log softmax``, each positive against all negatives; (anchors,).
 
     Equations 1 and 4 of the OSLAT paper, with the positive in the denominator, as in Chen et al. (2020); without the
     positive, as printed, the loss has no lower bound. Other positives are not in the denominator. The loss is 0 for an
@@ -99,12 +100,12 @@ def nt_xent(scores: Tensor, exists: Tensor, n_positives: int) -> Tensor:
 def multi_similarity(
     scores: Tensor, exists: Tensor, n_positives: int, alpha: float = 2.0, beta: float = 50.0, base: float = 0.5
 ) -> Tensor:
-    """Equation 16 of Wang et al. (2019), "Multi-similarity loss with general pair weighting for deep metric learning".
+    """Return ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``; (anchors,).
 
-    ``log(1 + sum_p exp(-a (s_p - l))) / a + log(1 + sum_n exp(b (s_n - l))) / b``, over all positives p and negatives
-    n. The defaults are those of the experiments of SapBERT (Liu et al. 2021). Scores are cosines; the first
-    ``n_positives`` columns are positives. Larger ``alpha`` (a) and ``beta`` (b) put more weight on the hardest positive
-    and negative; ``base`` (l) is the cosine that separates the two.
+    The sums are over all positives p and negatives n. Equation 16 of Wang et al. (2019), "Multi-similarity loss with
+    general pair weighting for deep metric learning". The defaults are those of the experiments of SapBERT (Liu et al.
+    2021). Scores are cosines; the first ``n_positives`` columns are positives. Larger ``alpha`` (a) and ``beta`` (b)
+    put more weight on the hardest positive and negative; ``base`` (l) is the cosine that separates the two.
     """
     scores = _finite(scores, exists)
     there = exists[:, :n_positives]
@@ -115,9 +116,9 @@ def multi_similarity(
 
 
 def focal_loss(scores: Tensor, positive: Tensor, alpha: float = 0.25, gamma: float = 2.0) -> Tensor:
-    """Equation 5 of Lin et al. (2017): binary cross-entropy with less weight on easy examples.
+    """Return binary cross-entropy with less weight on easy examples, ``-a (1 - p)^gamma log p``, for each score.
 
-    ``-a (1 - p)^gamma log p``, where p is the probability of the right answer according to the logits ``scores``, and a
+    Equation 5 of Lin et al. (2017). p is the probability of the right answer according to the logits ``scores``, and a
     is ``alpha`` for positives and ``1 - alpha`` for negatives. A larger ``gamma`` reduces the weight of easy examples.
     """
     right = torch.where(positive, scores.float(), -scores.float())

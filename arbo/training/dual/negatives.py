@@ -89,9 +89,10 @@ def random(snapshot: Snapshot, rivals: Rivals, mentions: Ids, n: int, rng: np.ra
 
 
 def in_batch(owner: Ids, rivals: Rivals, mentions: Ids, positive: Ids) -> Ids:
-    """For each mention, return the positives of others that can be its negatives, else -1; (mentions, distinct nodes).
+    """Return the positives of other mentions that can be negatives of each mention; (mentions, distinct positives).
 
-    ``owner`` gives the entity of each entity text, and ``positive`` the node of each mention's positive.
+    A positive that cannot be a negative of the mention is -1. ``owner`` gives the entity of each entity text, and
+    ``positive`` the node of each mention's positive.
     """
     nodes = np.unique(positive)
     mention = np.repeat(mentions, len(nodes))

@@ -73,15 +73,19 @@ def hardest(scores: Tensor, exists: Tensor, n: int, n_others: int = 0) -> tuple[
 
 
 def positive_share(scores: Tensor, exists: Tensor) -> Tensor:
-    """Return W of equation 9, the positive's share in the softmax; (mentions,). Arguments are as in `hardest`."""
+    """Return the positive's share in the softmax of each mention; (mentions,).
+
+    This is W in equation 9 of the adaptive-mixup paper. The arguments are as in `hardest`.
+    """
     return torch.softmax(scores.float().masked_fill(~exists, -torch.inf), dim=1)[:, 0]
 
 
 def mixed_up(node: Tensor, mask: Tensor, share: Tensor, *, gradient: bool = True) -> tuple[Tensor, Tensor]:
-    """Add a share of the positive to each negative, equation 10: ``share V_0 + V_i``; return vectors and mask.
+    """Add a share of the positive to each negative, ``share V_0 + V_i``; return vectors and mask.
 
-    ``node`` has the shape (mentions, 1 + negatives, tokens, dim), with the positive first; ``mask`` has the same shape
-    without dim. ``share``, (mentions,), is alpha W in the paper. This is a sum, not an average.
+    Equation 10 of the adaptive-mixup paper. ``node`` has the shape (mentions, 1 + negatives, tokens, dim), with the
+    positive first; ``mask`` has the same shape without dim. ``share``, (mentions,), is alpha W in the paper. This is a
+    sum, not an average.
 
     Where the paper is silent: gradients flow through the share and the positive's vector too, unless ``gradient`` is
     False. Texts with several token vectors are mixed token by token, the first with the first; beyond the shorter text,

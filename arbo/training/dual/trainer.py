@@ -52,7 +52,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         super().__post_init__()
 
     def reading(self) -> Callable[..., Tensor]:
-        """Read texts of entities and mentions."""
+        """Collect the texts of entities and mentions, and return the function that encodes some of a batch."""
         self.reader = Reader.of(self.model, self.data)
         return self.reader.encode
 
@@ -81,7 +81,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return self.reader.batch(mentions[rows], nodes[rows])
 
     def loss_of(self, step: int, batch: Batch, rows: slice) -> Tensor:
-        """Encode a batch, and compare some of its mentions."""
+        """Sum the losses of some mentions of a batch; this encodes all texts of the batch."""
         return self._compared(self._pairs(batch, self.prepared(batch, slice(None)), rows))
 
     def add_gradients(self, step: int, batch: Batch, share: float) -> float:
@@ -154,7 +154,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
         return self.config.best
 
     def development_scores(self) -> dict[str, float]:
-        """Embed the development documents, and keep the embeddings."""
+        """Return the scores of the development documents by name, and keep their embeddings."""
         assert self.dev is not None
         if self.workplace.is_first:
             embeddings(self.folder, self.state.step).mkdir(parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def _check_without_kb(encoder: DualEncoder, config: TrainingConfig) -> None:
 
 
 def _with_thresholds(encoder: DualEncoder, linker: Linker) -> DualEncoder:
-    """Set the best thresholds that tuning found for the default method and k of linking."""
+    """Return the encoder with the best thresholds that tuning found for the default method and k of linking."""
     own = LinkerConfig()
     assert linker.tuning is not None
     tried = [trial for trial in linker.tuning.trials if (trial.method, trial.k) == (own.method, own.k)]

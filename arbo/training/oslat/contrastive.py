@@ -102,7 +102,10 @@ def contrastive_losses(vectors: Tensor, batch: Contrast, config: ContrastiveConf
 
 
 def read_names(tower: Tower, texts: Texts, synonyms: Synonyms, name: Ids, pooling: Pooling) -> Tensor:
-    """Return the vectors of names of ``synonyms``, (..., dim), encoding each once; arbitrary for a missing one (-1)."""
+    """Return the vectors of names of ``synonyms``, (..., dim); a name that occurs several times is encoded once.
+
+    ``name`` (...) has the indices of names; for -1, no name, the vector is that of the first name.
+    """
     distinct, row = np.unique(texts.row[synonyms.place[np.maximum(name, 0)]], return_inverse=True)
     vectors = tower.encode_apart(texts.spell(distinct), pooling)[:, 0]
     return vectors[torch.from_numpy(row.reshape(name.shape)).to(vectors.device)]

@@ -82,7 +82,7 @@ class LabelAttentionTrainer(ContrastiveTrainer[LabelAttention]):
     config: LabelAttentionTraining
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect texts and names."""
+        """Collect texts and names, and return the function that computes the vectors of texts for names."""
         return AttentiveReader.of(self.model, self.data).read
 
     @property

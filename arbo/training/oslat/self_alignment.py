@@ -68,7 +68,7 @@ class Aligning:
 
     @classmethod
     def of(cls, encoder: DualEncoder, dim: int, seed: int) -> Self:
-        """Start with untrained layers."""
+        """Add two untrained layers with an output of ``dim`` dimensions to an encoder; ``seed`` sets their weights."""
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             head = _head(encoder.entity_tower.dim, encoder.entity_tower.dim, dim)
@@ -119,7 +119,7 @@ class SelfAlignmentTrainer(ContrastiveTrainer[Aligning]):
     kb: KnowledgeBase
 
     def reading(self) -> Callable[..., Tensor]:
-        """Collect the names."""
+        """Collect the names, and return the function that computes the vectors that the loss compares."""
         encoder, head = self.model.encoder, self.model.head
         tower, texts = encoder.entity_tower, encoder.entity_texts(self.kb)
 
