@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     )
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
-    from clustering.knn import Neighbors
+    from clustering.kernels import kernel
+    from clustering.knn import Neighbors, in_threads
     from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
@@ -38,7 +39,8 @@ _NAMES = {
     "comparison": "CANDIDATES SAMPLE Embeddings is_exact measured_recall nearest pair_dissimilarity",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
-    "knn": "Neighbors",
+    "kernels": "kernel",
+    "knn": "Neighbors in_threads",
     "late_interaction": "TokenMatrices",
     "methods": "Method Metric NilLinkage SearchMethod",
     "progress": "Progress T silent",

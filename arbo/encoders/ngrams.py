@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Self
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -13,30 +13,56 @@ import scipy.sparse as sp
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.chunks import Rows, rows_in_chunks
+from arbo.encoders.name_words import words_of
+from arbo.encoders.ngram_sums import grams_of, lengths, n_holders, name_vectors
+from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Metric, Vectors
+from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.text.names import normalize_name
 
 Floats = npt.NDArray[np.float64]
 
 _UNSEEN = 1 << 16
+_CHUNK = 1 << 14  # number of names or words that a thread takes at once
 _NORMALIZER = "arbo.names.normalize_name"
 """The name of the default normaliser in files, whatever module it is in; saved settings are compared by this name."""
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots: `cached_property` keeps the weights in the instance's dictionary.
+@dataclass(frozen=True, eq=False)
 class Frequencies:
-    """Document frequencies of words and n-grams in the fitted names."""
+    """Document frequencies of words and n-grams in the fitted names; the arrays may be memory-mapped."""
 
     n_names: int
-    words: dict[str, int] = field(repr=False)  # the index of each word in ``word_count``
-    grams: dict[str, int] = field(repr=False)  # the dimension of each n-gram
+    words: StringTable = field(repr=False)
+    grams: StringTable = field(repr=False)  # the number of an n-gram is its dimension
     word_count: Floats = field(repr=False)
     gram_count: Floats = field(repr=False)
 
     def inverse(self, counts: Floats) -> Floats:
         """Return the smoothed inverse document frequency ``log((1 + names) / (1 + count)) + 1``."""
         return np.asarray(np.log((1 + self.n_names) / (1 + counts)) + 1)
+
+    @cached_property
+    def gram_weight(self) -> Floats:
+        """The inverse document frequency of each dimension, those of unseen n-grams included."""
+        return self.inverse(np.pad(self.gram_count, (0, _UNSEEN)))
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all values as arrays by name, from which `from_arrays` makes the frequencies again."""
+        counts = {"names": np.array([self.n_names]), "word_count": self.word_count, "gram_count": self.gram_count}
+        return counts | self.words.arrays("words") | self.grams.arrays("grams")
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
+        """Return frequencies that use these arrays, uncopied; raise DataError if they do not fit together."""
+        words, grams = (StringTable.from_arrays(arrays, name) for name in ("words", "grams"))
+        counts = [np.asarray(arrays[name]) for name in ("word_count", "gram_count")]
+        if [*map(len, counts)] != [len(words), len(grams)]:
+            raise DataError("the frequencies of words or n-grams are damaged; make them again")
+        return cls(int(arrays["names"][0]), words, grams, *counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +93,21 @@ class NgramEncoder:
 
     def fit(self, names: Sequence[str]) -> Self:
         """Return a new encoder with the frequencies of words and n-grams in the distinct names; only it can encode."""
-        words: dict[str, int] = {}
-        grams: dict[str, int] = {}
-        in_name = _incidence([self._words(name) for name in dict.fromkeys(names)], words)
-        in_word = self._gram_weights(words, grams, grow=True)
-        counts = in_name @ sp.csr_array((np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape)
-        frequencies = Frequencies(
-            in_name.shape[0],
-            words,
-            grams,
-            np.bincount(in_name.indices, minlength=len(words)).astype(np.float64),
-            np.bincount(counts.indices, minlength=len(grams)).astype(np.float64),
+        distinct = list(dict.fromkeys(names))
+        words, in_name = self._words(distinct)
+        grams, in_word = StringTable.of_rows(
+            lambda begin, end: grams_of(words, self.sizes, begin, end)[:2], len(words), _CHUNK
         )
-        return replace(self, frequencies=frequencies)
+        word_count = np.bincount(in_name.items, minlength=len(words)).astype(np.float64)
+        gram_count = n_holders(in_name, in_word, len(grams)).astype(np.float64)
+        return replace(self, frequencies=Frequencies(len(distinct), words, grams, word_count, gram_count))
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode every name of every entity; the first name is the preferred name."""
         names, rows = kb.names()
         owner = np.asarray(rows, np.int32)
-        is_alias = np.ones(len(names), np.bool_)
-        is_alias[np.unique(owner, return_index=True)[1]] = False
-        return Vectors.of(self._encode(names, is_alias), owner, n=len(kb))
+        is_alias = np.diff(owner, prepend=-1) == 0
+        return Vectors(self._encode(names, is_alias), np.arange(len(owner), dtype=np.int32), owner, len(kb))
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Encode the name of each mention, each distinct name once; the context is ignored."""
@@ -113,49 +133,37 @@ class NgramEncoder:
         known = self.frequencies
         if known is None:
             raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
-        words: dict[str, int] = {}
-        in_name = _incidence([self._words(name) for name in names], words)
-        in_word = self._gram_weights(words, known.grams, grow=False)
-        in_word = in_word @ sp.diags_array(known.inverse(np.pad(known.gram_count, (0, _UNSEEN))))
-        place = np.array([known.words.get(word, -1) for word in words], np.int64)
-        count = np.where(place >= 0, known.word_count[place], 0) if len(known.word_count) else np.zeros(len(place))
-        length = np.sqrt(in_word.power(2).sum(axis=1))
-        scale = np.sqrt(known.inverse(count) / np.where(length > 0, length, 1))
-        vectors = in_name @ (sp.diags_array(scale) @ in_word)
-        length = np.sqrt(vectors.power(2).sum(axis=1))
-        vectors = sp.diags_array(1 / np.where(length > 0, length, 1)) @ vectors
-        alias = np.zeros(len(names)) if is_alias is None else self.alias_weight * is_alias
-        return sp.csr_array(sp.hstack([vectors, sp.csr_array(alias[:, None])]), dtype=np.float32)
+        words, in_name = self._words(names)
+        in_word = rows_in_chunks(lambda begin, end: self._word_vectors(known, words, begin, end), len(words), _CHUNK)
+        width = len(known.grams) + _UNSEEN + 1
 
-    def _words(self, name: str) -> Iterable[str]:
-        return dict.fromkeys(self.normalize(name).split())
+        def vectors(begin: int, end: int) -> Rows:
+            alias = None if is_alias is None else self.alias_weight * is_alias[begin:end]
+            return name_vectors(in_name, in_word, begin, end, width, alias)
 
-    def _gram_weights(self, words: Iterable[str], grams: dict[str, int], *, grow: bool) -> sp.csr_array:
-        """Return (words, n-grams): the summed position weights of each n-gram in a word with a blank at either end."""
-        indices: list[int] = []
-        weights: list[float] = []
-        indptr = [0]
-        weight = [max(self.floor, self.decay**place) for place in range(100)]
-        for word in words:
-            padded = f" {word} "
-            for size in self.sizes:
-                for place in range(max(1, len(padded) - size + 1)):
-                    gram = padded[place : place + size]
-                    dimension = grams.setdefault(gram, len(grams)) if grow else grams.get(gram, -1)
-                    indices.append(dimension if dimension >= 0 else len(grams) + crc32(gram.encode()) % _UNSEEN)
-                    weights.append(weight[min(place, 99)])
-            indptr.append(len(indices))
-        shape = len(indptr) - 1, len(grams) + (0 if grow else _UNSEEN)
-        matrix = sp.csr_array((weights, indices, indptr), shape, dtype=np.float64)
+        start, items, values = rows_in_chunks(vectors, len(names), _CHUNK)
+        start = start if start[-1] > np.iinfo(np.int32).max else start.astype(np.int32)
+        return sp.csr_array((values, items, start), (len(names), width))
+
+    def _words(self, names: Sequence[str]) -> tuple[StringTable, Rows]:
+        """Return the distinct words of names, and those of each name."""
+        return StringTable.of_rows(lambda begin, end: words_of(names[begin:end], self.normalize), len(names), _CHUNK)
+
+    def _word_vectors(self, known: Frequencies, words: StringTable, begin: int, end: int) -> Rows:
+        """Return the scaled vectors of words ``begin`` to ``end``; an n-gram counts at each of its places."""
+        grams, start, place = grams_of(words, self.sizes, begin, end)
+        number = known.grams.find(grams)
+        dimension = np.where(number >= 0, number, len(known.grams) + (-1 - number) % _UNSEEN)
+        weight = np.array([max(self.floor, self.decay**place) for place in range(100)], np.float64)
+        matrix = sp.csr_array(
+            (weight[np.minimum(place, 99)], dimension, start), (end - begin, len(known.grams) + _UNSEEN)
+        )
         matrix.sum_duplicates()
-        return matrix
-
-
-def _incidence(rows: Iterable[Iterable[str]], column: dict[str, int]) -> sp.csr_array:
-    """Return a (rows, columns) matrix of ones; new columns are added in order of appearance."""
-    indices: list[int] = []
-    indptr = [0]
-    for items in rows:
-        indices.extend(column.setdefault(item, len(column)) for item in items)
-        indptr.append(len(indices))
-    return sp.csr_array((np.ones(len(indices)), indices, indptr), (len(indptr) - 1, len(column)))
+        matrix.data *= known.gram_weight[matrix.indices]
+        matrix.eliminate_zeros()
+        spans = words.spans
+        number = known.words.find(Spans(spans.text, spans.begin[begin:end], spans.end[begin:end]))
+        count = np.zeros(end - begin)
+        count[number >= 0] = known.word_count[number[number >= 0]]
+        matrix.data *= np.repeat(np.sqrt(known.inverse(count) / lengths(matrix)), np.diff(matrix.indptr))
+        return Rows(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data)

@@ -1,0 +1,201 @@
+"""Tables of distinct strings as plain arrays, without a Python object for each string."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.encoders.chunks import Rows, rows_in_chunks
+from arbo.engine import Ids, kernel
+from arbo.errors import DataError
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def _checksums() -> Ids:
+    """Return the CRC-32 of each byte, from which those of strings are computed."""
+    code = np.arange(256)
+    for _ in range(8):
+        code = np.where(code & 1, 0xEDB88320, 0) ^ (code >> 1)
+    return code
+
+
+_CHECKSUMS = _checksums()
+
+
+class Spans(NamedTuple):
+    """Strings in a text in UTF-8: string ``i`` is ``text[begin[i]:end[i]]``."""
+
+    text: Bytes
+    begin: Ids
+    end: Ids
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StringTable:
+    """Distinct strings, numbered in order, and found by open addressing; the arrays may be memory-mapped."""
+
+    text: Bytes  # the strings, each followed by a blank, after a first blank
+    start: Ids  # (strings + 1,) where each begins; the last is the length of the text
+    slots: Ids  # (a power of two,) the number of a string, at its CRC-32 or the next free place; -1 if free
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, string: str) -> int:
+        text = np.frombuffer(bytearray(string, "utf-8", "surrogatepass"), np.uint8)
+        number = int(self.find(Spans(text, np.zeros(1, np.int64), np.array([len(text)])))[0])
+        if number < 0:
+            raise KeyError(string)
+        return number
+
+    @property
+    def spans(self) -> Spans:
+        """The strings of the table."""
+        return Spans(self.text, self.start[:-1], self.start[1:] - 1)
+
+    @classmethod
+    def of(cls, spans: Spans) -> tuple[Self, Ids]:
+        """Return the table of distinct strings in order of first appearance, and the number of each string given."""
+        numbers, *arrays = _numbered(*spans)
+        return cls(*arrays), numbers
+
+    @classmethod
+    def of_rows(cls, strings_of: Callable[[int, int], tuple[Spans, Ids]], n: int, size: int) -> tuple[Self, Rows]:
+        """Return the table of the strings of ``n`` rows, numbered as in `of`, and each row's numbers without repeats.
+
+        Threads take ``size`` rows at once, which does not affect the result. ``strings_of(begin, end)`` returns the
+        strings of these rows, and where each row begins among them.
+        """
+        tables: dict[int, Self] = {}
+
+        def make(begin: int, end: int) -> Rows:
+            spans, start = strings_of(begin, end)
+            tables[begin], numbers = cls.of(spans)
+            return Rows(*_distinct(start, numbers, len(tables[begin])), np.empty(0, np.float32))
+
+        rows = rows_in_chunks(make, n, size)
+        parts = [tables[begin] for begin in sorted(tables)]
+        if len(parts) == 1:
+            return parts[0], rows
+        base = np.cumsum([0, *(len(part.text) for part in parts)])
+        begin = [part.spans.begin + at for part, at in zip(parts, base, strict=False)]
+        end = [part.spans.end + at for part, at in zip(parts, base, strict=False)]
+        text = np.concatenate([part.text for part in parts])
+        table, number = cls.of(Spans(text, np.concatenate(begin), np.concatenate(end)))
+        first = 0
+        for part, at in zip(parts, range(0, max(n, 1), size), strict=True):
+            own = rows.items[rows.start[at] : rows.start[min(at + size, n)]]
+            own[:] = number[first + own]
+            first += len(part)
+        return table, rows
+
+    def find(self, spans: Spans) -> Ids:
+        """Return the number of each string, or, for a string that is not in the table, -1 minus its CRC-32; int64."""
+        return _found(*spans, *(_read_only(array) for array in (self.text, self.start, self.slots)))
+
+    def arrays(self, prefix: str) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays of the table by names that begin with ``prefix``."""
+        return {f"{prefix}_text": self.text, f"{prefix}_start": self.start, f"{prefix}_slots": self.slots}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Self:
+        """Return the table with these arrays, uncopied; raise DataError if they do not fit together."""
+        table = cls(*(np.asarray(arrays[f"{prefix}_{name}"]) for name in ("text", "start", "slots")))
+        n_slots = len(table.slots)
+        if n_slots & (n_slots - 1) or n_slots < 2 * len(table) or table.start[-1] != len(table.text):
+            raise DataError(f"the table of {prefix} is damaged; make it again")
+        return table
+
+
+def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view that cannot be written to, since a kernel is compiled again for another kind of array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@kernel
+def _checksum(text: Bytes, begin: int, end: int) -> int:
+    """Return the CRC-32 of ``text[begin:end]``, as zlib defines it."""
+    code = 0xFFFFFFFF
+    for i in range(begin, end):
+        code = _CHECKSUMS[(code ^ text[i]) & 0xFF] ^ (code >> 8)
+    return code ^ 0xFFFFFFFF
+
+
+@kernel
+def _slot(string: Bytes, code: int, text: Bytes, start: Ids, slots: Ids) -> int:
+    """Return the slot of a string with this checksum, or the free slot where it belongs."""
+    slot = code & (len(slots) - 1)
+    while slots[slot] >= 0:
+        begin = start[slots[slot]]
+        same = start[slots[slot] + 1] - begin - 1 == len(string)
+        for i in range(len(string)):
+            if not same or text[begin + i] != string[i]:
+                same = False
+                break
+        if same:
+            break
+        slot = (slot + 1) & (len(slots) - 1)
+    return slot
+
+
+@kernel
+def _numbered(text: Bytes, begin: Ids, end: Ids) -> tuple[Ids, Bytes, Ids, Ids]:
+    """Return the number of each string, and the table of distinct strings."""
+    numbers = np.empty(len(begin), np.int32)
+    # Memory that is never written is never taken from the system.
+    held = np.empty(1 + (end - begin).sum() + len(begin), np.uint8)
+    start = np.empty(len(begin) + 1, np.int64)
+    slots = np.full(64, -1, np.int32)
+    held[0], start[0], n = 32, 1, 0
+    for i in range(len(begin)):
+        string = text[begin[i] : end[i]]
+        slot = _slot(string, _checksum(text, begin[i], end[i]), held, start, slots)
+        numbers[i] = slots[slot] if slots[slot] >= 0 else n
+        if numbers[i] == n:
+            slots[slot] = n
+            stop = start[n] + len(string)
+            held[start[n] : stop] = string
+            held[stop] = 32
+            n += 1
+            start[n] = stop + 1
+            if 2 * n > len(slots):
+                slots = np.full(4 * len(slots), -1, np.int32)
+                for number in range(n):
+                    slot = _checksum(held, start[number], start[number + 1] - 1) & (len(slots) - 1)
+                    while slots[slot] >= 0:
+                        slot = (slot + 1) & (len(slots) - 1)
+                    slots[slot] = number
+    return numbers, held[: start[n]].copy(), start[: n + 1].copy(), slots
+
+
+@kernel
+def _found(text: Bytes, begin: Ids, end: Ids, held: Bytes, start: Ids, slots: Ids) -> Ids:
+    numbers = np.empty(len(begin), np.int64)
+    for i in range(len(begin)):
+        code = _checksum(text, begin[i], end[i])
+        number = slots[_slot(text[begin[i] : end[i]], code, held, start, slots)]
+        numbers[i] = number if number >= 0 else -1 - code
+    return numbers
+
+
+@kernel
+def _distinct(start: Ids, numbers: Ids, n: int) -> tuple[Ids, Ids]:
+    """Return rows without the numbers that a row repeats; numbers are below ``n``."""
+    last = np.full(n, -1, np.int64)
+    kept, left, size = np.empty_like(start), np.empty_like(numbers), 0
+    kept[0] = 0
+    for row in range(len(start) - 1):
+        for i in range(start[row], start[row + 1]):
+            if last[numbers[i]] != row:
+                last[numbers[i]] = row
+                left[size] = numbers[i]
+                size += 1
+        kept[row + 1] = size
+    return kept, left[:size].copy()

@@ -1,0 +1,242 @@
+"""The n-gram encoder against the same in pure Python, bit by bit; names normalised in bulk; tables of strings."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings, strategies as st
+
+import arbo
+from arbo.data.inputs import MentionInput
+from arbo.encoders import ngrams
+from arbo.encoders.name_words import words_of
+from arbo.encoders.ngrams import Frequencies
+from arbo.encoders.string_table import Spans, StringTable
+from arbo.errors import DataError
+from arbo.text.names import normalize_name
+
+UNSEEN = 1 << 16
+
+
+class Plain:
+    """The encoder in pure Python: dicts of words and n-grams, and products of sparse matrices."""
+
+    def __init__(self, one: arbo.NgramEncoder) -> None:
+        self.one = one
+        self.n_names, self.words, self.grams = 0, {}, {}
+        self.word_count = self.gram_count = np.empty(0)
+
+    def inverse(self, counts: Any) -> Any:
+        return np.asarray(np.log((1 + self.n_names) / (1 + counts)) + 1)
+
+    def fit(self, names: Sequence[str]) -> Plain:
+        in_name = incidence([self.words_of(name) for name in dict.fromkeys(names)], self.words)
+        in_word = self.weights(self.words, grow=True)
+        counts = in_name @ sp.csr_array((np.ones(in_word.nnz), in_word.indices, in_word.indptr), in_word.shape)
+        self.n_names = in_name.shape[0]
+        self.word_count = np.bincount(in_name.indices, minlength=len(self.words)).astype(np.float64)
+        self.gram_count = np.bincount(counts.indices, minlength=len(self.grams)).astype(np.float64)
+        return self
+
+    def encode(self, names: Sequence[str], is_alias: Any = None) -> sp.csr_array:
+        words: dict[str, int] = {}
+        in_name = incidence([self.words_of(name) for name in names], words)
+        in_word = self.weights(words, grow=False)
+        in_word = in_word @ sp.diags_array(self.inverse(np.pad(self.gram_count, (0, UNSEEN))))
+        place = np.array([self.words.get(word, -1) for word in words], np.int64)
+        count = np.where(place >= 0, self.word_count[place], 0) if len(self.word_count) else np.zeros(len(place))
+        length = np.sqrt(in_word.power(2).sum(axis=1))
+        scale = np.sqrt(self.inverse(count) / np.where(length > 0, length, 1))
+        vectors = in_name @ (sp.diags_array(scale) @ in_word)
+        length = np.sqrt(vectors.power(2).sum(axis=1))
+        vectors = sp.diags_array(1 / np.where(length > 0, length, 1)) @ vectors
+        alias = np.zeros(len(names)) if is_alias is None else self.one.alias_weight * is_alias
+        return sp.csr_array(sp.hstack([vectors, sp.csr_array(alias[:, None])]), dtype=np.float32)
+
+    def words_of(self, name: str) -> Iterable[str]:
+        return dict.fromkeys(self.one.normalize(name).split())
+
+    def weights(self, words: Iterable[str], *, grow: bool) -> sp.csr_array:
+        indices, weights, indptr, grams = [], [], [0], self.grams
+        weight = [max(self.one.floor, self.one.decay**place) for place in range(100)]
+        for word in words:
+            padded = f" {word} "
+            for size in self.one.sizes:
+                for place in range(max(1, len(padded) - size + 1)):
+                    gram = padded[place : place + size]
+                    dimension = grams.setdefault(gram, len(grams)) if grow else grams.get(gram, -1)
+                    indices.append(dimension if dimension >= 0 else len(grams) + zlib.crc32(gram.encode()) % UNSEEN)
+                    weights.append(weight[min(place, 99)])
+            indptr.append(len(indices))
+        shape = len(indptr) - 1, len(grams) + (0 if grow else UNSEEN)
+        matrix = sp.csr_array((weights, indices, indptr), shape, dtype=np.float64)
+        matrix.sum_duplicates()
+        return matrix
+
+
+def incidence(rows: Iterable[Iterable[str]], column: dict[str, int]) -> sp.csr_array:
+    indices, indptr = [], [0]
+    for items in rows:
+        indices.extend(column.setdefault(item, len(column)) for item in items)
+        indptr.append(len(indices))
+    return sp.csr_array((np.ones(len(indices)), indices, indptr), (len(indptr) - 1, len(column)))
+
+
+def strings(table: StringTable) -> list[str]:
+    return [bytes(table.text[begin:end]).decode() for begin, end in zip(*table.spans[1:], strict=True)]
+
+
+def assert_same(one: sp.csr_array, other: sp.csr_array) -> None:
+    assert one.shape == other.shape
+    for part in ("indptr", "indices"):
+        np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+    np.testing.assert_array_equal(one.data.view(np.uint32), other.data.view(np.uint32))
+
+
+def compare(encoder: arbo.NgramEncoder, fitted: Sequence[str], sought: Sequence[str]) -> None:
+    """Assert that the encoder and the plain one have equal frequencies and equal vectors."""
+    plain, own = Plain(encoder).fit(fitted), encoder.fit(fitted)
+    known = own.frequencies
+    assert known is not None
+    assert (known.n_names, strings(known.words), strings(known.grams)) == (
+        plain.n_names, list(plain.words), list(plain.grams),
+    )  # fmt: skip
+    np.testing.assert_array_equal(known.word_count, plain.word_count)
+    np.testing.assert_array_equal(known.gram_count, plain.gram_count)
+    mentions = [MentionInput(name, None, None) for name in sought]  # type: ignore[arg-type]
+    assert_same(own.encode_mentions(mentions).matrix, plain.encode(list(dict.fromkeys(sought))))
+    aliases = np.arange(len(fitted)) % 2 == 1
+    entities = own.encode_entities(Kb(fitted))  # type: ignore[arg-type]
+    assert_same(entities.matrix, plain.encode(fitted, aliases).sorted_indices())
+
+
+class Kb:
+    """A knowledge base with two names for each entity, perhaps equal or empty ones."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.own = names
+
+    def names(self) -> tuple[Sequence[str], Any]:
+        return self.own, np.arange(len(self.own)) // 2
+
+    def __len__(self) -> int:
+        return (len(self.own) + 1) // 2
+
+
+WORDS = (
+    "wilson",
+    "disease",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaa",
+    "atatatatatatatatatatatatat",
+    "a",
+    "of",
+    "Ωμέγα",
+    "病気",
+    "ﬁx",
+    "ß",
+)
+NAMES = st.one_of(
+    st.text(max_size=12),
+    st.text("ab's`_ -OU\x00\x1c\x85\n", max_size=12),
+    st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join),
+).filter(lambda name: not any("\ud800" <= c <= "\udfff" for c in name))
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        arbo.NgramEncoder(),
+        arbo.NgramEncoder(sizes=(2, 5, 1), decay=0.5, floor=0.1, alias_weight=0.3),
+        arbo.NgramEncoder(decay=0, floor=0),
+        arbo.NgramEncoder(decay=-0.9, floor=-1),
+        arbo.NgramEncoder(normalize=str.swapcase, alias_weight=0),
+    ],
+    ids=["default", "sizes", "zeros", "negative", "normalize"],
+)
+@given(fitted=st.lists(NAMES, max_size=8), sought=st.lists(NAMES, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_vectors_are_those_of_plain_python(encoder: arbo.NgramEncoder, fitted: list[str], sought: list[str]) -> None:
+    compare(encoder, fitted, sought + fitted[:2])
+
+
+def test_chunks_and_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngrams, "_CHUNK", 3)
+    names = [f"{word}{i} {other}" for i, word in enumerate(WORDS) for other in WORDS]
+    compare(arbo.NgramEncoder(), names, [*names[::-3], "", "unseen 病 words"])
+    compare(arbo.NgramEncoder(), [], names)
+
+
+@given(st.one_of(NAMES, st.text("aeiou'`S xh_-.rsuzy\t\x1f1", max_size=30)))
+@settings(max_examples=2000, deadline=None)
+def test_words_are_those_of_the_normalised_name(name: str) -> None:
+    spans, start = words_of(["a b", name, "c"])
+    found = [bytes(spans.text[begin:end]).decode() for begin, end in zip(*spans[1:], strict=True)]
+    assert found == ["a", "b", *normalize_name(name).split(), "c"]
+    assert start.tolist() == [0, 2, len(found) - 1, len(found)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Wilson's Tumours, Haemorrhagic (Type-2)", "dies ties bodies kisses dishes witches boxes gas bus basis glass",
+        "our hour flavour's oeur aoe aaee caeoe", "+++", "'s", "'S `s", "___", "x's_y", "a's's b", "\x00\x1c\n",
+        "''s's", "a'", "a's", "a'sb", "O'S-1", "", " ",
+    ],
+)  # fmt: skip
+def test_hard_names(name: str) -> None:
+    test_words_are_those_of_the_normalised_name.hypothesis.inner_test(name)
+
+
+def test_half_a_character_is_encoded() -> None:
+    """Files of JSON can hold one; the checksum of an unseen n-gram was an error."""
+    fitted = arbo.NgramEncoder(normalize=str).fit(["fever \ud800"])
+    one, other = (fitted._encode([name]).toarray() for name in ("xy\udc00", "xy\ud800"))
+    assert (one != other).any()
+
+
+def test_frequencies_are_opened_from_files(tmp_path: Path) -> None:
+    """Arrays on disk are neither copied nor written to."""
+    fitted = arbo.NgramEncoder().fit(["Wilson disease", "Ωμέγα fever", "fever"])
+    assert fitted.frequencies is not None
+    for name, array in fitted.frequencies.arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+    opened = {file.stem: np.load(file, mmap_mode="r") for file in tmp_path.iterdir()}
+    again = Frequencies.from_arrays(opened)
+    assert np.shares_memory(again.words.slots, opened["words_slots"])
+    names = ["fever", "Ωμέγα", "unseen Wilson", ""]
+    other = arbo.NgramEncoder(frequencies=again)
+    assert_same(fitted._encode(names), other._encode(names))
+    assert again.words["fever"] == 3
+    assert again.grams[" Ωμ".lower()] == fitted.frequencies.grams[" ωμ"]
+    with pytest.raises(KeyError):
+        again.words["feve"]
+
+
+@pytest.mark.parametrize("name", ["words_text", "words_start", "grams_slots", "gram_count", "word_count"])
+def test_damaged_frequencies_are_refused(name: str) -> None:
+    fitted = arbo.NgramEncoder().fit(["Wilson disease", "fever"])
+    assert fitted.frequencies is not None
+    arrays = fitted.frequencies.arrays()
+    with pytest.raises(DataError, match="damaged"):
+        Frequencies.from_arrays({**arrays, name: arrays[name][: len(arrays[name]) // 4]})
+
+
+@given(st.lists(st.text(max_size=3), max_size=300))
+@settings(max_examples=50, deadline=None)
+def test_a_table_numbers_strings_in_order(given_strings: list[str]) -> None:
+    encoded = [string.encode("utf-8", "surrogatepass") for string in given_strings]
+    bounds = np.cumsum([0, *map(len, encoded)])
+    text = np.frombuffer(bytearray(b"".join(encoded)), np.uint8)
+    table, numbers = StringTable.of(Spans(text, bounds[:-1], bounds[1:]))
+    place = {string: i for i, string in enumerate(dict.fromkeys(given_strings))}
+    assert numbers.tolist() == [place[string] for string in given_strings]
+    assert len(table) == len(place)
+    assert table.find(table.spans).tolist() == list(range(len(table)))
+    unseen = np.frombuffer(bytearray(b"unseen"), np.uint8)
+    assert table.find(Spans(unseen, np.array([0]), np.array([6]))).tolist() == [-1 - zlib.crc32(b"unseen")]
