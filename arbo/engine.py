@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         CANDIDATES,
         SAMPLE,
         Embeddings,
+        Searchable,
         is_exact,
         measured_recall,
         nearest,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     )
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
+    from clustering.index import Index
     from clustering.kernels import kernel
     from clustering.knn import Neighbors, in_threads
     from clustering.late_interaction import TokenMatrices
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
 _NAMES = {
     "arrays": "Bools Floats Ids Weights pairs_of ranges",
     "bridges": "bridges",
-    "comparison": "CANDIDATES SAMPLE Embeddings is_exact measured_recall nearest pair_dissimilarity",
+    "comparison": "CANDIDATES SAMPLE Embeddings Searchable is_exact measured_recall nearest pair_dissimilarity",
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
+    "index": "Index",
     "kernels": "kernel",
     "knn": "Neighbors in_threads",
     "late_interaction": "TokenMatrices",

@@ -1,7 +1,7 @@
 """Approximate nearest neighbours of dense vectors: a graph proposes rows (HNSW), and exact scores rank them.
 
 So neighbours have the same dissimilarities as in the exact search. If a list is too short, more rows are searched, and
-finally all rows. Results do not depend on the number of threads, see `_hnsw`; faiss searches each query independently.
+finally all rows. Results do not depend on the number of threads, see `hnsw`; faiss searches each query independently.
 
 The parameters are fixed. They give a recall@8 of 0.97 or more on clustered vectors (`benchmarks/search.py`) and on
 names; measure the recall on other data.
@@ -13,9 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .arrays import Floats, Ids
-from .dense_search import dense_search
 from .kernels import kernel
-from .search import Lists, Rows, Search, empty_lists, offer, score_found
+from .search import Lists, Owners, Search, empty_lists, offer, score_found
 from .vectors import dissimilarity, dot
 
 Find: TypeAlias = Callable[[Floats, int], Ids]
@@ -31,36 +30,35 @@ _BUILD_WIDTH = 100  # number of candidates while building. With fewer, links bet
 _SEARCH_WIDTH = 64  # minimum number of candidates while searching
 
 
-def approximate_search(corpus: Rows, offset: float, k: int) -> Search:
-    """Return the approximate search for the ``k`` nearest things (k > 0), or the exact one if that is faster.
+def approximate_search(
+    matrix: Floats, owners: Owners, graph: Callable[[], Find], exact: Search, offset: float, k: int
+) -> Search:
+    """Follow the graph for the ``k`` nearest things (k > 0), or return the exact search if that is faster.
 
     The number of inner products is about O(log n), for each vector when building and for each query when searching.
     """
-    matrix: Floats = corpus.matrix
-    exact = dense_search(corpus, offset, k)
-    owners = corpus.owners
     n_first = (2 if owners.several else 1) * k + _SPARE
     if len(matrix) < max(_LEAST, _SHARE * n_first):
         return exact
-    find = _hnsw(matrix)
+    find = graph()
     n_wanted = min(k, len(np.unique(owners.owner)))
     owned = np.searchsorted(owners.owner, np.arange(owners.owner[-1] + 2))
 
     def fill(vectors: Floats, lists: Lists) -> None:
         left = np.arange(len(vectors))
         for n_found in (n_first, 4 * n_first, 16 * n_first):
-            own = empty_lists(len(left), k)
+            own = empty_lists(lists.limit[left], k)
             some, count = vectors[left], np.zeros(len(left), np.int64)
             score_found(some, matrix, find(some, n_found), owners, offset, own, count)
             if owners.several:
                 _score_things(some, matrix, owners.row, owned, offset, own)
-            lists.ids[left], lists.dissimilarity[left] = own
+            lists.ids[left], lists.dissimilarity[left] = own[:2]
             left = left[count < n_wanted]
             if len(left) == 0:
                 return
-        own = empty_lists(len(left), k)
+        own = empty_lists(lists.limit[left], k)
         exact.fill(vectors[left], own)
-        lists.ids[left], lists.dissimilarity[left] = own
+        lists.ids[left], lists.dissimilarity[left] = own[:2]
 
     # As in the exact search, faiss has its own threads, and chunks are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 64 * _CHUNK // n_first)), workers=1)
@@ -82,7 +80,7 @@ def _score_things(vectors: Floats, matrix: Floats, row: Ids, owned: Ids, offset:
                 taken = offer(ids, values, taken, thing, value, True)
 
 
-def _hnsw(matrix: Floats) -> Find:
+def hnsw(matrix: Floats) -> Find:
     """Build the graph of Malkov and Yashunin (2018); faiss draws the levels with a fixed seed.
 
     Since version 1.15.1, faiss builds the same graph with any number of threads (as in ParlayANN, Manohar et al. 2024);

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import knn
 from .arrays import Floats, Ids
+from .index import Index
 from .knn import Neighbors, SearchOptions
 from .late_interaction import TokenMatrices, late_dissimilarity, late_nearest
 from .search import SearchMethod
@@ -17,6 +18,9 @@ from .vectors import Metric, Vectors
 
 Embeddings: TypeAlias = Vectors | TokenMatrices
 """One or several vectors for each thing (a mention or an entity), or the vectors of all its tokens."""
+
+Searchable: TypeAlias = Embeddings | Index
+"""Embeddings to search, or an index of vectors."""
 
 CANDIDATES = 256
 """Number of things that the first stage proposes for each query, or more if more neighbours are requested. If the
@@ -28,7 +32,7 @@ SAMPLE = 100
 """Number of queries on which the recall of token matrices is measured."""
 
 
-def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
+def nearest(queries: Embeddings, corpus: Searchable, k: int, **options: Unpack[SearchOptions]) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query; see `clustering.knn.nearest`.
 
     With token matrices, ``search`` and ``scanner`` apply to the first stage; see `late_nearest`. Raise ValueError if
@@ -36,12 +40,12 @@ def nearest(queries: Embeddings, corpus: Embeddings, k: int, **options: Unpack[S
     """
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_nearest(queries, corpus, k, n_candidates=max(k, CANDIDATES), **options)
-    if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
+    if isinstance(queries, Vectors) and isinstance(corpus, Vectors | Index):
         return knn.nearest(queries, corpus, k, **options)
     raise _unlike(queries, corpus)
 
 
-def is_exact(corpus: Embeddings, search: SearchMethod) -> bool:
+def is_exact(corpus: Searchable, search: SearchMethod) -> bool:
     """Return whether `nearest` is sure to miss no neighbour: the search is exact, and there is no first stage.
 
     Otherwise neighbours may be missing: report `measured_recall` with the result.
@@ -52,7 +56,7 @@ def is_exact(corpus: Embeddings, search: SearchMethod) -> bool:
 def measured_recall(
     found: Neighbors,
     queries: Embeddings,
-    corpus: Embeddings,
+    corpus: Searchable,
     *,
     metric: Metric = "cosine",
     self_ids: Ids | None = None,
@@ -73,7 +77,7 @@ def measured_recall(
     own = None if self_ids is None else np.asarray(self_ids)[drawn]
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         exact = late_nearest(queries.taken(drawn), corpus, k, n_candidates=None, metric=metric, self_ids=own)
-    elif isinstance(queries, Vectors) and isinstance(corpus, Vectors):
+    elif isinstance(queries, Vectors) and isinstance(corpus, Vectors | Index):
         exact = knn.nearest(queries.taken(drawn), corpus, k, metric=metric, self_ids=own)
     else:
         raise _unlike(queries, corpus)
@@ -89,17 +93,17 @@ def share_found(found: Floats, exact: Floats) -> float:
 
 
 def pair_dissimilarity(
-    queries: Embeddings, corpus: Embeddings, query: Ids, thing: Ids, *, metric: Metric = "cosine"
+    queries: Embeddings, corpus: Searchable, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
     """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]``, as in `nearest`."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_dissimilarity(queries, corpus, query, thing, metric=metric)
-    if isinstance(queries, Vectors) and isinstance(corpus, Vectors):
+    if isinstance(queries, Vectors) and isinstance(corpus, Vectors | Index):
         return knn.pair_dissimilarity(queries, corpus, query, thing, metric=metric)
     raise _unlike(queries, corpus)
 
 
-def _unlike(queries: Embeddings, corpus: Embeddings) -> ValueError:
+def _unlike(queries: Embeddings, corpus: Searchable) -> ValueError:
     return ValueError(
         f"queries are {type(queries).__name__}, but the corpus is {type(corpus).__name__}; "
         "use the same encoder for both"

@@ -14,7 +14,7 @@ import numpy as np
 
 from .arrays import Floats, Ids, Weights
 from .kernels import kernel
-from .search import Lists, Owners, Rows, Search, offer_all, score_found
+from .search import Lists, Owners, Search, offer_all, score_found
 from .vectors import dissimilarities, dissimilarity, lengths
 
 _SPARE = 8
@@ -40,31 +40,28 @@ def faiss_scanner(matrix: Floats) -> Scan:
     return scan
 
 
-def dense_search(corpus: Rows, offset: float, k: int, scanner: Scanner = faiss_scanner) -> Search:
-    """Prepare the exact search for the ``k`` nearest things, k > 0.
+def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, offset: float, k: int) -> Search:
+    """Prepare the exact search for the ``k`` nearest things, k > 0; ``longest`` is the length of the longest row.
 
     The cost is one matrix product. A query with too many nearly equal neighbours costs about five times as much as
     another query. Memory is bounded in both cases.
     """
-    matrix: Floats = corpus.matrix
-    longest = float(lengths(matrix).max())
-    fetched = min((2 if corpus.owners.several else 1) * k + _SPARE, len(matrix))
+    fetched = min((2 if owners.several else 1) * k + _SPARE, len(matrix))
     workers = os.cpu_count() or 1
-    scan = scanner(matrix)
 
     def fill(vectors: Floats, lists: Lists) -> None:
         count = np.zeros(len(vectors), np.int64)
         scores, found = scan(vectors, fetched)
-        score_found(vectors, matrix, found, corpus.owners, offset, lists, count)
+        score_found(vectors, matrix, found, owners, offset, lists, count)
         if fetched == len(matrix):
             return
         left_out = dissimilarities(scores[:, -1] + _rounding(vectors, longest), offset)
-        unsettled = np.flatnonzero(lists.dissimilarity[:, -1] >= left_out)
+        unsettled = np.flatnonzero(np.minimum(lists.dissimilarity[:, -1], lists.limit) >= left_out)
 
         def settle(queries: Ids) -> None:
             for begin in range(0, len(matrix), _BLOCK):
                 columns = np.ascontiguousarray(matrix[begin : begin + _BLOCK].T)
-                _score_all(queries, vectors, columns, begin, corpus.owners, offset, lists, count)
+                _score_all(queries, vectors, columns, begin, owners, offset, lists, count)
 
         if len(unsettled) > 0:
             with ThreadPoolExecutor(workers) as pool:

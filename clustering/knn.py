@@ -4,20 +4,21 @@ A thing (a mention or an entity) with several vectors is as near as its nearest 
 Approximate search is optional; `measured_recall` measures how many neighbours it finds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
-from .approximate_search import approximate_search
 from .arrays import Floats, Ids, Weights, pairs_of
-from .dense_search import Scanner, dense_search, faiss_scanner
+from .dense_search import Scanner, faiss_scanner
+from .index import Index
 from .progress import Progress, silent
-from .search import Lists, Rows, Search, SearchMethod, check_choices, empty_lists
-from .sparse_search import sparse_search
+from .search import Lists, SearchMethod, check_choices, empty_lists
 from .vectors import (
+    Csr,
     Matrix,
     Metric,
     Vectors,
@@ -30,6 +31,9 @@ from .vectors import (
     unit,
 )
 
+Limit: TypeAlias = float | npt.ArrayLike | None
+"""The largest dissimilarity to list: one for all queries, or one for each; None for no limit."""
+
 
 class SearchOptions(TypedDict, total=False):
     """The options of `nearest`, for functions that pass them on."""
@@ -38,6 +42,7 @@ class SearchOptions(TypedDict, total=False):
     search: SearchMethod
     scanner: Scanner
     self_ids: Ids | None
+    within: Limit
     progress: Progress
 
 
@@ -54,13 +59,14 @@ class Neighbors(NamedTuple):
 
 def nearest(
     queries: Vectors,
-    corpus: Vectors,
+    corpus: Vectors | Index,
     k: int,
     *,
     metric: Metric = "cosine",
     search: SearchMethod = "exact",
     scanner: Scanner = faiss_scanner,
     self_ids: Ids | None = None,
+    within: Limit = None,
     progress: Progress = silent,
 ) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query.
@@ -78,7 +84,8 @@ def nearest(
 
     Args:
         queries: things with one vector each.
-        corpus: things with one or several vectors each; a thing without a vector is never a neighbour.
+        corpus: things with one or several vectors each; a thing without a vector is never a neighbour. Give their
+            `Index` to search them more than once.
         k: number of neighbours; may exceed the size of the corpus.
         metric: ``"cosine"`` (dissimilarity ``1 - cosine``, and 1 for a zero vector) or ``"dot"`` (minus the inner
             product).
@@ -87,19 +94,23 @@ def nearest(
         scanner: computes the matrix products of an exact search of dense vectors; it does not affect the result.
         self_ids: (queries,) the id of each query in the corpus, which is left out of the query's list, or -1 for a
             query that is not in the corpus; None if no query is in the corpus.
+        within: the largest dissimilarity to list. The result is that of a search without limit, less what lies beyond,
+            and is found sooner.
         progress: see `Progress`; the items are chunks of queries.
 
     >>> points = Vectors.of([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     >>> nearest(points, points, 1, self_ids=np.arange(3)).ids.ravel().tolist()
     [1, 0, 1]
     """
-    _check(queries, corpus, metric, search)
+    check_choices(metric, search)
     check_wanted(k, self_ids, queries.n)
+    index = corpus if isinstance(corpus, Index) else Index.of(corpus, metric)
+    _check(queries, index, metric, search)
 
     def fill(rows: Ids, lists: Lists) -> None:
-        if len(corpus.row) == 0:
+        if len(index.owners.owner) == 0:
             return
-        found = _prepared(corpus, metric, search, lists.ids.shape[1], scanner)
+        found = index.search(lists.ids.shape[1], search, scanner, limited=within is not None)
 
         def fill_chunk(begin: int) -> None:
             chunk = slice(begin, begin + found.chunk)
@@ -108,29 +119,44 @@ def nearest(
 
         in_threads(fill_chunk, range(0, len(rows), found.chunk), found.workers, progress)
 
-    return lists_of(queries.row, k, corpus.n, self_ids, fill)
+    return lists_of(queries.row, k, index.n, self_ids, within, fill)
+
+
+def merged(parts: Sequence[Neighbors], k: int) -> Neighbors:
+    """Return the ``k`` nearest of all lists of each query, where each part holds other things; in any order of parts.
+
+    >>> parts = [Neighbors(np.array([[i]]), np.array([[0.5]], np.float32)) for i in (7, 2)]
+    >>> merged(parts, 1).ids.tolist()
+    [[2]]
+    """
+    ids, dissimilarity = (np.concatenate(lists, axis=1) for lists in zip(*parts, strict=True))
+    order = np.lexsort((ids, dissimilarity))[:, :k]
+    return Neighbors(np.take_along_axis(ids, order, axis=1), np.take_along_axis(dissimilarity, order, axis=1))
 
 
 def pair_dissimilarity(
-    queries: Vectors, corpus: Vectors, query: Ids, thing: Ids, *, metric: Metric = "cosine"
+    queries: Vectors, corpus: Vectors | Index, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
     """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus.
 
     It is the same as in `nearest`, and infinity for a thing without vectors.
     """
-    _check(queries, corpus, metric)
+    check_choices(metric, "exact")
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)
-    vector, pair = pairs_of(corpus.owner, thing)
+    if isinstance(corpus, Vectors):
+        used, thing = np.unique(thing, return_inverse=True)
+        corpus = Index.of(corpus.taken(used), metric)
+    _check(queries, corpus, metric)
+    place, pair = pairs_of(corpus.owners.owner, thing)
     used_a, row_a = np.unique(queries.row[query[pair]], return_inverse=True)
-    used_b, row_b = np.unique(corpus.row[vector], return_inverse=True)
+    row_b = corpus.owners.row[place]
     a: Any = queries.matrix[used_a]
-    b: Any = corpus.matrix[used_b]
     if metric == "cosine":
-        a, b = unit(a), unit(b)
-    if sp.issparse(a):
-        product = sparse_products(csr(a), csr(b), row_a, row_b)
+        a = unit(a)
+    if isinstance(corpus.matrix, Csr):
+        product = sparse_products(csr(a), corpus.matrix, row_a, row_b)
     else:
-        product = dense_products(a, b, row_a, row_b)
+        product = dense_products(a, corpus.matrix, row_a, row_b)
     best = np.full(len(query), np.inf, np.float32)
     np.minimum.at(best, pair, dissimilarities(product, offset_of(metric)))
     return best
@@ -149,17 +175,24 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
     return query, thing
 
 
-def lists_of(row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callable[[Ids, Lists], None]) -> Neighbors:
+def lists_of(
+    row: Ids, k: int, n_things: int, self_ids: Ids | None, within: Limit, fill: Callable[[Ids, Lists], None]
+) -> Neighbors:
     """Return the list of each query; queries with the same row are searched once.
 
     ``fill(rows, lists)`` fills the empty lists of distinct rows, which are shorter than ``k`` if there are fewer
-    things. With ``self_ids``, they have a further place for the query itself, which is removed.
+    things. With ``self_ids``, they have a further place for the query itself, which is removed; so is all that lies
+    beyond the limit ``within``.
     """
     rows, place = np.unique(row, return_inverse=True)
-    lists = empty_lists(len(rows), min(k, n_things) + (self_ids is not None))
+    limit, most = limits(within, len(row)), np.full(len(rows), -np.inf, np.float32)
+    np.maximum.at(most, place, limit)
+    lists = empty_lists(most, min(k, n_things) + (self_ids is not None))
     if k > 0 and len(rows) > 0:
         fill(rows, lists)
-    ids, dissimilarity = lists.at(place)
+    ids, dissimilarity, _ = lists.at(place)
+    beyond = dissimilarity > limit[:, None]
+    ids[beyond], dissimilarity[beyond] = -1, np.inf
     if self_ids is not None:
         ids, dissimilarity = _without_self(ids, dissimilarity, np.asarray(self_ids))
     if ids.shape[1] < k:
@@ -167,6 +200,17 @@ def lists_of(row: Ids, k: int, n_things: int, self_ids: Ids | None, fill: Callab
         ids = np.pad(ids, missing, constant_values=-1)
         dissimilarity = np.pad(dissimilarity, missing, constant_values=np.inf)
     return Neighbors(ids, dissimilarity)
+
+
+def limits(within: Limit, n_queries: int) -> Floats:
+    """Return the limit of each query, rounded to float32; raise ValueError for NaN or another number of limits."""
+    limit = np.full(n_queries, np.inf, np.float32)
+    if within is not None:
+        given = np.asarray(within, np.float32)
+        if given.shape not in ((), (n_queries,)) or np.isnan(given).any():
+            raise ValueError(f"within must be a number, or one for each of the {n_queries} queries, and not NaN")
+        limit[:] = given
+    return limit
 
 
 def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, Floats]:
@@ -188,13 +232,6 @@ def in_threads(fill: Callable[[int], None], begins: range, workers: int, progres
             raise
 
 
-def _prepared(corpus: Vectors, metric: Metric, search: SearchMethod, k: int, scanner: Scanner) -> Search:
-    rows, offset = Rows.of(corpus, metric), offset_of(metric)
-    if sp.issparse(corpus.matrix):
-        return sparse_search(rows, offset, k)
-    return dense_search(rows, offset, k, scanner) if search == "exact" else approximate_search(rows, offset, k)
-
-
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
     """Raise ValueError for a negative ``k``, or if ``self_ids`` does not have one id for each query."""
     if k < 0:
@@ -203,30 +240,31 @@ def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:
         raise ValueError(f"self_ids has shape {np.shape(self_ids)}; give one id for each of the {n_queries} queries")
 
 
-def check_queries(matrix: Matrix, corpus: Matrix, owner: Ids, n_queries: int, each: str) -> None:
+def check_queries(matrix: Matrix, dim: int, owner: Ids, n_queries: int, each: str) -> None:
     """Raise ValueError if dimensions differ, or a query does not have exactly one vector or text (``each``)."""
-    if matrix.shape[1] != corpus.shape[1]:
+    if matrix.shape[1] != dim:
         raise ValueError(
-            f"queries have {matrix.shape[1]} dimensions, but the corpus has {corpus.shape[1]}; "
-            "use the same encoder for both"
+            f"queries have {matrix.shape[1]} dimensions, but the corpus has {dim}; use the same encoder for both"
         )
     if not np.array_equal(owner, np.arange(n_queries)):
         raise ValueError(f"each of the {n_queries} queries must have exactly one {each}")
 
 
-def check_products(matrix: Matrix, corpus: Matrix, metric: Metric, most: int = 1) -> None:
-    """Raise ValueError if inner products of rows, or sums of ``most`` of them, may be too large for float32."""
+def check_products(matrix: Matrix, longest: float, metric: Metric, most: int = 1) -> None:
+    """Raise ValueError if products with a vector of length ``longest``, or ``most`` times that, exceed float32."""
     if metric == "dot":
-        largest = most * lengths(matrix).max(initial=0) * lengths(corpus).max(initial=0)
+        largest = most * lengths(matrix).max(initial=0) * longest
         if largest > np.finfo(np.float32).max / 2:
             raise ValueError(f"scores may reach {largest:.2g}, too large for float32; scale the vectors down")
 
 
-def _check(queries: Vectors, corpus: Vectors, metric: Metric, search: SearchMethod = "exact") -> None:
-    check_choices(metric, search)
-    if sp.issparse(queries.matrix) != sp.issparse(corpus.matrix):
+def _check(queries: Vectors, corpus: Index, metric: Metric, search: SearchMethod = "exact") -> None:
+    if metric != corpus.metric:
+        raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make an index for each")
+    if sp.issparse(queries.matrix) != corpus.is_sparse:
         raise ValueError("queries and corpus must both be dense or both be sparse")
-    if search != "exact" and sp.issparse(corpus.matrix):
+    if search != "exact" and corpus.is_sparse:
         raise ValueError(f"search={search!r} needs dense vectors; use search='exact' for sparse vectors")
-    check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "vector")
-    check_products(queries.matrix, corpus.matrix, metric)
+    check_queries(queries.matrix, corpus.dim, queries.owner, queries.n, "vector")
+    if metric == "dot":
+        check_products(queries.matrix, corpus.longest, metric)

@@ -24,10 +24,20 @@ import numpy.typing as npt
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
 from .kernels import kernel
-from .knn import Neighbors, check_products, check_queries, check_wanted, checked_pairs, in_threads, lists_of, nearest
+from .knn import (
+    Limit,
+    Neighbors,
+    check_products,
+    check_queries,
+    check_wanted,
+    checked_pairs,
+    in_threads,
+    lists_of,
+    nearest,
+)
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices
-from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, offset_of, unit
+from .vectors import Metric, Vectors, by_owner, dissimilarities, float_rows, lengths, offset_of, unit
 
 _PAIRS = 1 << 16  # number of pairs of a query and a thing in memory at once
 _SHARE = 256  # number of pairs that a thread scores at a time
@@ -149,6 +159,7 @@ def late_nearest(
     search: SearchMethod = "exact",
     scanner: Scanner = faiss_scanner,
     self_ids: Ids | None = None,
+    within: Limit = None,
     progress: Progress = silent,
 ) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query, in two stages; see `clustering.knn.nearest`.
@@ -184,7 +195,7 @@ def late_nearest(
             taken = chunk, slice(best.ids.shape[1])
             lists.ids[taken], lists.dissimilarity[taken] = best
 
-    return lists_of(queries.row, k, corpus.n, self_ids, fill)
+    return lists_of(queries.row, k, corpus.n, self_ids, within, fill)
 
 
 def _used(things: TokenMatrices, asked: Ids) -> tuple[TokenMatrices, Ids]:
@@ -299,5 +310,6 @@ def _means(matrix: Floats, indptr: Ids) -> Floats:
 
 def _check(queries: TokenMatrices, corpus: TokenMatrices, metric: Metric, search: SearchMethod = "exact") -> None:
     check_choices(metric, search)
-    check_queries(queries.matrix, corpus.matrix, queries.owner, queries.n, "text")
-    check_products(queries.matrix, corpus.matrix, metric, most=int(np.diff(queries.indptr).max(initial=0)))
+    check_queries(queries.matrix, corpus.matrix.shape[1], queries.owner, queries.n, "text")
+    longest = lengths(corpus.matrix).max(initial=0)
+    check_products(queries.matrix, longest, metric, most=int(np.diff(queries.indptr).max(initial=0)))

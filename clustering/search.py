@@ -13,7 +13,7 @@ import numpy as np
 from .arrays import Floats, Ids
 from .kernels import kernel
 from .methods import SEARCH_METHODS as SEARCH_METHODS, SearchMethod as SearchMethod
-from .vectors import METRICS, Metric, Vectors, dissimilarity, dot, unit
+from .vectors import METRICS, dissimilarity, dot
 
 
 def check_choices(metric: str, search: str) -> None:
@@ -29,15 +29,17 @@ class Lists(NamedTuple):
 
     ids: Ids  # (queries, k)
     dissimilarity: Floats  # (queries, k)
+    limit: Floats  # (queries,) the largest dissimilarity that is wanted; a search may spare itself what lies beyond
 
     def at(self, queries: Ids | slice) -> "Lists":
         """Return the lists of some queries."""
-        return Lists(self.ids[queries], self.dissimilarity[queries])
+        return Lists(self.ids[queries], self.dissimilarity[queries], self.limit[queries])
 
 
-def empty_lists(n: int, k: int) -> Lists:
-    """Return shortlists of ``n`` queries with ``k`` empty places each."""
-    return Lists(np.full((n, k), -1, np.int32), np.full((n, k), np.inf, np.float32))
+def empty_lists(limit: Floats, k: int) -> Lists:
+    """Return shortlists with ``k`` empty places each, for queries with these limits."""
+    shape = len(limit), k
+    return Lists(np.full(shape, -1, np.int32), np.full(shape, np.inf, np.float32), limit)
 
 
 class Search(NamedTuple):
@@ -57,23 +59,13 @@ class Owners(NamedTuple):
     by_row: Ids
     several: bool  # whether any thing has several vectors
 
-
-class Rows(NamedTuple):
-    """The vectors of a corpus, prepared for comparison, and their owners."""
-
-    matrix: Any  # (rows, dim) distinct vectors; of length 1 for cosine
-    owners: Owners
-
     @classmethod
-    def of(cls, corpus: Vectors, metric: Metric) -> Self:
-        """Prepare the vectors in use; the matrix is copied only to scale it."""
-        used, row = np.unique(corpus.row, return_inverse=True)
-        matrix = corpus.matrix if len(used) == corpus.matrix.shape[0] else corpus.matrix[used]
-        start = np.zeros(len(used) + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=len(used)), out=start[1:])
-        by_row, several = corpus.owner[np.argsort(row, kind="stable")], (corpus.owner[1:] == corpus.owner[:-1]).any()
-        owners = Owners(row, corpus.owner, start, by_row, bool(several))
-        return cls(unit(matrix) if metric == "cosine" else matrix, owners)
+    def of(cls, row: Ids, owner: Ids, n_rows: int) -> Self:
+        """Return the owners of ``n_rows`` rows from pairs in the order of owners."""
+        start = np.zeros(n_rows + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=n_rows), out=start[1:])
+        by_row = owner[np.argsort(row, kind="stable")]
+        return cls(row.astype(np.int32, copy=False), owner, start, by_row, bool((owner[1:] == owner[:-1]).any()))
 
 
 @kernel

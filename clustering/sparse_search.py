@@ -16,42 +16,49 @@ import scipy.sparse as sp
 
 from .arrays import Floats, Ids, Weights
 from .kernels import kernel
-from .search import Lists, Owners, Rows, Search, offer, offer_all, refuses
-from .vectors import Csr, csr, dissimilarity, lengths
+from .search import Lists, Owners, Search, offer, offer_all, refuses
+from .vectors import Csr, csr, dissimilarity
 
 _DONE = np.float32(-1e30)
 """The partial score of a row that has been scored exactly."""
 
-_ROWS_PER_PLACE = 512
+ROWS_PER_PLACE = 512
 """Below this number of rows for each place of a list, bounds take longer than the scores that they spare."""
 
 
-class _Corpus(NamedTuple):
-    """The rows of a corpus and what bounds their scores."""
+class Bounds(NamedTuple):
+    """What bounds the scores of rows of positive values."""
 
-    rows: Csr
-    postings: Csr
-    owners: Owners
     level: Ids
     """(features,) the level of a feature's frequency, from 0; frequencies of a level differ by less than a factor 2."""
     tail: npt.NDArray[np.uint8]
-    """(levels, rows) the length of a row's part in features of this level or above, in 255ths of ``longest``,
-    rounded up."""
-    longest: float
-    bounded: bool
-    """Whether bounds are used; otherwise all scores are computed, and there are no tails. Bounds are those of positive
-    values, and too slow for few rows."""
+    """(levels, rows) the length of a row's part in features of this level or above, in 255ths of the longest row,
+    rounded up. Without levels, all scores are computed."""
 
     @classmethod
-    def of(cls, corpus: Rows, k: int) -> Self:
-        rows, postings = csr(corpus.matrix), csr(sp.csr_array(corpus.matrix.T))
-        if corpus.matrix.shape[0] < _ROWS_PER_PLACE * k or (rows.data < 0).any():
-            return cls(rows, postings, corpus.owners, np.empty(0, np.int64), np.empty((0, 0), np.uint8), 1.0, False)
+    def of(cls, rows: Csr, postings: Csr, longest: float) -> Self:
+        """Compute the levels, and read all rows for their tails."""
         frequency = np.maximum(np.diff(postings.indptr), 1)
         _, level = np.unique(np.frexp(frequency.astype(np.float64))[1], return_inverse=True)
-        longest = float(lengths(corpus.matrix).max(initial=0)) or 1.0
-        tail = _tails(rows, level.astype(np.int64), int(level.max(initial=0)) + 1, longest)
-        return cls(rows, postings, corpus.owners, level.astype(np.int64), tail, longest, True)
+        return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest or 1.0))
+
+    @classmethod
+    def none(cls) -> Self:
+        """Return no bounds."""
+        return cls(np.empty(0, np.int64), np.empty((0, 0), np.uint8))
+
+
+class Corpus(NamedTuple):
+    """The vectors to search, in all the forms that the search needs."""
+
+    rows: Csr
+    owners: Owners
+    postings: Csr
+    bounds: Bounds
+    longest: float
+    """The length of the longest row."""
+    offset: float
+    """See `clustering.vectors.offset_of`."""
 
 
 class _Query(NamedTuple):
@@ -62,25 +69,51 @@ class _Query(NamedTuple):
     weight_of: Floats
 
 
-class _Found(NamedTuple):
-    """Memory for the rows that share a feature with a query, in order of discovery."""
+class _List(NamedTuple):
+    """The list of a query and the largest dissimilarity that it may hold."""
+
+    ids: Ids
+    values: Floats
+    limit: np.float32
+
+
+class Scratch(NamedTuple):
+    """Memory of a worker; `found` holds the rows that share a feature with a query, in order of discovery."""
 
     place: Ids
-    """(rows,) the place of each row in the other two, or -1."""
+    """(rows,) 1 + the place of each row in the next two, or 0; all 0 between queries."""
     row: Ids
     score: Floats
     """The partial score of the row; `_DONE` once it is scored exactly."""
+    able: Ids
+    """The places of rows that could reach a list."""
+    all_scores: Weights
+    weight_of: Floats
+    """(features,) the weight of every feature; all 0 between queries."""
+
+    @classmethod
+    def of(cls, n_rows: int, n_features: int) -> Self:
+        """Return memory that takes no time until it is used."""
+        return cls(
+            np.zeros(n_rows, np.int32),
+            np.empty(n_rows, np.int32),
+            np.empty(n_rows, np.float32),
+            np.empty(n_rows, np.int32),
+            np.empty(n_rows, np.float64),
+            np.zeros(n_features, np.float32),
+        )
 
 
-def sparse_search(corpus: Rows, offset: float, k: int) -> Search:
-    """Prepare the search for lists of ``k`` places.
-
-    Each worker keeps five numbers for each row and one for each feature in memory.
-    """
-    prepared = _Corpus.of(corpus, k)
+def sparse_search(corpus: Corpus, free: list[Scratch]) -> Search:
+    """Prepare the search. A worker takes its memory from ``free`` while it works, or makes it."""
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:
-        _search(csr(vectors), prepared, offset, lists)
+        try:
+            scratch = free.pop()
+        except IndexError:
+            scratch = Scratch.of(len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1)
+        _search(csr(vectors), corpus, scratch, lists)
+        free.append(scratch)
 
     return Search(fill, chunk=128, workers=os.cpu_count() or 1)
 
@@ -102,29 +135,28 @@ def _tails(rows: Csr, level: Ids, n_levels: int, longest: float) -> npt.NDArray[
 
 
 @kernel
-def _search(queries: Csr, corpus: _Corpus, offset: float, lists: Lists) -> None:
+def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
     """Fill the lists; a list with room for rows without a common feature takes the scores of all rows."""
-    n_rows, n_features = len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1
-    found = _Found(np.full(n_rows, -1, np.int32), np.empty(n_rows, np.int32), np.empty(n_rows, np.float32))
-    able, score, weight_of = np.empty(n_rows, np.int32), np.zeros(n_rows, np.float64), np.zeros(n_features, np.float32)
+    nothing = dissimilarity(0.0, corpus.offset)
     for q in range(len(queries.indptr) - 1):
         part = slice(queries.indptr[q], queries.indptr[q + 1])
-        query = _Query(queries.indices[part], queries.data[part], weight_of)
-        ids, values, taken = lists.ids[q], lists.dissimilarity[q], 0
-        if corpus.bounded and (query.weight >= 0).all():
-            weight_of[query.feature] = query.weight
-            taken = _near(query, corpus, offset, found, able, ids, values)
-            weight_of[query.feature] = 0
-        if taken < len(ids) or values[-1] >= dissimilarity(0.0, offset):
-            ids[:], values[:] = -1, np.inf
-            _all(query, corpus, offset, score, ids, values)
+        query = _Query(queries.indices[part], queries.data[part], scratch.weight_of)
+        near = _List(lists.ids[q], lists.dissimilarity[q], lists.limit[q])
+        is_bounded = len(corpus.bounds.tail) > 0 and (query.weight >= 0).all()
+        if is_bounded:
+            scratch.weight_of[query.feature] = query.weight
+            _near(query, corpus, scratch, near)
+            scratch.weight_of[query.feature] = 0
+        if not is_bounded or min(near.values[-1], near.limit) >= nothing:
+            near.ids[:], near.values[:] = -1, np.inf
+            _all(query, corpus, scratch.all_scores, near)
 
 
 @kernel
-def _near(query: _Query, corpus: _Corpus, offset: float, found: _Found, able: Ids, ids: Ids, values: Floats) -> int:
-    """Fill a list with the nearest rows that share a feature; return how many are listed.
+def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> None:
+    """Fill a list with the nearest rows that share a feature and lie within its limit.
 
-    ``limit`` is the score that a row must reach, less what rounding can change: partial scores are sums of float32 in
+    ``least`` is the score that a row must reach, less what rounding can change: partial scores are sums of float32 in
     another order, and dissimilarities are float32.
     """
     start, row_of, value_of = corpus.postings
@@ -132,77 +164,75 @@ def _near(query: _Query, corpus: _Corpus, offset: float, found: _Found, able: Id
     order, n = np.argsort(count, kind="mergesort"), len(count)
     feature, weight, count = query.feature[order], query.weight[order], count[order]
     rest = np.append(np.sqrt(np.cumsum((weight.astype(np.float64) ** 2)[::-1])[::-1]), 0.0) * corpus.longest
-    slack = 1.2e-7 * ((n + 8) * rest[0] + abs(offset))
-    n_found, taken, read, checked, unread, limit = 0, 0, 0, 8 * len(ids), count.sum(), -np.inf
+    slack = 1.2e-7 * ((n + 8) * rest[0] + abs(corpus.offset))
+    n_found, taken, read, checked, unread = 0, 0, 0, 8 * len(near.ids), count.sum()
     for at in range(n):
         for i in range(start[feature[at]], start[feature[at] + 1]):
-            place = found.place[row_of[i]]
+            place = scratch.place[row_of[i]] - 1
             if place < 0:
-                place = found.place[row_of[i]] = n_found
-                found.row[place], found.score[place] = row_of[i], 0
+                place = n_found
                 n_found += 1
-            found.score[place] += weight[at] * value_of[i]
+                scratch.place[row_of[i]] = n_found
+                scratch.row[place], scratch.score[place] = row_of[i], 0
+            scratch.score[place] += weight[at] * value_of[i]
         read, unread = read + count[at], unread - count[at]
         is_last = at + 1 == n
         if not is_last and read + count[at + 1] < 2 * checked:
             continue
         checked = read
-        taken = _score_best(query, corpus, offset, found, n_found, limit, ids, values, taken)
-        if taken == len(ids):
-            limit = offset - np.float64(values[-1]) - slack
-        if is_last or rest[at + 1] < limit:
-            tail, scale = corpus.tail[0 if is_last else corpus.level[feature[at + 1]]], rest[at + 1] / 255
-            n_able, least = 0, max(limit - rest[at + 1], np.float64(_DONE) / 2)
+        taken = _score_best(query, corpus, scratch, n_found, near, taken, slack)
+        least = _least(near, corpus.offset, slack)
+        if is_last or rest[at + 1] < least:
+            tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[at + 1]]]
+            scale = rest[at + 1] / 255
+            n_able, least_score = 0, max(least - rest[at + 1], np.float64(_DONE) / 2)
             for place in range(n_found):
-                score = found.score[place]
-                if score >= least and score + scale * tail[found.row[place]] >= limit:
-                    able[n_able] = place
+                score = scratch.score[place]
+                if score >= least_score and score + scale * tail[scratch.row[place]] >= least:
+                    scratch.able[n_able] = place
                     n_able += 1
             if is_last or n_able * len(corpus.rows.indices) < unread * len(tail):
-                for place in able[:n_able]:
-                    row = found.row[place]
-                    if taken < len(ids) or found.score[place] + scale * tail[row] + values[-1] >= offset - slack:
-                        taken = _score(query, corpus, offset, row, ids, values, taken)
+                for place in scratch.able[:n_able]:
+                    row = scratch.row[place]
+                    if scratch.score[place] + scale * tail[row] >= _least(near, corpus.offset, slack):
+                        taken = _score(query, corpus, row, near, taken)
                 break
-    for row in found.row[:n_found]:
-        found.place[row] = -1
-    return taken
+    for row in scratch.row[:n_found]:
+        scratch.place[row] = 0
+
+
+@kernel
+def _least(near: _List, offset: float, slack: float) -> float:
+    """Return the score that a row must reach to be listed, less what rounding can change."""
+    return offset - np.float64(min(near.values[-1], near.limit)) - slack
 
 
 @kernel
 def _score_best(
-    query: _Query,
-    corpus: _Corpus,
-    offset: float,
-    found: _Found,
-    n_found: int,
-    least: float,
-    ids: Ids,
-    values: Floats,
-    taken: int,
+    query: _Query, corpus: Corpus, scratch: Scratch, n_found: int, near: _List, taken: int, slack: float
 ) -> int:
-    """Score the rows with the largest partial scores above ``least`` exactly, as many as the list has places."""
-    most, n, least = len(ids), 0, max(least, np.float64(_DONE) / 2)
+    """Score the rows with the largest partial scores exactly, as many as the list has places."""
+    most, n, least = len(near.ids), 0, np.float64(_DONE) / 2
     best = np.empty(most, np.int32)
     for at in range(n_found):
-        score = found.score[at]
+        score = scratch.score[at]
         if score > least:
             place = min(n, most - 1)
             n = place + 1
-            while place > 0 and found.score[best[place - 1]] < score:
+            while place > 0 and scratch.score[best[place - 1]] < score:
                 best[place] = best[place - 1]
                 place -= 1
             best[place] = at
             if n == most:
-                least = np.float64(found.score[best[-1]])
+                least = np.float64(scratch.score[best[-1]])
     for at in best[:n]:
-        taken = _score(query, corpus, offset, found.row[at], ids, values, taken)
-        found.score[at] = _DONE
+        taken = _score(query, corpus, scratch.row[at], near, taken)
+        scratch.score[at] = _DONE
     return taken
 
 
 @kernel
-def _score(query: _Query, corpus: _Corpus, offset: float, row: int, ids: Ids, values: Floats, taken: int) -> int:
+def _score(query: _Query, corpus: Corpus, row: int, near: _List, taken: int) -> int:
     """Offer the owners of a row at its exact dissimilarity; return the number of places taken."""
     indptr, indices, data = corpus.rows
     score = 0.0
@@ -210,15 +240,17 @@ def _score(query: _Query, corpus: _Corpus, offset: float, row: int, ids: Ids, va
         weight = query.weight_of[indices[i]]
         if weight != 0:
             score += np.float64(weight) * np.float64(data[i])
-    owners = corpus.owners
-    return offer_all(ids, values, taken, owners, row, dissimilarity(score, offset), owners.several)
+    value, owners = dissimilarity(score, corpus.offset), corpus.owners
+    if value > near.limit:
+        return taken
+    return offer_all(near.ids, near.values, taken, owners, row, value, owners.several)
 
 
 @kernel
-def _all(query: _Query, corpus: _Corpus, offset: float, score: Weights, ids: Ids, values: Floats) -> None:
+def _all(query: _Query, corpus: Corpus, score: Weights, near: _List) -> None:
     """Fill a list by the scores of all rows; then offer the rows without common features."""
     start, row_of, value_of = corpus.postings
-    owners, nothing = corpus.owners, dissimilarity(0.0, offset)
+    owners, nothing, ids, values = corpus.owners, dissimilarity(0.0, corpus.offset), near.ids, near.values
     score[:] = 0
     for at in range(len(query.feature)):
         feature, weight = query.feature[at], np.float64(query.weight[at])
@@ -227,9 +259,11 @@ def _all(query: _Query, corpus: _Corpus, offset: float, score: Weights, ids: Ids
     taken = 0
     for row in range(len(score)):
         if score[row] != 0:
-            value = dissimilarity(score[row], offset)
-            if value <= values[-1]:
+            value = dissimilarity(score[row], corpus.offset)
+            if value <= min(values[-1], near.limit):
                 taken = offer_all(ids, values, taken, owners, row, value, owners.several)
+    if nothing > near.limit:
+        return
     for pair in range(len(owners.owner)):
         if refuses(ids, values, taken, owners.owner[pair], nothing):
             break

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from engine_builders import METRICS, Array, every_metric, faiss_threads, gaussian, same
 from hypothesis import given, settings, strategies as st
 
-from clustering import approximate_search
+from clustering import approximate_search, index
 from clustering.comparison import measured_recall
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors
@@ -187,7 +187,7 @@ def test_small_corpora_and_long_lists_are_searched_exactly(
     def refuse(matrix: Array) -> Any:
         raise AssertionError("an index was built")
 
-    monkeypatch.setattr(approximate_search, "_hnsw", refuse)
+    monkeypatch.setattr(index, "hnsw", refuse)
     points = Vectors.of(gaussian(n, 3))
     some = points.taken(np.arange(min(n, 40)))
     own = np.arange(len(some))

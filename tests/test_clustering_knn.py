@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from engine_builders import FORMS, METRICS, Array, brute, faiss_threads, gaussian, same, vectors
 from hypothesis import given, settings, strategies as st
 
-from clustering import dense_search, knn, sparse_search
+from clustering import dense_search, index, sparse_search
 from clustering.knn import Neighbors, nearest, pair_dissimilarity
 from clustering.vectors import Metric, Vectors, dot
 
@@ -313,13 +313,13 @@ def test_things_that_share_a_vector_share_its_search(monkeypatch: pytest.MonkeyP
     points = Vectors.of(distinct[row])
     assert points.matrix.shape[0] == 40
     searched = []
-    prepare = knn.dense_search
+    prepare = index.dense_search
 
     def counting(*arguments: Any) -> Any:
         search = prepare(*arguments)
         return search._replace(fill=lambda v, *lists: (searched.append(len(v)), search.fill(v, *lists)))
 
-    monkeypatch.setattr(knn, "dense_search", counting)
+    monkeypatch.setattr(index, "dense_search", counting)
     found = nearest(points, points, 5, self_ids=np.arange(20_000))
     assert sum(searched) == 40
     some = np.arange(0, 20_000, 500)

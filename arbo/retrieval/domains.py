@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from arbo.engine import Embeddings, Metric, Neighbors, Progress, SearchMethod, measured_recall, nearest
+from arbo.engine import Embeddings, Metric, Neighbors, Progress, Searchable, SearchMethod, measured_recall, nearest
 from arbo.errors import UsageError
 from arbo.retrieval.gpu import best_scanner
 
@@ -34,12 +34,12 @@ class Part(NamedTuple):
 class Divided:
     """Entities by domain; those of a domain are taken when a search first needs them, and kept."""
 
-    whole: Embeddings
+    whole: Searchable
     rows: Mapping[Hashable, Rows]
     """The ascending rows of each domain."""
-    _taken: dict[Hashable, Embeddings] = field(default_factory=dict, repr=False)
+    _taken: dict[Hashable, Searchable] = field(default_factory=dict, repr=False)
 
-    def within(self, domain: Hashable) -> Embeddings:
+    def within(self, domain: Hashable) -> Searchable:
         """Return the entities of a domain."""
         if len(self.rows[domain]) == self.whole.n:
             return self.whole
@@ -142,7 +142,7 @@ def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
 
 def _inside(
     part: Part, queries: Embeddings, things: Embeddings | Divided
-) -> tuple[Embeddings, Embeddings, Rows | None]:
+) -> tuple[Embeddings, Searchable, Rows | None]:
     """Return the queries and things of a part, and the index of each query among the things if it is one of them."""
     some = queries.taken(part.queries)
     if isinstance(things, Divided):

@@ -16,7 +16,18 @@ from scipy.sparse import issparse
 
 from arbo.data.inputs import MentionInput
 from arbo.encoders.encoder import Encoder
-from arbo.engine import Embeddings, Floats, Graph, Ids, Neighbors, SearchMethod, is_exact, offset_of, pair_dissimilarity
+from arbo.engine import (
+    Embeddings,
+    Floats,
+    Graph,
+    Ids,
+    Neighbors,
+    Searchable,
+    SearchMethod,
+    is_exact,
+    offset_of,
+    pair_dissimilarity,
+)
 from arbo.errors import UsageError
 from arbo.progress import Announce
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within
@@ -146,6 +157,6 @@ def retrieve(
     )
 
 
-def _distance(vectors: Embeddings, entities: Embeddings | None, encoder: Encoder, mention: Ids, entity: Ids) -> Floats:
+def _distance(vectors: Embeddings, entities: Searchable | None, encoder: Encoder, mention: Ids, entity: Ids) -> Floats:
     assert entities is not None  # otherwise there is no entity to ask for
     return pair_dissimilarity(vectors, entities, mention, entity, metric=encoder.metric)

@@ -1,0 +1,164 @@
+"""An index: the vectors of things, prepared once for any number of searches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from .approximate_search import Find, approximate_search, hnsw
+from .arrays import Floats, Ids, pairs_of
+from .dense_search import Scan, Scanner, dense_search
+from .search import Owners, Search, SearchMethod
+from .sparse_search import ROWS_PER_PLACE, Bounds, Corpus, Scratch, sparse_search
+from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """The vectors of ``n`` things in ``dim`` dimensions, and what searches need of them; nothing changes them.
+
+    `clustering.knn.nearest` accepts an index instead of `Vectors`. Each part is made when a search first needs it, and
+    kept. Make an index with `of`, or from arrays, which can be mapped from files: a search then reads only the parts of
+    the files that it needs.
+
+    >>> index = Index.of(Vectors.of([[1.0, 0.0], [0.6, 0.8]]), "cosine")
+    >>> Index.from_arrays(index.arrays(), "cosine").n
+    2
+    """
+
+    metric: Metric
+    n: int
+    dim: int
+    matrix: Csr | Floats
+    """(rows, dim) the distinct vectors; of length 1 for cosine."""
+    owners: Owners
+    _scans: dict[Scanner, Scan] = field(default_factory=dict, repr=False)
+    _scratch: list[Scratch] = field(default_factory=list, repr=False)
+
+    def __len__(self) -> int:
+        return self.n
+
+    @classmethod
+    def of(cls, things: Vectors, metric: Metric) -> Self:
+        """Prepare vectors; a matrix is copied only to scale it, and to leave out vectors without an owner."""
+        used, row = np.unique(things.row, return_inverse=True)
+        matrix = things.matrix if len(used) == things.matrix.shape[0] else things.matrix[used]
+        return cls._of(metric, things.n, unit(matrix) if metric == "cosine" else matrix, row, things.owner)
+
+    @classmethod
+    def _of(cls, metric: Metric, n: int, matrix: Matrix, row: Ids, owner: Ids) -> Self:
+        owners = Owners.of(row, owner, matrix.shape[0])
+        rows = csr(matrix) if sp.issparse(matrix) else np.ascontiguousarray(matrix)
+        return cls(metric, n, matrix.shape[1], _fixed(rows), _fixed(owners))
+
+    def taken(self, things: Ids) -> Self:
+        """Return the index of these things alone, renumbered in this order."""
+        if len(things) == self.n and np.array_equal(things, np.arange(self.n)):
+            return self
+        pair, owner = pairs_of(self.owners.owner, things)
+        used, row = np.unique(self.owners.row[pair], return_inverse=True)
+        return self._of(self.metric, len(things), self._scipy()[used], row, owner)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the vectors are sparse."""
+        return isinstance(self.matrix, Csr)
+
+    @cached_property
+    def longest(self) -> float:
+        """The length of the longest vector; 0 if there is none."""
+        return float(lengths(self._scipy()).max(initial=0))
+
+    @cached_property
+    def postings(self) -> Csr:
+        """The rows that have a feature, ascending, for each feature of sparse vectors."""
+        return _fixed(csr(sp.csr_array(self._scipy().T)))
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """What bounds the scores of sparse vectors; empty if a value is negative."""
+        matrix: Any = self.matrix
+        bounds: Bounds = Bounds.none()
+        if not (matrix.data < 0).any():
+            bounds = Bounds.of(matrix, self.postings, self.longest)
+        return _fixed(bounds)
+
+    @cached_property
+    def graph(self) -> Find:
+        """The graph of near vectors that an approximate search follows."""
+        matrix: Any = self.matrix
+        return hnsw(matrix)
+
+    def search(self, k: int, method: SearchMethod, scanner: Scanner, *, limited: bool) -> Search:
+        """Return the search for lists of ``k`` > 0 places, perhaps with limits; there must be a vector."""
+        offset = offset_of(self.metric)
+        if isinstance(self.matrix, Csr):
+            is_bounded = limited or len(self.owners.start) > ROWS_PER_PLACE * k
+            bounds = self.bounds if is_bounded else _fixed(Bounds.none())
+            corpus = Corpus(self.matrix, self.owners, self.postings, bounds, self.longest, offset)
+            return sparse_search(corpus, self._scratch)
+        if scanner not in self._scans:
+            self._scans[scanner] = scanner(self.matrix)
+        exact = dense_search(self.matrix, self.owners, self.longest, self._scans[scanner], offset, k)
+        if method == "exact":
+            return exact
+        return approximate_search(self.matrix, self.owners, lambda: self.graph, exact, offset, k)
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all parts as named arrays, of which `from_arrays` makes an equal index."""
+        parts: dict[str, Any] = {"matrix": self.matrix, "owners": self.owners[:-1]}
+        if self.is_sparse:
+            parts |= {"postings": self.postings, "bounds": self.bounds}
+        found = {"sizes": np.array([self.n, self.dim, self.owners.several]), "longest": np.array(self.longest)}
+        for name, part in parts.items():
+            arrays = part if isinstance(part, tuple) else (part,)
+            found |= {f"{name}.{place}": array for place, array in enumerate(arrays)}
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], metric: Metric) -> Self:
+        """Make an index of the arrays of another, which are neither copied nor read; ``metric`` is that of the other.
+
+        Raise KeyError if an array is missing.
+        """
+
+        def part(name: str, n: int) -> Any:
+            return (_fixed(arrays[f"{name}.{place}"]) for place in range(n))
+
+        n, dim, several = arrays["sizes"].tolist()
+        row, owner, start, by_row = part("owners", 4)
+        owners = Owners(row, owner, start, by_row, bool(several))
+        is_sparse = "postings.0" in arrays
+        index = cls(metric, n, dim, Csr(*part("matrix", 3)) if is_sparse else next(part("matrix", 1)), owners)
+        made: dict[str, Any] = {"longest": float(arrays["longest"])}
+        if is_sparse:
+            made |= {"postings": Csr(*part("postings", 3)), "bounds": Bounds(*part("bounds", 2))}
+        vars(index).update(made)
+        return index
+
+    def _scipy(self) -> Any:
+        if not isinstance(self.matrix, Csr):
+            return self.matrix
+        start, feature, value = self.matrix
+        return sp.csr_array((value, feature, start), (len(start) - 1, self.dim))
+
+
+def _fixed(part: Part) -> Part:
+    """Return an array, or a tuple with its arrays, as views that nobody can write to, without subclasses of arrays.
+
+    Kernels are compiled once for them, whether they are in memory or mapped from a file.
+    """
+    given: Any = part
+    if isinstance(given, tuple):
+        given = type(given)(*map(_fixed, given))
+    elif isinstance(given, np.ndarray):
+        given = np.asarray(given).view()
+        given.flags.writeable = False
+    fixed: Part = given
+    return fixed

@@ -1,0 +1,157 @@
+"""Indexes, limits and neighbourhoods: the same numbers as searches without them, to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from engine_builders import FORMS, METRICS, Array, brute, gaussian, same, vectors
+from hypothesis import given, settings, strategies as st
+
+from clustering import index as index_module
+from clustering.index import Index
+from clustering.knn import Neighbors, merged, nearest, pair_dissimilarity
+from clustering.radius import neighborhoods
+from clustering.vectors import Metric, Vectors
+
+
+def filtered(found: Neighbors, within: Array) -> Neighbors:
+    """Leave out what lies beyond the limits, whose lists are sorted."""
+    beyond = found.dissimilarity > np.float32(within)[:, None]
+    return Neighbors(
+        np.where(beyond, np.int32(-1), found.ids), np.where(beyond, np.float32(np.inf), found.dissimilarity)
+    )
+
+
+def names(n: int, seed: int = 0) -> Array:
+    """Vectors like those of names: few positive values, in frequent and in rare dimensions, with repetitions."""
+    rng = np.random.default_rng(seed)
+    matrix = np.zeros((n, 60), np.float32)
+    for row in matrix:
+        row[(60 * rng.random(6) ** 3).astype(int)] = rng.integers(1, 4, 6)
+    return matrix
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, Any]:
+    """Small integers with many ties, and limits at which something lies, just below and above it, or anywhere."""
+    dim, n = draw(st.integers(1, 4)), draw(st.integers(1, 10))
+    row = st.lists(st.integers(draw(st.sampled_from([-2, 0])), 2), min_size=dim, max_size=dim)
+    corpus = np.array(draw(st.lists(row, max_size=14)), np.float32).reshape(-1, dim)
+    queries = np.array(draw(st.lists(row, min_size=1, max_size=5)), np.float32).reshape(-1, dim)
+    owner = np.array(draw(st.lists(st.integers(0, n - 1), min_size=len(corpus), max_size=len(corpus))), int)
+    self_ids = np.array(draw(st.lists(st.integers(0, n - 1), min_size=len(queries), max_size=len(queries))), int)
+    metric = draw(st.sampled_from(METRICS))
+    there = brute(queries, corpus, n, metric=metric, owner=owner, n=n).dissimilarity
+    exact = st.sampled_from(np.append(there[np.isfinite(there)], np.float32(1)).tolist())
+    limit = st.builds(lambda at, toward: float(np.nextafter(np.float32(at), np.float32(toward))), exact, exact)
+    limits = st.one_of(exact, limit, st.just(-np.inf), st.just(np.inf))
+    within = np.float32(draw(st.lists(limits, min_size=len(queries), max_size=len(queries))))
+    given = {"queries": queries, "corpus": corpus, "owner": owner, "n": n, "metric": metric}
+    return given | {"self_ids": draw(st.sampled_from([None, self_ids])), "within": within}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=150, deadline=None)
+@given(problem=problems(), k=st.integers(0, 12))
+def test_limits_leave_out_what_lies_beyond(form: str, problem: dict[str, Any], k: int) -> None:
+    within = problem.pop("within")
+    queries = vectors(problem["queries"], form)
+    corpus = Index.of(vectors(problem["corpus"], form, owner=problem["owner"], n=problem["n"]), problem["metric"])
+    options = {"metric": problem["metric"], "self_ids": problem["self_ids"]}
+    same(nearest(queries, corpus, k, within=within, **options), filtered(brute(**problem, k=k), within))
+    everything = filtered(brute(**problem, k=problem["n"]), within)
+    found = neighborhoods(queries, corpus, within, **options)
+    for q in range(queries.n):
+        part = slice(found.indptr[q], found.indptr[q + 1])
+        there = everything.ids[q] >= 0
+        np.testing.assert_array_equal(found.ids[part], everything.ids[q][there])
+        np.testing.assert_array_equal(found.dissimilarity[part], everything.dissimilarity[q][there])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("k", [1, 4, 40])
+def test_limits_among_many(form: str, metric: Metric, k: int) -> None:
+    """Enough rows for bounds, owners with several, and more neighbours than a first list has places."""
+    matrix, owner, own = names(3000), np.random.default_rng(1).permutation(3000) // 2, np.arange(100)
+    points = Index.of(vectors(matrix, form, owner=owner), metric)
+    queries = vectors(matrix[:100], form)
+    expected = brute(matrix[:100], matrix, 1500, metric=metric, owner=owner, self_ids=own)
+    for within in np.quantile(expected.dissimilarity[np.isfinite(expected.dissimilarity)], [0, 0.001, 0.01, 0.1]):
+        limit = np.full(100, within, np.float32)
+        found = nearest(queries, points, k, metric=metric, self_ids=own, within=float(within))
+        same(found, filtered(expected.first(k), limit))
+        balls = neighborhoods(queries, points, float(within), metric=metric, self_ids=own)
+        there = filtered(expected, limit)
+        np.testing.assert_array_equal(balls.indptr, np.append(0, np.cumsum((there.ids >= 0).sum(axis=1))))
+        np.testing.assert_array_equal(balls.ids, there.ids[there.ids >= 0])
+        np.testing.assert_array_equal(balls.dissimilarity, there.dissimilarity[there.ids >= 0])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("form", FORMS)
+def test_an_index_serves_again_and_from_files(form: str, metric: Metric, tmp_path: Path) -> None:
+    matrix, owner = names(1500), np.random.default_rng(1).permutation(1500) // 2
+    corpus, queries = vectors(matrix, form, owner=owner, n=760), vectors(names(50, 1), form)
+    made = Index.of(corpus, metric)
+    for name, array in made.arrays().items():
+        assert not array.dtype.hasobject
+        np.save(tmp_path / f"{name}.npy", array)
+    mapped = {path.stem: np.load(path, mmap_mode="r") for path in tmp_path.glob("*.npy")}
+    opened = Index.from_arrays(mapped, metric)
+    assert np.shares_memory(opened.owners.by_row, mapped["owners.3"])
+    for k in (1, 2, 30):
+        expected = nearest(queries, corpus, k, metric=metric)
+        for one in (made, opened, made, opened.taken(np.arange(760))):
+            same(nearest(queries, one, k, metric=metric), expected)
+    query, thing = np.repeat(np.arange(50), 4), np.arange(200) * 3
+    pairs = [pair_dissimilarity(queries, one, query, thing, metric=metric) for one in (corpus, made, opened)]
+    for other in pairs[1:]:
+        np.testing.assert_array_equal(other, pairs[0])
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_shards_of_things_make_up_the_whole(form: str) -> None:
+    matrix = names(1500)
+    points, own = vectors(matrix, form, owner=np.arange(1500) // 2), np.arange(50)
+    queries = vectors(matrix[:50], form)
+    whole = Index.of(points, "cosine")
+    for k in (1, 3, 20):
+        parts = []
+        for begin, end in ((0, 7), (7, 7), (7, 400), (400, 750)):
+            shard = whole.taken(np.arange(begin, end))
+            found = nearest(queries, shard, k, self_ids=own - begin)
+            parts.append(Neighbors(np.where(found.ids >= 0, found.ids + begin, -1), found.dissimilarity))
+        same(merged(parts[::-1], k), nearest(queries, points, k, self_ids=own))
+
+
+def test_a_warm_search_reads_nothing_of_the_corpus_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = vectors(names(1500), "sparse")
+    warm = Index.of(points, "dot")
+    expected = nearest(points.taken(np.arange(5)), warm, 2, metric="dot")
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("the corpus is prepared again")
+
+    monkeypatch.setattr(index_module, "lengths", refuse)
+    monkeypatch.setattr(index_module.Bounds, "of", refuse)
+    monkeypatch.setattr(sp, "csr_array", refuse)
+    queries = Vectors(points.matrix[:5], *(np.arange(5, dtype=np.int32),) * 2, 5)
+    same(nearest(queries, warm, 2, metric="dot"), expected)
+
+
+def test_wrong_calls() -> None:
+    points = Vectors.of(gaussian(4, 2))
+    with pytest.raises(ValueError, match="metric='dot', but the index was made for 'cosine'"):
+        nearest(points, Index.of(points, "cosine"), 1, metric="dot")
+    for within in (np.nan, np.zeros(3), [0, 0, 0, np.nan]):
+        with pytest.raises(ValueError, match="one for each of the 4 queries, and not NaN"):
+            nearest(points, points, 1, within=within)
+    with pytest.raises(KeyError, match=r"matrix\.0"):
+        Index.from_arrays(
+            {name: array for name, array in Index.of(points, "dot").arrays().items() if "matrix" not in name}, "dot"
+        )
