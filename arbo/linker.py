@@ -13,9 +13,10 @@ from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Embeddings, Method, partition
+from arbo.engine import Method, Searchable, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
@@ -206,11 +207,10 @@ class Linker:
         return other
 
     @cached_property
-    def _entities(self) -> tuple[Encoder, Embeddings]:
+    def _entities(self) -> tuple[Encoder, Searchable]:
         """The encoder, fitted only to the entities so that links do not depend on other documents, and the vectors."""
         assert self.kb is not None
-        encoder = self.encoder.fit(self.kb.names().names)
-        return encoder, encoder.encode_entities(self.kb, self.announce)
+        return encoded(self.kb, self.encoder, self.announce)
 
     @cached_property
     def _divided(self) -> Divided:

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 from arbo.data.columns import SCHEMAS, Table, write_table
 from arbo.data.entities import Entity
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.encoders.index import save_index
+from arbo.encoders.index import build_index
 from arbo.errors import DataError, UsageError
 
 KB = KnowledgeBase(
@@ -30,8 +30,7 @@ KB = KnowledgeBase(
 
 
 def stored(kb: KnowledgeBase, folder: Path) -> KnowledgeBase:
-    save_index(kb, folder / "index", {}, {})
-    return KnowledgeBase.from_index(folder / "index")
+    return build_index(kb, folder / "index")
 
 
 def answers(kb: KnowledgeBase, folder: Path) -> dict[str, Any]:
@@ -52,7 +51,7 @@ def answers(kb: KnowledgeBase, folder: Path) -> dict[str, Any]:
         "ids": (list(kb.row_of), len(kb.row_of), dict(kb.row_of), 5 in kb),
         "names": kb.names(),
         "columns": list(kb.columns("domain", "aliases", "metadata")),
-        "texts": kb.texts("id", np.arange(len(kb))[::-1]).to_pylist(),
+        "columns of rows": [kb.column(name, np.arange(len(kb))[::-1]) for name in ("id", "definition", "aliases")],
         "counted": (len(kb), kb.notes, kb.fingerprint, repr(kb), hash(kb)),
         "stats": kb.stats().as_dict(),
         "problems": kb.problems(),
@@ -117,7 +116,7 @@ def test_an_index_of_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     other = stored(kb, tmp_path)
     assert answers(other, tmp_path) == answers(kb, tmp_path)
     rows = np.random.default_rng(0).integers(0, 50, 200)
-    assert other.texts("name", rows).to_pylist() == [f"name {row}" for row in rows]
+    assert other.column("name", rows).to_pylist() == [f"name {row}" for row in rows]
 
 
 def test_ids_with_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,4 +191,4 @@ def test_only_an_index_is_replaced(tmp_path: Path) -> None:
         stored(KB, tmp_path)
     for other in (tmp_path, tmp_path / "index" / "kb"):
         with pytest.raises(UsageError, match="exists and is not a folder of an arbo index"):
-            save_index(KB, other, {}, {})
+            build_index(KB, other)

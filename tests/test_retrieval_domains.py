@@ -25,6 +25,7 @@ from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.retrieval import domains as domains_module
 from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within, rows_by
+from clustering.index import Index
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
 
@@ -243,8 +244,8 @@ def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_entities_of_a_world_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second call of a linker, or of its copy with another k, divides nothing again."""
     taken: list[int] = []
-    real = Vectors.taken
-    monkeypatch.setattr(Vectors, "taken", lambda self, things: taken.append(self.n) or real(self, things))  # type: ignore[func-returns-value]
+    real = Index.taken
+    monkeypatch.setattr(Index, "taken", lambda self, things: taken.append(self.n) or real(self, things))  # type: ignore[func-returns-value]
     case = Case(0, n_entities=50)
     linker = case.linker(case.kb)
     first = linker.link(case.corpus)

@@ -3,7 +3,7 @@
 ``arbo-index.json`` is the manifest: the notes and the fingerprint of the knowledge base, the settings of the encoder,
 and the size and hashes of each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder and the
 vectors. A folder is written completely or not at all. Opening it checks the manifest, the size of each file, and its
-first and last bytes, where all headers are; `check_index` reads everything.
+first and last bytes, where all headers are; `IndexFolder.check` reads everything.
 """
 
 from __future__ import annotations
@@ -84,6 +84,10 @@ class IndexFolder(NamedTuple):
         own = (name for name in names if name.parent.name == folder and name.suffix == ".npy")
         return {name.stem: _mapped(self.folder / name) for name in own}
 
+    def check(self) -> None:
+        """Read all files; raise DataError if one was changed."""
+        check_hashes(self.folder, {name: known["sha256"] for name, known in self.manifest["files"].items()}, MEND)
+
 
 def write_index(
     path: PathLike,
@@ -126,12 +130,6 @@ def write_index(
             (partial / MANIFEST).write_text(text + "\n", "utf-8")
     except OSError as error:
         raise UsageError(f"cannot write the index {target}: {error.strerror or error}") from error
-
-
-def check_index(index: IndexFolder) -> None:
-    """Read all files of an index; raise DataError if one was changed."""
-    hashes = {name: known["sha256"] for name, known in index.manifest["files"].items()}
-    check_hashes(index.folder, hashes, MEND)
 
 
 def check_index_replaceable(target: Path) -> None:

@@ -236,13 +236,15 @@ class KnowledgeBase:
             return self._table.each(*names)
         return (tuple(getattr(entity, name) for name in names) for entity in self.entities)
 
-    def texts(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
-        """Return the field ``id`` or ``name`` of the entities in these rows, as an Arrow array of strings."""
+    def column(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
+        """Return a field of strings, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow array."""
         import pyarrow as pa
 
+        is_list = name not in ("id", "name", "definition", "domain")
+        kind = pa.list_(pa.string()) if is_list else pa.string()
         if self._table is not None:
-            return self._table.taken(name, rows).cast(pa.string())
-        return pa.array([getattr(self.entities[row], name) for row in rows.tolist()], pa.string())
+            return self._table.taken(name, rows).cast(kind)
+        return pa.array([getattr(self.entities[row], name) for row in rows.tolist()], kind)
 
     def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
         """Count entities, names, definitions, types and ids, and the names that several entities share.

@@ -13,7 +13,6 @@ from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
 from arbo.linking.tables import cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
-from arbo.results.run import entities_in
 from arbo.retrieval.retrieval import Retrieval
 
 
@@ -47,7 +46,7 @@ def describe(
         },
         "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
     }
-    entities = entity_table(kb, entities_in(links))
+    entities = entity_table(kb, retrieval, clusters)
     return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
 
 

@@ -32,18 +32,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Partition
+from arbo.engine import Ids, Partition
 from arbo.linking.confidence import Confidence, evidence
 from arbo.retrieval.retrieval import Retrieval
 
@@ -55,7 +57,7 @@ def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb
     """Make the table of mentions: place, text and annotation, one row for each mention."""
     mentions = corpus.mentions
     clusters = [m.cluster for m in mentions]
-    entities = _ids(kb).take(pa.array(gold.rows))
+    entities = _of_entities(kb, "id", gold.rows)
     return pa.table(
         {
             "mention_id": pa.array([m.id for m in mentions], pa.string()),
@@ -79,8 +81,21 @@ def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
     return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
 
 
-def _ids(kb: KnowledgeBase | None) -> pa.Array:
-    return pa.array([] if kb is None else [entity.id for entity in kb], pa.string())
+def _of_entities(kb: KnowledgeBase | None, column: str, rows: Ids) -> pa.Array:
+    """Return a column of the entities in these rows; null for -1."""
+    there = rows >= 0
+    if kb is None or not there.any():
+        return pa.nulls(len(rows), _STRINGS if column == "aliases" else pa.string())
+    used, place = np.unique(rows, return_inverse=True)
+    first = int(used[0] < 0)
+    return kb.column(column, used[first:]).take(pa.array(place - first, mask=~there))
+
+
+def _of_nodes(kb: KnowledgeBase | None, mention_ids: pa.Array, n_entities: int, nodes: Ids) -> pa.Array:
+    """Return the ids of entities and mentions by their nodes in the graph; null for -1."""
+    mention = nodes - n_entities
+    ids = _of_entities(kb, "id", np.where(mention < 0, nodes, -1))
+    return pc.coalesce(ids, mention_ids.take(pa.array(mention, mask=mention < 0)))
 
 
 def link_table(
@@ -93,13 +108,9 @@ def link_table(
 ) -> pa.Table:
     """Make the table of links, one row for each mention."""
     n, n_entities = len(clusters.entity), clusters.n_entities
-    ids = _ids(kb)
-    names = pa.array([] if kb is None else [entity.name for entity in kb], pa.string())
     linked = clusters.entity >= 0
-    entity = pa.array(clusters.entity, mask=~linked)
     given = evidence(retrieval, clusters.entity)
     parent = clusters.parent[n_entities:]
-    nodes = pa.concat_arrays([ids, mention_ids])
     near = retrieval.entities.dissimilarity
     has_margin = np.isfinite(near[:, 1]) if near.shape[1] > 1 else np.zeros(n, np.bool_)
     margin = np.zeros(n, np.float32)
@@ -109,20 +120,20 @@ def link_table(
     table = pa.table(
         {
             "mention_id": mention_ids,
-            "entity_id": ids.take(entity),
-            "entity_name": names.take(entity),
+            "entity_id": _of_entities(kb, "id", clusters.entity),
+            "entity_name": _of_entities(kb, "name", clusters.entity),
             "cluster_id": cluster_ids,
             "score": pa.array(given[:, 0], pa.float32(), mask=~linked),
             "margin": pa.array(margin, pa.float32(), mask=~has_margin),
-            "parent": nodes.take(pa.array(parent, mask=parent < 0)),
+            "parent": _of_nodes(kb, mention_ids, n_entities, parent),
             "parent_is_mention": pa.array(parent >= n_entities),
             "step": pa.array(clusters.weight[n_entities:], pa.float32(), mask=~linked),
             "bottleneck": pa.array(clusters.bottleneck[n_entities:], pa.float32()),
-            "candidates": pa.ListArray.from_arrays(start, ids.take(pa.array(retrieval.entities.ids[found]))),
+            "candidates": pa.ListArray.from_arrays(start, _of_entities(kb, "id", retrieval.entities.ids[found])),
             "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
         }
     )
-    for name, column in _reasons(retrieval, clusters, nodes).items():
+    for name, column in _reasons(retrieval, clusters, partial(_of_nodes, kb, mention_ids, n_entities)).items():
         table = table.append_column(name, column)
     if confidence is None:
         return table
@@ -130,7 +141,7 @@ def link_table(
     return table.append_column("confidence", pa.array(confidence.of(given), pa.float32(), mask=~linked))
 
 
-def _reasons(retrieval: Retrieval, clusters: Partition, nodes: pa.Array) -> dict[str, pa.Array]:
+def _reasons(retrieval: Retrieval, clusters: Partition, ids_of: Callable[[Ids], pa.Array]) -> dict[str, pa.Array]:
     """Return the columns that tell why a mention is in its cluster, if the edges are learnt."""
     if retrieval.reasons is None:
         return {}
@@ -148,7 +159,7 @@ def _reasons(retrieval: Retrieval, clusters: Partition, nodes: pa.Array) -> dict
     start = pa.array(np.concatenate([[0], np.cumsum(known.sum(axis=1))]), pa.int32())
     kept = known[joined]
     return {
-        "nearest": nodes.take(pa.array(source, mask=source < 0)),
+        "nearest": ids_of(source),
         "reasons": pa.ListArray.from_arrays(start, pa.array(told.features[kept], pa.string())),
         "reason_log_odds": pa.ListArray.from_arrays(start, pa.array(told.log_odds[kept], pa.float32())),
     }
@@ -166,16 +177,13 @@ def document_table(corpus: Corpus) -> pa.Table:
     )
 
 
-def entity_table(kb: KnowledgeBase | None, ids: pa.Array) -> pa.Table:
-    """Make the table of the entities with these ids."""
-    entities = [] if kb is None else [kb.entities[kb.row_of[id_]] for id_ in ids.to_pylist()]
-    return pa.table(
-        {
-            "entity_id": ids,
-            "name": pa.array([entity.name for entity in entities], pa.string()),
-            "aliases": pa.array([entity.aliases for entity in entities], _STRINGS),
-        }
-    )
+def entity_table(kb: KnowledgeBase | None, retrieval: Retrieval, clusters: Partition) -> pa.Table:
+    """Make the table of the entities that are links or candidates, in order of first appearance."""
+    near = retrieval.entities.ids
+    rows = np.concatenate([clusters.entity[clusters.entity >= 0], near[near >= 0]])
+    rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
+    columns = {"entity_id": "id", "name": "name", "aliases": "aliases"}
+    return pa.table({name: _of_entities(kb, column, rows) for name, column in columns.items()})
 
 
 def cluster_table(
@@ -189,16 +197,16 @@ def cluster_table(
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
-    known = [] if kb is None else [kb.entities[row] for row in label[~is_new]]
+    known, known_names = (_of_entities(kb, name, label[~is_new]).to_pylist() for name in ("id", "name"))
     first = [mention_ids[node - n_entities] for node in label[is_new].tolist()]  # a label is the cluster's first node
-    ids = [entity.id for entity in known] + _new_ids(first, kb)
+    ids = known + _new_ids(first, kb)
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
     table = pa.table(
         {
             "cluster_id": pa.array(ids, pa.string()),
-            "entity_id": pa.array([entity.id for entity in known] + [None] * int(is_new.sum()), pa.string()),
-            "name": pa.array([entity.name for entity in known] + _usual_names(names, place, len(known), len(ids))),
+            "entity_id": pa.array(known + [None] * int(is_new.sum()), pa.string()),
+            "name": pa.array(known_names + _usual_names(names, place, len(known), len(ids))),
             "size": pa.array(size, pa.int32()),
             "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
         }
