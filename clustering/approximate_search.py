@@ -33,7 +33,7 @@ _SEARCH_WIDTH = 64  # minimum number of candidates while searching
 def approximate_search(
     matrix: Floats, owners: Owners, graph: Callable[[], Find], exact: Search, offset: float, k: int
 ) -> Search:
-    """Follow the graph for the ``k`` nearest things (k > 0), or return the exact search if that is faster.
+    """Return the search of the graph for the ``k`` nearest things (k > 0), or the exact one if that is faster.
 
     The number of inner products is about O(log n), for each vector when building and for each query when searching.
     """

@@ -71,8 +71,9 @@ def nearest(
 ) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query.
 
-    Queries with the same vector are searched once. Dense vectors and the same vectors in sparse form give equal
-    results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in memory.
+    If there are fewer than ``k`` neighbours, the rest of a list is -1, at infinite dissimilarity. Queries with the same
+    vector are searched once. Dense vectors and the same vectors in sparse form give equal results. Besides the result,
+    a few scores and copies of the corpus (one for cosine, one if sparse) are in memory.
 
     Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
     exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
@@ -166,7 +167,9 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
     """Return two lists of ids as arrays; raise ValueError if they differ in length, or an id is out of range."""
     query, thing = (np.asarray(index, None if np.size(index) else np.int64) for index in (query, thing))
     if query.shape != thing.shape or query.ndim != 1:
-        raise ValueError(f"query {query.shape} and thing {thing.shape} must be lists of the same length")
+        raise ValueError(
+            f"query has shape {query.shape} and thing has shape {thing.shape}; give two lists of the same length"
+        )
     for name, index, n in (("query", query, n_queries), ("thing", thing, n_things)):
         if len(index) and index.dtype.kind not in "iu":
             raise ValueError(f"{name} must be integers, not {index.dtype}")
@@ -178,7 +181,7 @@ def checked_pairs(query: Ids, thing: Ids, n_queries: int, n_things: int) -> tupl
 def lists_of(
     row: Ids, k: int, n_things: int, self_ids: Ids | None, within: Limit, fill: Callable[[Ids, Lists], None]
 ) -> Neighbors:
-    """Return the list of each query; queries with the same row are searched once.
+    """Return the nearest things of each query, as ``fill`` finds them; queries with the same row are searched once.
 
     ``fill(rows, lists)`` fills the empty lists of distinct rows, which are shorter than ``k`` if there are fewer
     things. With ``self_ids``, they have a further place for the query itself, which is removed; so is all that lies
@@ -262,7 +265,7 @@ def _check(queries: Vectors, corpus: Index, metric: Metric, search: SearchMethod
     if metric != corpus.metric:
         raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make an index for each")
     if sp.issparse(queries.matrix) != corpus.is_sparse:
-        raise ValueError("queries and corpus must both be dense or both be sparse")
+        raise ValueError("queries and corpus must both be dense or both be sparse; convert one of them")
     if search != "exact" and corpus.is_sparse:
         raise ValueError(f"search={search!r} needs dense vectors; use search='exact' for sparse vectors")
     check_queries(queries.matrix, corpus.dim, queries.owner, queries.n, "vector")

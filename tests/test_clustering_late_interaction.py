@@ -258,7 +258,7 @@ def test_pairs_and_searches_that_cannot_be() -> None:
         sum_of_max(one, one, [0], [1])
     with pytest.raises(ValueError, match="query must be integers, not float64"):
         sum_of_max(one, one, [0.0], [0])
-    with pytest.raises(ValueError, match=r"query \(1,\) and thing \(2,\) must be lists of the same length"):
+    with pytest.raises(ValueError, match=r"query has shape \(1,\) and thing has shape \(2,\); give two"):
         sum_of_max(one, one, [0], [0, 0])
     large = TokenMatrices.of([[1e19]] * 4, [0, 4])
     with pytest.raises(ValueError, match="scores may reach 4e\\+38, too large for float32"):
