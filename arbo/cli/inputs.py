@@ -31,7 +31,7 @@ def read_kb(
     if kb.stored and (xrefs or no_generic_names):
         option = "--kb-xrefs" if xrefs else "--no-generic-names"
         console.say(
-            f"{path.name}: {option} changes the knowledge base, so that its entities are encoded anew; give the "
+            f"{path.name}: {option} changes the knowledge base, so that its entities are encoded again; give the "
             "option to `arbo kb index` instead"
         )
     if xrefs:

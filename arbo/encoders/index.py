@@ -63,19 +63,30 @@ def build_index(
 def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> tuple[Encoder, Searchable]:
     """Return the encoder fitted to the names of a knowledge base, and its entities, ready to be searched.
 
-    They are mapped from the index of the knowledge base, if it has one for this encoder with these settings. Otherwise
-    a warning is logged if there is an index, and the entities are encoded.
+    They are mapped from the index of the knowledge base, if it has one for this encoder, see `indexed`. Otherwise the
+    entities are encoded.
     """
-    if kb.stored is not None:
-        own, other = kb.stored.manifest["encoder"], encoder.settings
-        if _identity(own) == _identity(other):
-            return _restored(kb, encoder)
-        names = [settings.get("model") or settings.get("encoder") for settings in (own, other)]
-        told = "other settings" if names[0] == names[1] else f"the encoder {names[0]}, not {names[1]}"
-        logger.warning("%s was built for %s, so that the entities are encoded again; %s", kb.stored.folder, told, MEND)
+    if found := indexed(kb, encoder):
+        return found
     fitted = encoder.fit(kb.names().names)
     vectors = fitted.encode_entities(kb, announce)
     return fitted, vectors if isinstance(vectors, TokenMatrices) else Index.of(vectors, fitted.metric)
+
+
+def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Searchable] | None:
+    """Map the fitted encoder and the entities from the index of a knowledge base; None if it has none.
+
+    If its index was built for another encoder or other settings, log a warning and return None.
+    """
+    if kb.stored is None:
+        return None
+    own, other = kb.stored.manifest["encoder"], encoder.settings
+    if _identity(own) == _identity(other):
+        return _restored(kb, encoder)
+    names = [settings.get("model") or settings.get("encoder") for settings in (own, other)]
+    told = "other settings" if names[0] == names[1] else f"the encoder {names[0]}, not {names[1]}"
+    logger.warning("%s was built for %s, so that the entities are encoded again; %s", kb.stored.folder, told, MEND)
+    return None
 
 
 def _identity(settings: dict[str, Any]) -> dict[str, Any]:
