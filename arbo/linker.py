@@ -89,10 +89,10 @@ class Linker:
             raise UsageError(f"{name} needs a reranker; choose one (--reranker), or leave {name} out")
 
     def link(self, documents: Iterable[Any]) -> Result:
-        """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
+        """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
 
         ``documents`` is anything that `Corpus.of` accepts: documents, dicts, a pandas frame, a Hugging Face dataset, or
-        names alone, such as a list or a pandas Series. Raise UsageError if the linker has no knowledge base.
+        a list or pandas Series of names alone. Raise UsageError if the linker has no knowledge base.
         """
         if self.kb is None:
             raise UsageError("linking needs a knowledge base: use Linker(kb), or discover() to work without one")

@@ -26,8 +26,6 @@ app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_i
 KnowledgeBaseFile = Annotated[
     Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")
 ]
-    Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")
-]
 Output = Annotated[
     Path,
     typer.Option("--out", help="File to write, in the format of its ending: .jsonl, .tsv (both also .gz) or .parquet."),

@@ -42,7 +42,7 @@ def link(
     on_error: options.OnErrorOption = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Link each mention to an entity of the knowledge base, or to NIL, clustered with similar mentions.
+    """Link each mention to an entity of the knowledge base, or to NIL; cluster the NIL mentions.
 
     With `--find-mentions dictionary`, for example, DOCS need no mentions.
     """

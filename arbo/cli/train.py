@@ -48,9 +48,9 @@ _Towers = Annotated[
     bool | None,
     typer.Option(
         "--two-towers/--one-tower",
-        help="Two towers: train one transformer for mentions and one for entities; needs --kb. One tower: do "
-        "not split the transformer of --encoder; two towers stay two. [default: two with --preset and --kb, otherwise "
-        "as in --encoder]",
+        help="Two towers: train one transformer for mentions and one for entities; needs --kb. One tower: train "
+        "the transformer of --encoder for both; if --encoder has two towers already, it keeps them. [default: two with "
+        "--preset and --kb, otherwise as in --encoder]",
         show_default=False,
     ),
 ]
