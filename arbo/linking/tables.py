@@ -32,8 +32,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,11 +54,30 @@ _SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
 _STRINGS = pa.list_(pa.string())
 
 
-def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb: KnowledgeBase | None) -> pa.Table:
+class NamedEntities(NamedTuple):
+    """The entities that a run names: gold entities, links and candidates."""
+
+    rows: Ids
+    """Their rows in the knowledge base, ascending."""
+    columns: Mapping[str, pa.Array]
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase | None, *rows: Ids) -> Self:
+        """Read the entities in these rows; -1 stands for none."""
+        used = np.unique(np.concatenate([own.ravel() for own in rows]))
+        used, base = used[used >= 0], KnowledgeBase() if kb is None else kb
+        return cls(used, {name: base.column(name, used) for name in ("id", "name", "aliases")})
+
+    def column(self, name: str, rows: Ids) -> pa.Array:
+        """Return a column of the entities in these rows; null for -1."""
+        return self.columns[name].take(pa.array(np.searchsorted(self.rows, rows), mask=rows < 0))
+
+
+def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, known: NamedEntities) -> pa.Table:
     """Make the table of mentions: place, text and annotation, one row for each mention."""
     mentions = corpus.mentions
     clusters = [m.cluster for m in mentions]
-    entities = _of_entities(kb, "id", gold.rows)
+    entities = known.column("id", gold.rows)
     return pa.table(
         {
             "mention_id": pa.array([m.id for m in mentions], pa.string()),
@@ -81,26 +101,16 @@ def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
     return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
 
 
-def _of_entities(kb: KnowledgeBase | None, column: str, rows: Ids) -> pa.Array:
-    """Return a column of the entities in these rows; null for -1."""
-    there = rows >= 0
-    if kb is None or not there.any():
-        return pa.nulls(len(rows), _STRINGS if column == "aliases" else pa.string())
-    used, place = np.unique(rows, return_inverse=True)
-    first = int(used[0] < 0)
-    return kb.column(column, used[first:]).take(pa.array(place - first, mask=~there))
-
-
-def _of_nodes(kb: KnowledgeBase | None, mention_ids: pa.Array, n_entities: int, nodes: Ids) -> pa.Array:
+def _of_nodes(known: NamedEntities, mention_ids: pa.Array, n_entities: int, nodes: Ids) -> pa.Array:
     """Return the ids of entities and mentions by their nodes in the graph; null for -1."""
     mention = nodes - n_entities
-    ids = _of_entities(kb, "id", np.where(mention < 0, nodes, -1))
+    ids = known.column("id", np.where(mention < 0, nodes, -1))
     return pc.coalesce(ids, mention_ids.take(pa.array(mention, mask=mention < 0)))
 
 
 def link_table(
     mention_ids: pa.Array,
-    kb: KnowledgeBase | None,
+    known: NamedEntities,
     retrieval: Retrieval,
     clusters: Partition,
     cluster_ids: pa.Array,
@@ -120,20 +130,20 @@ def link_table(
     table = pa.table(
         {
             "mention_id": mention_ids,
-            "entity_id": _of_entities(kb, "id", clusters.entity),
-            "entity_name": _of_entities(kb, "name", clusters.entity),
+            "entity_id": known.column("id", clusters.entity),
+            "entity_name": known.column("name", clusters.entity),
             "cluster_id": cluster_ids,
             "score": pa.array(given[:, 0], pa.float32(), mask=~linked),
             "margin": pa.array(margin, pa.float32(), mask=~has_margin),
-            "parent": _of_nodes(kb, mention_ids, n_entities, parent),
+            "parent": _of_nodes(known, mention_ids, n_entities, parent),
             "parent_is_mention": pa.array(parent >= n_entities),
             "step": pa.array(clusters.weight[n_entities:], pa.float32(), mask=~linked),
             "bottleneck": pa.array(clusters.bottleneck[n_entities:], pa.float32()),
-            "candidates": pa.ListArray.from_arrays(start, _of_entities(kb, "id", retrieval.entities.ids[found])),
+            "candidates": pa.ListArray.from_arrays(start, known.column("id", retrieval.entities.ids[found])),
             "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
         }
     )
-    for name, column in _reasons(retrieval, clusters, partial(_of_nodes, kb, mention_ids, n_entities)).items():
+    for name, column in _reasons(retrieval, clusters, partial(_of_nodes, known, mention_ids, n_entities)).items():
         table = table.append_column(name, column)
     if confidence is None:
         return table
@@ -177,17 +187,21 @@ def document_table(corpus: Corpus) -> pa.Table:
     )
 
 
-def entity_table(kb: KnowledgeBase | None, retrieval: Retrieval, clusters: Partition) -> pa.Table:
+def entity_table(known: NamedEntities, retrieval: Retrieval, clusters: Partition) -> pa.Table:
     """Make the table of the entities that are links or candidates, in order of first appearance."""
     near = retrieval.entities.ids
     rows = np.concatenate([clusters.entity[clusters.entity >= 0], near[near >= 0]])
     rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
     columns = {"entity_id": "id", "name": "name", "aliases": "aliases"}
-    return pa.table({name: _of_entities(kb, column, rows) for name, column in columns.items()})
+    return pa.table({name: known.column(column, rows) for name, column in columns.items()})
 
 
 def cluster_table(
-    kb: KnowledgeBase | None, mention_ids: Sequence[str], names: Sequence[str], clusters: Partition
+    kb: KnowledgeBase | None,
+    known: NamedEntities,
+    mention_ids: Sequence[str],
+    names: Sequence[str],
+    clusters: Partition,
 ) -> tuple[pa.Table, pa.Array]:
     """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention."""
     n_entities = clusters.n_entities
@@ -197,16 +211,16 @@ def cluster_table(
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
-    known, known_names = (_of_entities(kb, name, label[~is_new]).to_pylist() for name in ("id", "name"))
+    entities, entity_names = (known.column(name, label[~is_new]).to_pylist() for name in ("id", "name"))
     first = [mention_ids[node - n_entities] for node in label[is_new].tolist()]  # a label is the cluster's first node
-    ids = known + _new_ids(first, kb)
+    ids = entities + _new_ids(first, kb)
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
     table = pa.table(
         {
             "cluster_id": pa.array(ids, pa.string()),
-            "entity_id": pa.array(known + [None] * int(is_new.sum()), pa.string()),
-            "name": pa.array(known_names + _usual_names(names, place, len(known), len(ids))),
+            "entity_id": pa.array(entities + [None] * int(is_new.sum()), pa.string()),
+            "name": pa.array(entity_names + _usual_names(names, place, len(entities), len(ids))),
             "size": pa.array(size, pa.int32()),
             "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
         }
