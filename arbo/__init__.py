@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from arbo.encoders.cross_config import CrossEncoderConfig as CrossEncoderConfig
     from arbo.encoders.dual import DualEncoder as DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig as EncoderConfig
+    from arbo.encoders.index import build_index as build_index
     from arbo.encoders.ngrams import NgramEncoder as NgramEncoder
     from arbo.encoders.vectors import VectorEncoder as VectorEncoder
     from arbo.errors import (
@@ -72,6 +73,7 @@ _NAMES = {
     "encoders.cross_config": "CrossEncoderConfig",
     "encoders.dual": "DualEncoder",
     "encoders.encoder_config": "EncoderConfig",
+    "encoders.index": "build_index",
     "encoders.ngrams": "NgramEncoder",
     "encoders.vectors": "VectorEncoder",
     "errors": "ArboError DataError MissingDependency UsageError",

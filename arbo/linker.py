@@ -13,18 +13,20 @@ from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.index import encoded
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Embeddings, Method, partition
+from arbo.engine import Method, Searchable, partition
 from arbo.errors import UsageError
 from arbo.linking.config import LinkerConfig
 from arbo.linking.description import describe
 from arbo.progress import Announce, Stopwatch, quiet
 from arbo.results.result import Result
 from arbo.retrieval.candidates import Candidates
+from arbo.retrieval.domains import Divided
 from arbo.retrieval.reranking import Reranker, reranked
 from arbo.retrieval.retrieval import Retrieval, Sought, retrieve
-from arbo.retrieval.worlds import worlds_of
+from arbo.retrieval.worlds import entity_worlds, mention_worlds
 
 if TYPE_CHECKING:
     from arbo.edges.model import EdgeModel
@@ -174,11 +176,11 @@ class Linker:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
         inputs = mention_inputs(corpus, expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover or not self.kb else self.kb
+        worlds = mention_worlds(inputs, self.config.map_types)
         if kb is None:
             encoder, entities = self.encoder.fit([mention.name for mention in inputs]), None
         else:
-            encoder, entities = self._entities
-        worlds = worlds_of(inputs, kb, self.config.map_types)
+            encoder, entities = self._entities[0], self._divided
         compared = max(k, self.edges.neighbors) if self.edges and k else k
         sought = Sought(compared, self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
@@ -198,16 +200,23 @@ class Linker:
     def configured(self, **changes: Any) -> Self:
         """Return a copy with changed fields; only a new ``kb`` or ``encoder`` makes it encode the entities again."""
         other = replace(self, **changes)
-        if "_entities" in vars(self) and not {"kb", "encoder"} & set(changes):
-            vars(other)["_entities"] = self._entities
+        if not {"kb", "encoder"} & set(changes):
+            same = other.config.map_types == self.config.map_types
+            kept = ("_entities", "_divided") if same else ("_entities",)
+            vars(other).update((name, vars(self)[name]) for name in kept if name in vars(self))
         return other
 
     @cached_property
-    def _entities(self) -> tuple[Encoder, Embeddings]:
+    def _entities(self) -> tuple[Encoder, Searchable]:
         """The encoder, fitted only to the entities so that links do not depend on other documents, and the vectors."""
         assert self.kb is not None
-        encoder = self.encoder.fit(self.kb.names().names)
-        return encoder, encoder.encode_entities(self.kb, self.announce)
+        return encoded(self.kb, self.encoder, self.announce)
+
+    @cached_property
+    def _divided(self) -> Divided:
+        """The vectors of the entities of each world, kept for the next documents."""
+        assert self.kb is not None
+        return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()

@@ -226,6 +226,10 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
 
 def in_threads(fill: Callable[[int], None], begins: range, workers: int, progress: Progress = silent) -> None:
     """Call ``fill`` with each item of ``begins`` in threads; an interruption stops them at once."""
+    if len(begins) == 1:
+        for _ in progress(map(fill, begins), 1):
+            pass
+        return
     with ThreadPoolExecutor(workers) as pool:
         try:
             for _ in progress(pool.map(fill, begins), len(begins)):

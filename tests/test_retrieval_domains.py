@@ -24,7 +24,8 @@ from arbo.readers.jsonl import read_jsonl
 from arbo.results.result import Result
 from arbo.results.run import Link
 from arbo.retrieval import domains as domains_module
-from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, recall_within
+from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within, rows_by
+from clustering.index import Index
 from clustering.knn import Neighbors, silent
 from clustering.vectors import Vectors
 
@@ -240,6 +241,21 @@ def test_one_domain_is_searched_as_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         seen.clear()
 
 
+def test_the_entities_of_a_world_are_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second call of a linker, or of its copy with another k, divides nothing again."""
+    taken: list[int] = []
+    real = Index.taken
+    monkeypatch.setattr(Index, "taken", lambda self, things: taken.append(self.n) or real(self, things))  # type: ignore[func-returns-value]
+    case = Case(0, n_entities=50)
+    linker = case.linker(case.kb)
+    first = linker.link(case.corpus)
+    assert 50 in taken
+    taken.clear()
+    again = linker.configured(config=replace(linker.config, k=5)).link(case.corpus)
+    assert 50 not in taken
+    assert [link.candidates for link in again.links] == [link.candidates for link in first.links]
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
     """Equal vectors are one row of the matrix, and a thing may have none."""
@@ -253,8 +269,9 @@ def test_things_that_share_vectors_are_taken_rightly(sparse: bool) -> None:
     things = Vectors.of(make(rows), owner, n=40)
     queries = Vectors.of(make(rows[:30]))
     asked = [str(rng.integers(0, 3)) for _ in range(30)]
-    parts = entity_parts(asked, of)
-    found = nearest_within(parts, queries, things, 5, metric="dot", search="exact", progress=silent)
+    divided = Divided(things, rows_by(of))
+    parts = entity_parts(asked, divided.rows)
+    found = nearest_within(parts, queries, divided, 5, metric="dot", search="exact", progress=silent)
     for q in range(30):
         best = {t: max(rows[owner == t] @ rows[q], default=None) for t in range(40) if of[t] == asked[q]}
         expected = sorted((-value, t) for t, value in best.items() if value is not None)[:5]

@@ -14,8 +14,6 @@ from arbo.errors import DataError
 
 if TYPE_CHECKING:
     from arbo.data.corpus import Corpus
-    from arbo.data.documents import Document, Mention
-    from arbo.data.entities import Entity
     from arbo.data.gold import Gold
     from arbo.data.knowledge_base import KnowledgeBase
     from arbo.data.records import OnError
@@ -30,10 +28,16 @@ def read_kb(
 ) -> KnowledgeBase:
     """Read a knowledge base; cross-references with the prefixes ``xrefs`` are accepted as ids."""
     kb = readers.read_knowledge_base(path, format_, told=tell_format(path, "--kb-format"))
+    if kb.stored and (xrefs or no_generic_names):
+        option = "--kb-xrefs" if xrefs else "--no-generic-names"
+        console.say(
+            f"{path.name}: {option} changes the knowledge base, so that its entities are encoded again; give the "
+            "option to `arbo kb index` instead"
+        )
     if xrefs:
         kb = kb.through_xrefs(*xrefs)
     _tell(kb.notes, path.name)
-    _tell_kept("entities", kb, path.name)
+    _tell_kept("entities", (kept for (kept,) in kb.columns("metadata")), path.name)
     if no_generic_names:
         generic = kb.generic_names()
         kb = kb.without_names(generic)
@@ -59,8 +63,8 @@ def read_documents(
     )
     name = first.name if isinstance(docs, Path) or len(docs) == 1 else f"{len(docs)} inputs"
     _tell(documents.notes, name)
-    _tell_kept("documents", documents, name)
-    _tell_kept("mentions", documents.mentions, name)
+    _tell_kept("documents", (document.metadata for document in documents), name)
+    _tell_kept("mentions", (mention.metadata for mention in documents.mentions), name)
     if mentions and not documents.mentions:
         raise DataError(
             "the documents have no mentions; find some with `arbo spans` or `arbo link --find-mentions dictionary`; "
@@ -80,8 +84,8 @@ def _tell(notes: Mapping[str, int], name: str) -> None:
         console.say(f"{name}: {count:,} {note}")
 
 
-def _tell_kept(what: str, items: Iterable[Document | Mention | Entity], name: str) -> None:
-    kept = Counter(key for item in items for key in item.metadata)
+def _tell_kept(what: str, items: Iterable[Mapping[str, object]], name: str) -> None:
+    kept = Counter(key for item in items for key in item)
     if kept:
         more = f" and {len(kept) - 10:,} more" if len(kept) > 10 else ""
         console.say(f"{name}: further columns of {what} kept: {', '.join([*kept][:10])}{more}")
@@ -126,8 +130,8 @@ def warn_of_missing_ids(documents: Corpus, kb: KnowledgeBase, gold: Gold) -> Non
 
 def _through_xrefs(missing: Mapping[str, int], kb: KnowledgeBase) -> str | None:
     counts: Counter[str] = Counter()
-    for entity in kb:
-        for xref in entity.xrefs:
+    for (xrefs,) in kb.columns("xrefs"):
+        for xref in xrefs:
             prefix, _, concept = xref.partition(":")
             counts[prefix] += missing.get(xref, missing.get(concept, 0))
     prefix, count = max(counts.items(), key=lambda item: item[1], default=("", 0))

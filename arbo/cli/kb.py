@@ -1,4 +1,4 @@
-"""The verbs of `arbo kb`: stats, validate, convert, add-names and remove-names."""
+"""The verbs of `arbo kb`: stats, validate, convert, index, add-names and remove-names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb, tell_format
+from arbo.cli.models import load_encoder
 from arbo.cli.reporting import check_jsonl_output
 from arbo.errors import UsageError
 from arbo.readers import read_knowledge_base
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Inspect, convert or change a knowledge base.", no_args_is_help=True)
 
-KnowledgeBaseFile = Annotated[Path, typer.Argument(metavar="KB", help="The knowledge base: a file or a folder.")]
+KnowledgeBaseFile = Annotated[
+    Path, typer.Argument(metavar="KB", help="The knowledge base: a file, a folder or an index.")
+]
 Output = Annotated[
     Path,
     typer.Option("--out", help="File to write, in the format of its ending: .jsonl, .tsv (both also .gz) or .parquet."),
@@ -61,9 +64,11 @@ def validate(
 
     Errors lose data or make an entity unreachable, such as malformed entries, or ids and names that nothing can match.
     If there is any error, the exit code is 3. Warnings, such as names that several entities share, are for you to
-    judge; if there are only warnings, the exit code is 0.
+    judge; if there are only warnings, the exit code is 0. All files of an index are compared with their hashes.
     """
     base = read_knowledge_base(kb, kb_format, on_error="skip", told=tell_format(kb, "--kb-format"))
+    if base.stored:
+        base.stored.check()
     found = base.problems(examples=examples)
     errors = sum(problem.severity == "error" for problem in found)
     if as_json:
@@ -158,6 +163,42 @@ def convert(
     """Write a knowledge base in another format, which the ending of the file chooses."""
     base = _read(kb, kb_format, kb_xrefs, out)
     _write(base, out, f"{len(base):,} entities", {"entities": len(base)}, as_json=as_json)
+
+
+@app.command()
+def index(
+    kb: KnowledgeBaseFile,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write; an earlier index there is replaced.")],
+    kb_format: options.KbFormat = None,
+    kb_xrefs: options.KbXrefs = None,
+    no_generic_names: options.NoGenericNames = False,
+    encoder: options.EncoderModel = None,
+    encoder_config: options.EncoderConfigFile = None,
+    cache: options.Cache = None,
+    as_json: options.Json = False,
+) -> None:
+    """Encode a knowledge base once, and keep it in a folder that opens at once and takes little memory.
+
+    `arbo kb index medic.txt --out medic.index`, then `arbo link DOCS --kb medic.index --out run/`. Links are the same
+    as without an index.
+
+    Every verb with `--kb` reads it, and processes share its memory. It is made for one encoder: name the same
+    `--encoder` when you link, otherwise the entities are encoded again. After a change of names, as by
+    `arbo kb add-names`, make the index again.
+    """
+    from arbo.data.index_folder import check_index_replaceable
+    from arbo.encoders.index import build_index
+    from arbo.progress import bars
+
+    check_index_replaceable(out)
+    maker = load_encoder(encoder, encoder_config, cache, None)
+    base = read_kb(kb, kb_format, kb_xrefs, no_generic_names=no_generic_names)
+    build_index(base, out, encoder=maker, announce=bars)
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    if as_json:
+        console.print_json({"index": str(out), "entities": len(base), "bytes": size})
+    else:
+        console.out.print(console.plain(f"{len(base):,} entities, {size / 1e6:,.1f} MB; written to {out}"))
 
 
 def _read(

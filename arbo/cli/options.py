@@ -47,7 +47,10 @@ Format = Annotated[DocumentFormat | None, document_format("DOCS")]
 Types = Annotated[
     list[str] | None, typer.Option("--types", metavar="TYPE", help="Keep only mentions of this type; may be repeated.")
 ]
-Kb = Annotated[Path, typer.Option("--kb", help="The knowledge base: a file, a folder, or a pattern in quotes.")]
+_kb = typer.Option(
+    "--kb", help="The knowledge base: a file, a folder, a pattern in quotes, or an index of `arbo kb index`."
+)
+Kb = Annotated[Path, _kb]
 KbFormat = Annotated[KnowledgeBaseFormat | None, _kb_format]
 KbXrefs = Annotated[
     list[str] | None,
@@ -67,9 +70,7 @@ NoGenericNames = Annotated[
 ByTopic = Annotated[
     bool, typer.Option("--by-topic", help="Compare only mentions of documents with the same `topic` in their metadata.")
 ]
-OptionalKb = Annotated[
-    Path | None, typer.Option("--kb", help="The knowledge base: a file, a folder, or a pattern in quotes.")
-]
+OptionalKb = Annotated[Path | None, _kb]
 Out = Annotated[Path, typer.Option("--out", help="Run folder to write; replaces an earlier run.")]
 Config = Annotated[
     Path | None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -65,7 +66,8 @@ class Gold:
         labels = [mention.labels for mention in documents.mentions]
         ids = labels if kb is None else [mention.gold for mention in documents.mentions]
         domains = [document.domain for document in documents for _ in document.mentions]
-        rows = [base.rows_within(own or (), domain) for own, domain in zip(ids, domains, strict=True)]
+        rows_within = cache(base.rows_within)
+        rows = [rows_within(tuple(own or ()), domain) for own, domain in zip(ids, domains, strict=True)]
         return cls(ids, labels, *_joined(rows), entity_of)
 
     @classmethod

@@ -6,11 +6,14 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from operator import attrgetter
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from arbo.data.entities import Entity
 from arbo.data.objects import entity_line
@@ -19,11 +22,15 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from arbo.data.columns import Table
+    from arbo.data.index_folder import IndexFolder
     from arbo.kb.problems import Problem
     from arbo.kb.stats import KnowledgeBaseStats
 
 
-_content = attrgetter(*(column.name for column in fields(Entity) if column.compare))
+_CONTENT = tuple(column.name for column in fields(Entity) if column.compare)
 
 
 class Names(NamedTuple):
@@ -44,7 +51,8 @@ class KnowledgeBase:
     The row of an entity is its position. An alternative id never hides an entity's own id. If several entities have the
     same alternative id, indexing returns the first entity and `rows` returns all; `notes` counts the others. A second
     entity with the same id is dropped and counted if its content is equal, and is an error if its content differs.
-    Empty aliases are dropped and counted.
+    Empty aliases are dropped and counted. If it is opened from an index, `stored` is the index, and entities are
+    read from its files when they are looked at.
 
     >>> kb = KnowledgeBase([Entity("D1", "flu", aliases=("influenza", "flu"), alternative_ids=("X9",))])
     >>> kb["X9"].name, kb.index("D1"), "D2" in kb
@@ -53,19 +61,20 @@ class KnowledgeBase:
     (('flu', 'influenza'), (0, 0))
     """
 
-    entities: tuple[Entity, ...]
+    entities: Sequence[Entity]
     row_of: Mapping[str, int] = field(compare=False)
     _shared: Mapping[str, tuple[int, ...]] = field(compare=False)
     notes: dict[str, int] = field(compare=False)
+    stored: IndexFolder | None = field(compare=False)
 
     def __init__(self, entities: Iterable[Entity] = (), notes: Mapping[str, int] | None = None) -> None:
         counts = Counter(notes or {})
         kept = _distinct((_without_empty_aliases(entity, counts) for entity in entities), counts)
-        row_of, shared = _rows(kept, counts)
-        object.__setattr__(self, "entities", kept)
-        object.__setattr__(self, "row_of", row_of)
-        object.__setattr__(self, "_shared", shared)
-        object.__setattr__(self, "notes", dict(counts))
+        self._set(kept, *_rows(kept, counts), dict(counts), None)
+
+    def _set(self, *values: object) -> None:
+        for own, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, own.name, value)
 
     @classmethod
     def of(cls, entities: Iterable[Any]) -> KnowledgeBase:
@@ -115,6 +124,24 @@ class KnowledgeBase:
 
         return read_entities(path)
 
+    @classmethod
+    def from_index(cls, path: PathLike) -> KnowledgeBase:
+        """Open an index that `arbo.build_index` or `arbo kb index` wrote; entities are read when they are looked at.
+
+        Raise DataError if it is no index, a newer arbo wrote it, or a file is missing, cut or damaged at its ends;
+        `arbo kb validate` checks everything.
+        """
+        from arbo.data.columns import FirstRows, StoredEntities
+        from arbo.data.index_folder import IndexFolder
+
+        stored = IndexFolder.open(path)
+        table = stored.table("entities")
+        rows, known = stored.rows(table), stored.manifest["kb"]
+        kb = cls.__new__(cls)
+        kb._set(StoredEntities(table), FirstRows(rows), rows, dict(known["notes"]), stored)
+        vars(kb)["fingerprint"] = known["fingerprint"]
+        return kb
+
     def to_jsonl(self, path: PathLike) -> None:
         """Write the knowledge base as JSON lines, which `from_jsonl` reads; see `Corpus.to_jsonl`."""
         write_lines(map(entity_line, self.entities), path)
@@ -146,7 +173,18 @@ class KnowledgeBase:
         A mention in this domain with these gold ids means one of these entities, or NIL if there are none.
         """
         rows = dict.fromkeys(row for id_ in ids for row in self.rows(id_))
-        return tuple(row for row in rows if self.entities[row].domain == domain)
+        return tuple(row for row in rows if self._value(row, "domain") == domain)
+
+    def _value(self, row: int, name: str) -> Any:
+        return getattr(self.entities[row], name) if self._table is None else self._table.row(row, name)[0]
+
+    @property
+    def _table(self) -> Table | None:
+        return getattr(self.entities, "table", None)
+
+    def _in_memory(self) -> KnowledgeBase:
+        """Return the same knowledge base with all entities in memory, for methods that look at each several times."""
+        return self if self._table is None else self.changed(self.entities)
 
     def changed(self, entities: Iterable[Entity]) -> KnowledgeBase:
         """Return a knowledge base of these entities, with the notes of this one."""
@@ -184,12 +222,29 @@ class KnowledgeBase:
 
     def names(self) -> Names:
         """Return the distinct names of each entity: its name first, then its aliases."""
-        pairs = [
-            (name, row)
-            for row, entity in enumerate(self.entities)
-            for name in dict.fromkeys((entity.name, *entity.aliases))
-        ]
-        return Names(tuple(name for name, _ in pairs), tuple(row for _, row in pairs))
+        own = [tuple(dict.fromkeys((name, *aliases))) for name, aliases in self.columns("name", "aliases")]
+        rows = chain.from_iterable(repeat(row, len(names)) for row, names in enumerate(own))
+        return Names(tuple(chain.from_iterable(own)), tuple(rows))
+
+    def columns(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of some fields of each entity; an index reads only these fields.
+
+        >>> list(KnowledgeBase([Entity("D1", "flu"), Entity("D2", "cold", types=("T047",))]).columns("id", "types"))
+        [('D1', ()), ('D2', ('T047',))]
+        """
+        if self._table is not None:
+            return self._table.each(*names)
+        return (tuple(getattr(entity, name) for name in names) for entity in self.entities)
+
+    def column(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
+        """Return a field of strings, such as ``id`` or ``aliases``, of the entities in these rows, as Arrow array."""
+        import pyarrow as pa
+
+        is_list = name not in ("id", "name", "definition", "domain")
+        kind = pa.list_(pa.string()) if is_list else pa.string()
+        if self._table is not None:
+            return self._table.taken(name, rows).cast(kind)
+        return pa.array([getattr(self.entities[row], name) for row in rows.tolist()], kind)
 
     def stats(self, *, examples: int = 5) -> KnowledgeBaseStats:
         """Count entities, names, definitions, types and ids, and the names that several entities share.
@@ -198,20 +253,20 @@ class KnowledgeBase:
         """
         from arbo.kb.stats import stats
 
-        return stats(self, examples=examples)
+        return stats(self._in_memory(), examples=examples)
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
         """Return the problems, errors first, each with its count, its mend and up to ``examples`` examples."""
         from arbo.kb.problems import problems
 
-        return problems(self, examples=examples)
+        return problems(self._in_memory(), examples=examples)
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the entities in their order, which matters since embeddings refer to entities by row."""
         digest = hashlib.sha256()
-        for entity in self.entities:
-            digest.update(json.dumps(_content(entity)).encode("ascii") + b"\n")
+        for values in self.columns(*_CONTENT):
+            digest.update(json.dumps(values).encode("ascii") + b"\n")
         return digest.hexdigest()
 
     def __getitem__(self, entity_id: str) -> Entity:

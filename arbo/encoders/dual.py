@@ -172,7 +172,7 @@ class DualEncoder:
         if self.config.entity_view == "names":
             names, owner = kb.names()
         else:
-            names, owner = tuple(entity.name for entity in kb), tuple(range(len(kb)))
+            names, owner = tuple(name for (name,) in kb.columns("name")), tuple(range(len(kb)))
         fields = self._spellers[1].template.fields
 
         def read(place: int) -> list[str]:

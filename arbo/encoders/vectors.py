@@ -70,7 +70,7 @@ class VectorEncoder:
         Raise DataError if an entity has no vector, or if a vector has another length than others, is not numeric, or
         has NaN, infinity or a number too large for float32.
         """
-        return _stacked("entity", [entity.id for entity in kb], self.entities, self.dim)
+        return _stacked("entity", [id_ for (id_,) in kb.columns("id")], self.entities, self.dim)
 
     def encode_mentions(self, mentions: Sequence[MentionInput], announce: Announce = quiet) -> Vectors:
         """Look up the vector of every mention; raise the errors of `encode_entities`."""

@@ -11,9 +11,8 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.engine import Partition
 from arbo.linking.chaining import describe_giants
 from arbo.linking.config import LinkerConfig
-from arbo.linking.tables import cluster_table, document_table, entity_table, link_table, mention_table
+from arbo.linking.tables import NamedEntities, cluster_table, document_table, entity_table, link_table, mention_table
 from arbo.results.result import Result
-from arbo.results.run import entities_in
 from arbo.retrieval.retrieval import Retrieval
 
 
@@ -22,11 +21,12 @@ def describe(
 ) -> Result:
     """Make the result of a partition."""
     gold = Gold.of(corpus, kb)
-    mentions = mention_table(corpus, retrieval.inputs, gold, kb)
+    known = NamedEntities.of(kb, gold.rows, clusters.entity, retrieval.entities.ids)
+    mentions = mention_table(corpus, retrieval.inputs, gold, known)
     names = [mention.name for mention in retrieval.inputs]
     mention_ids = mentions["mention_id"].combine_chunks()
-    cluster_rows, cluster_ids = cluster_table(kb, mention_ids.to_pylist(), names, clusters)
-    links = link_table(mention_ids, kb, retrieval, clusters, cluster_ids, config.confidence)
+    cluster_rows, cluster_ids = cluster_table(kb, known, mention_ids.to_pylist(), names, clusters)
+    links = link_table(mention_ids, known, retrieval, clusters, cluster_ids, config.confidence)
     threshold = dict(zip(("entity", "mention"), config.limits(retrieval.threshold), strict=True))
     if config.nil_linkage == "average":
         threshold["nil"] = config.nil_limit(retrieval.threshold)
@@ -47,7 +47,7 @@ def describe(
         },
         "warnings": [warning for warning in (_ties(links), gold.doubt()) if warning],
     }
-    entities = entity_table(kb, entities_in(links))
+    entities = entity_table(known, retrieval, clusters)
     return Result(mentions, links, cluster_rows, manifest, document_table(corpus), entities)
 
 

@@ -19,12 +19,13 @@ from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.index import indexed
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.vectors import VectorEncoder
-from arbo.engine import CANDIDATES, SAMPLE
+from arbo.engine import CANDIDATES, SAMPLE, Index
 from arbo.linking.config import LinkerConfig
 from arbo.linking.trial import name_seconds
 from arbo.retrieval.reranking import Reranker
@@ -175,6 +176,10 @@ _NOTHING = Cost(0, 0, 0, 0, 0, 0.0)
 
 def entity_cost(encoder: Encoder, kb: KnowledgeBase) -> Cost:
     """Return the cost of encoding the entities; that of the user's own kind of encoder counts as 0."""
+    if found := indexed(kb, encoder):
+        corpus = found[1]
+        if isinstance(corpus, Index):  # mapped from files, which nobody needs to wait for
+            return Cost(len(corpus.owners.row), 0 if corpus.is_sparse else corpus.dim, 0, 0, 0, 0.0)
     if isinstance(encoder, NgramEncoder):
         return _ngram_cost(kb.names().names)
     if isinstance(encoder, DualEncoder):

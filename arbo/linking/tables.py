@@ -32,18 +32,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention
 from arbo.data.gold import Gold
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
-from arbo.engine import Partition
+from arbo.engine import Ids, Partition
 from arbo.linking.confidence import Confidence, evidence
 from arbo.retrieval.retrieval import Retrieval
 
@@ -51,11 +54,30 @@ _SPANS = pa.list_(pa.struct([("start", pa.int32()), ("end", pa.int32())]))
 _STRINGS = pa.list_(pa.string())
 
 
-def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, kb: KnowledgeBase | None) -> pa.Table:
+class NamedEntities(NamedTuple):
+    """The entities that a run names: gold entities, links and candidates."""
+
+    rows: Ids
+    """Their rows in the knowledge base, ascending."""
+    columns: Mapping[str, pa.Array]
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase | None, *rows: Ids) -> Self:
+        """Read the entities in these rows; -1 stands for none."""
+        used = np.unique(np.concatenate([own.ravel() for own in rows]))
+        used, base = used[used >= 0], KnowledgeBase() if kb is None else kb
+        return cls(used, {name: base.column(name, used) for name in ("id", "name", "aliases")})
+
+    def column(self, name: str, rows: Ids) -> pa.Array:
+        """Return a column of the entities in these rows; null for -1."""
+        return self.columns[name].take(pa.array(np.searchsorted(self.rows, rows), mask=rows < 0))
+
+
+def mention_table(corpus: Corpus, inputs: Sequence[MentionInput], gold: Gold, known: NamedEntities) -> pa.Table:
     """Make the table of mentions: place, text and annotation, one row for each mention."""
     mentions = corpus.mentions
     clusters = [m.cluster for m in mentions]
-    entities = _ids(kb).take(pa.array(gold.rows))
+    entities = known.column("id", gold.rows)
     return pa.table(
         {
             "mention_id": pa.array([m.id for m in mentions], pa.string()),
@@ -79,13 +101,16 @@ def _metadata(items: Sequence[Document | Mention]) -> dict[str, pa.Array]:
     return {"metadata": pa.array(stored, pa.large_string())} if any(stored) else {}
 
 
-def _ids(kb: KnowledgeBase | None) -> pa.Array:
-    return pa.array([] if kb is None else [entity.id for entity in kb], pa.string())
+def _of_nodes(known: NamedEntities, mention_ids: pa.Array, n_entities: int, nodes: Ids) -> pa.Array:
+    """Return the ids of entities and mentions by their nodes in the graph; null for -1."""
+    mention = nodes - n_entities
+    ids = known.column("id", np.where(mention < 0, nodes, -1))
+    return pc.coalesce(ids, mention_ids.take(pa.array(mention, mask=mention < 0)))
 
 
 def link_table(
     mention_ids: pa.Array,
-    kb: KnowledgeBase | None,
+    known: NamedEntities,
     retrieval: Retrieval,
     clusters: Partition,
     cluster_ids: pa.Array,
@@ -93,13 +118,9 @@ def link_table(
 ) -> pa.Table:
     """Make the table of links, one row for each mention."""
     n, n_entities = len(clusters.entity), clusters.n_entities
-    ids = _ids(kb)
-    names = pa.array([] if kb is None else [entity.name for entity in kb], pa.string())
     linked = clusters.entity >= 0
-    entity = pa.array(clusters.entity, mask=~linked)
     given = evidence(retrieval, clusters.entity)
     parent = clusters.parent[n_entities:]
-    nodes = pa.concat_arrays([ids, mention_ids])
     near = retrieval.entities.dissimilarity
     has_margin = np.isfinite(near[:, 1]) if near.shape[1] > 1 else np.zeros(n, np.bool_)
     margin = np.zeros(n, np.float32)
@@ -109,20 +130,20 @@ def link_table(
     table = pa.table(
         {
             "mention_id": mention_ids,
-            "entity_id": ids.take(entity),
-            "entity_name": names.take(entity),
+            "entity_id": known.column("id", clusters.entity),
+            "entity_name": known.column("name", clusters.entity),
             "cluster_id": cluster_ids,
             "score": pa.array(given[:, 0], pa.float32(), mask=~linked),
             "margin": pa.array(margin, pa.float32(), mask=~has_margin),
-            "parent": nodes.take(pa.array(parent, mask=parent < 0)),
+            "parent": _of_nodes(known, mention_ids, n_entities, parent),
             "parent_is_mention": pa.array(parent >= n_entities),
             "step": pa.array(clusters.weight[n_entities:], pa.float32(), mask=~linked),
             "bottleneck": pa.array(clusters.bottleneck[n_entities:], pa.float32()),
-            "candidates": pa.ListArray.from_arrays(start, ids.take(pa.array(retrieval.entities.ids[found]))),
+            "candidates": pa.ListArray.from_arrays(start, known.column("id", retrieval.entities.ids[found])),
             "candidate_scores": pa.ListArray.from_arrays(start, pa.array(retrieval.similarity(near)[found])),
         }
     )
-    for name, column in _reasons(retrieval, clusters, nodes).items():
+    for name, column in _reasons(retrieval, clusters, partial(_of_nodes, known, mention_ids, n_entities)).items():
         table = table.append_column(name, column)
     if confidence is None:
         return table
@@ -130,7 +151,7 @@ def link_table(
     return table.append_column("confidence", pa.array(confidence.of(given), pa.float32(), mask=~linked))
 
 
-def _reasons(retrieval: Retrieval, clusters: Partition, nodes: pa.Array) -> dict[str, pa.Array]:
+def _reasons(retrieval: Retrieval, clusters: Partition, ids_of: Callable[[Ids], pa.Array]) -> dict[str, pa.Array]:
     """Return the columns that tell why a mention is in its cluster, if the edges are learnt."""
     if retrieval.reasons is None:
         return {}
@@ -148,7 +169,7 @@ def _reasons(retrieval: Retrieval, clusters: Partition, nodes: pa.Array) -> dict
     start = pa.array(np.concatenate([[0], np.cumsum(known.sum(axis=1))]), pa.int32())
     kept = known[joined]
     return {
-        "nearest": nodes.take(pa.array(source, mask=source < 0)),
+        "nearest": ids_of(source),
         "reasons": pa.ListArray.from_arrays(start, pa.array(told.features[kept], pa.string())),
         "reason_log_odds": pa.ListArray.from_arrays(start, pa.array(told.log_odds[kept], pa.float32())),
     }
@@ -166,20 +187,21 @@ def document_table(corpus: Corpus) -> pa.Table:
     )
 
 
-def entity_table(kb: KnowledgeBase | None, ids: pa.Array) -> pa.Table:
-    """Make the table of the entities with these ids."""
-    entities = [] if kb is None else [kb.entities[kb.row_of[id_]] for id_ in ids.to_pylist()]
-    return pa.table(
-        {
-            "entity_id": ids,
-            "name": pa.array([entity.name for entity in entities], pa.string()),
-            "aliases": pa.array([entity.aliases for entity in entities], _STRINGS),
-        }
-    )
+def entity_table(known: NamedEntities, retrieval: Retrieval, clusters: Partition) -> pa.Table:
+    """Make the table of the entities that are links or candidates, in order of first appearance."""
+    near = retrieval.entities.ids
+    rows = np.concatenate([clusters.entity[clusters.entity >= 0], near[near >= 0]])
+    rows = rows[np.sort(np.unique(rows, return_index=True)[1])]
+    columns = {"entity_id": "id", "name": "name", "aliases": "aliases"}
+    return pa.table({name: known.column(column, rows) for name, column in columns.items()})
 
 
 def cluster_table(
-    kb: KnowledgeBase | None, mention_ids: Sequence[str], names: Sequence[str], clusters: Partition
+    kb: KnowledgeBase | None,
+    known: NamedEntities,
+    mention_ids: Sequence[str],
+    names: Sequence[str],
+    clusters: Partition,
 ) -> tuple[pa.Table, pa.Array]:
     """Make the table of clusters from the id and name of each mention; also return the cluster id of each mention."""
     n_entities = clusters.n_entities
@@ -189,16 +211,16 @@ def cluster_table(
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     label, size, is_new, place = label[order], size[order], is_new[order], rank[place]
-    known = [] if kb is None else [kb.entities[row] for row in label[~is_new]]
+    entities, entity_names = (known.column(name, label[~is_new]).to_pylist() for name in ("id", "name"))
     first = [mention_ids[node - n_entities] for node in label[is_new].tolist()]  # a label is the cluster's first node
-    ids = [entity.id for entity in known] + _new_ids(first, kb)
+    ids = entities + _new_ids(first, kb)
     joins = clusters.weakest_joins()
     weakest = dict(zip(clusters.labels[joins.source].tolist(), joins.weight.tolist(), strict=True))
     table = pa.table(
         {
             "cluster_id": pa.array(ids, pa.string()),
-            "entity_id": pa.array([entity.id for entity in known] + [None] * int(is_new.sum()), pa.string()),
-            "name": pa.array([entity.name for entity in known] + _usual_names(names, place, len(known), len(ids))),
+            "entity_id": pa.array(entities + [None] * int(is_new.sum()), pa.string()),
+            "name": pa.array(entity_names + _usual_names(names, place, len(entities), len(ids))),
             "size": pa.array(size, pa.int32()),
             "weakest_join": pa.array([weakest.get(node) for node in label.tolist()], pa.float32()),
         }

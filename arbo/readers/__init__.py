@@ -24,7 +24,7 @@ from arbo.readers.files import data_files, read_head, read_lines
 
 _Shared = Literal["blink", "csv", "jsonl", "parquet", "tsv", "zeshel"]
 DocumentFormat = Literal[_Shared, "brat", "conll", "ecbplus", "ecbplus-events", "gsc", "hipe", "pubtator", "text"]
-KnowledgeBaseFormat = Literal[_Shared, "medic", "obo", "umls"]
+KnowledgeBaseFormat = Literal[_Shared, "index", "medic", "obo", "umls"]
 Inputs = PathLike | Iterable[PathLike]
 """Files, folders, patterns such as `corpus/*.txt`, or `-`, the standard input."""
 
@@ -63,6 +63,7 @@ DOCUMENT_FORMATS: Mapping[DocumentFormat, Format] = {
 }
 """Formats of documents; if several patterns fit a file, the first of them wins."""
 KNOWLEDGE_BASE_FORMATS: Mapping[KnowledgeBaseFormat, Format] = {
+    "index": Format("arbo.readers.index:read_index", r"\Aarbo-index\.json\n"),
     "parquet": Format("arbo.readers.table:read_entities", r"\A.*\nPAR1", {"kind": "parquet"}),
     "umls": Format("arbo.readers.umls:read_umls", r"\Amrconso\.rrf\n"),
     "obo": Format("arbo.readers.obo:read_obo", r"^(format-version:|\[Term\])"),

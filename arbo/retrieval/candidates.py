@@ -85,7 +85,7 @@ class Candidates:
         if other := other_origin((documents, told["fingerprint"]), (documents, kb.fingerprint)):
             raise UsageError(f"the run was made with {other}; give that knowledge base, or link again")
         lists = result.link_table["candidates"].combine_chunks()
-        rows = pc.index_in(lists.flatten(), pa.array([entity.id for entity in kb], pa.string()))
+        rows = pc.index_in(lists.flatten(), pa.array([id_ for (id_,) in kb.columns("id")], pa.string()))
         count = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
         scores = result.link_table["candidate_scores"].combine_chunks().flatten()
         return cls(

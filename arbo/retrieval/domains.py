@@ -7,7 +7,8 @@ The order of equally near neighbours does not depend on other domains.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,6 +27,25 @@ class Part(NamedTuple):
 
     queries: Rows
     things: Rows
+    domain: Hashable
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Divided:
+    """Entities by domain; those of a domain are taken when a search first needs them, and kept."""
+
+    whole: Searchable
+    rows: Mapping[Hashable, Rows]
+    """The ascending rows of each domain."""
+    _taken: dict[Hashable, Searchable] = field(default_factory=dict, repr=False)
+
+    def within(self, domain: Hashable) -> Searchable:
+        """Return the entities of a domain."""
+        if len(self.rows[domain]) == self.whole.n:
+            return self.whole
+        if domain not in self._taken:
+            self._taken[domain] = self.whole.taken(self.rows[domain])
+        return self._taken[domain]
 
 
 def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
@@ -34,19 +54,21 @@ def mention_parts(mentions: Sequence[Hashable]) -> list[Part]:
     >>> [part.things.tolist() for part in mention_parts(["lego", "yugioh", "lego"])]
     [[0, 2], [1]]
     """
-    return [Part(rows, rows) for rows in _rows(mentions, mentions)]
+    return [Part(rows, rows, domain) for domain, rows in rows_by(mentions).items()]
 
 
-def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> list[Part]:
+def entity_parts(mentions: Sequence[Hashable], entities: Mapping[Hashable, Rows]) -> list[Part]:
     """Return a part for each domain of the mentions: these mentions, and the entities (perhaps none) of the domain.
 
-    Raise UsageError if no mention has an entity in its domain, for example if only the documents have domains.
+    ``entities`` are the rows of the entities of each domain, see `rows_by`. Raise UsageError if no mention has an
+    entity in its domain, for example if only the documents have domains.
 
-    >>> parts = entity_parts(["lego", "yugioh", "lego"], ["muppets", "lego", "lego"])
+    >>> parts = entity_parts(["lego", "yugioh", "lego"], rows_by(["muppets", "lego", "lego"]))
     >>> [(part.queries.tolist(), part.things.tolist()) for part in parts]
     [([0, 2], [1, 2]), ([1], [])]
     """
-    parts = [Part(*rows) for rows in zip(_rows(mentions, mentions), _rows(mentions, entities), strict=True)]
+    none = np.empty(0, np.int32)
+    parts = [Part(rows, entities.get(domain, none), domain) for domain, rows in rows_by(mentions).items()]
     if len(mentions) and len(entities) and not any(len(part.things) for part in parts):
         raise UsageError(
             f"no entity is in a domain of the documents: the documents have {_named(mentions)}, the knowledge base "
@@ -59,7 +81,7 @@ def entity_parts(mentions: Sequence[Hashable], entities: Sequence[Hashable]) -> 
 def nearest_within(
     parts: Sequence[Part],
     queries: Embeddings,
-    things: Searchable,
+    things: Embeddings | Divided,
     k: int,
     *,
     metric: Metric,
@@ -68,8 +90,8 @@ def nearest_within(
 ) -> Neighbors:
     """Find the ``k`` things nearest to each query within its part; see `clustering.comparison.nearest`.
 
-    If things and queries are the same object, a query is not its own neighbour. Lists of fewer than ``k`` are padded
-    with -1 and infinity.
+    The things are entities, or the queries themselves; then a query is not its own neighbour. Lists of fewer than ``k``
+    are padded with -1 and infinity.
     """
     scanner = best_scanner()
 
@@ -77,7 +99,8 @@ def nearest_within(
         some, others, own = _inside(part, queries, things)
         return nearest(some, others, k, metric=metric, search=search, scanner=scanner, self_ids=own, progress=progress)
 
-    if len(parts) == 1 and len(parts[0].things) == things.n:
+    n = things.whole.n if isinstance(things, Divided) else things.n
+    if len(parts) == 1 and len(parts[0].things) == n:
         return search_part(parts[0])
     found = Neighbors(np.full((queries.n, k), -1, np.int32), np.full((queries.n, k), np.inf, np.float32))
     for part in parts:
@@ -88,7 +111,7 @@ def nearest_within(
 
 
 def recall_within(
-    parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Searchable, *, metric: Metric
+    parts: Sequence[Part], found: Neighbors, queries: Embeddings, things: Embeddings | Divided, *, metric: Metric
 ) -> float:
     """Return the share of exact neighbours that `nearest_within` found, measured on a sample of each part.
 
@@ -104,24 +127,30 @@ def recall_within(
     return n_right / n_there if n_there else 1.0
 
 
-def _rows(domains: Sequence[Hashable], of: Sequence[Hashable]) -> list[Rows]:
-    """Return the rows of ``of`` in each distinct domain of ``domains``, in order of first appearance."""
-    number = {domain: place for place, domain in enumerate(dict.fromkeys(domains))}
-    label = np.fromiter((number.get(domain, len(number)) for domain in of), np.int32, len(of))
+def rows_by(values: Iterable[Hashable]) -> dict[Hashable, Rows]:
+    """Return the ascending rows of each distinct value, in order of first appearance.
+
+    >>> {value: rows.tolist() for value, rows in rows_by(["lego", "yugioh", "lego"]).items()}
+    {'lego': [0, 2], 'yugioh': [1]}
+    """
+    number: dict[Hashable, int] = {}
+    label = np.fromiter((number.setdefault(value, len(number)) for value in values), np.int32)
     order = np.argsort(label, kind="stable").astype(np.int32)
-    bounds = np.searchsorted(label[order], np.arange(len(number) + 1))
-    return [order[begin:end] for begin, end in pairwise(bounds)]
+    bounds = np.cumsum([0, *np.bincount(label, minlength=len(number)).tolist()])
+    return {value: order[begin:end] for value, (begin, end) in zip(number, pairwise(bounds), strict=True)}
 
 
-def _inside(part: Part, queries: Embeddings, things: Searchable) -> tuple[Embeddings, Searchable, Rows | None]:
+def _inside(
+    part: Part, queries: Embeddings, things: Embeddings | Divided
+) -> tuple[Embeddings, Searchable, Rows | None]:
     """Return the queries and things of a part, and the index of each query among the things if it is one of them."""
     some = queries.taken(part.queries)
-    if things is queries:
-        return some, some, np.arange(len(some), dtype=np.int32)
-    return some, things.taken(part.things), None
+    if isinstance(things, Divided):
+        return some, things.within(part.domain), None
+    return some, some, np.arange(len(some), dtype=np.int32)
 
 
-def _named(domains: Sequence[Hashable], most: int = 3) -> str:
+def _named(domains: Iterable[Hashable], most: int = 3) -> str:
     distinct = list(dict.fromkeys(domains))
     shown = ["none" if domain is None else f"{domain!r:.60}" for domain in distinct[:most]]
     return ", ".join(shown) + (f" and {len(distinct) - most:,} more" if len(distinct) > most else "")

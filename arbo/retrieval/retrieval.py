@@ -30,8 +30,7 @@ from arbo.engine import (
 )
 from arbo.errors import UsageError
 from arbo.progress import Announce
-from arbo.retrieval.domains import entity_parts, mention_parts, nearest_within, recall_within
-from arbo.retrieval.worlds import Worlds
+from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, recall_within
 
 
 class Sought(NamedTuple):
@@ -101,31 +100,32 @@ class Retrieval:
 def retrieve(
     encoder: Encoder,
     inputs: list[MentionInput],
-    entities: Searchable | None,
-    worlds: Worlds,
+    entities: Divided | None,
+    worlds: Sequence[Hashable],
     sought: Sought,
     announce: Announce,
 ) -> Retrieval:
     """Encode mentions, and search their nearest entities and other mentions, as many as ``sought`` says.
 
-    Neighbours belong to the mention's world. If the world has fewer of them, lists are padded with -1 and infinity.
-    Raise UsageError if no mention has an entity in its world, or the search is approximate and the vectors are sparse.
+    ``worlds`` are those of the mentions, and entities are divided by their worlds. Neighbours belong to the mention's
+    world. If the world has fewer of them, lists are padded with -1 and infinity. Raise UsageError if no mention has an
+    entity in its world, or the search is approximate and the vectors are sparse.
     """
     k, candidates, search = sought
-    parts = {"mentions": mention_parts(worlds.mentions)}
+    parts = {"mentions": mention_parts(worlds)}
     if entities is not None:
-        parts["entities"] = entity_parts(worlds.mentions, worlds.entities)
+        parts["entities"] = entity_parts(worlds, entities.rows)
     vectors = encoder.encode_mentions(inputs, announce)
     if search != "exact" and issparse(vectors.matrix):
         raise UsageError(
             f"search={search!r} needs dense vectors, such as a transformer's; those of the encoder are sparse, so use "
             "search='exact'"
         )
-    things: dict[str, Searchable] = {"mentions": vectors}
+    things: dict[str, Embeddings | Divided] = {"mentions": vectors}
     most = {"mentions": min(k, len(inputs) - 1)}
     if entities is not None:
         things = {"entities": entities, **things}
-        most["entities"] = min(candidates, len(entities))
+        most["entities"] = min(candidates, len(entities.whole))
     empty = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     found = {"entities": empty, "mentions": empty}
     recall = {}
@@ -140,15 +140,15 @@ def retrieve(
                 search=search,
                 progress=announce(f"nearest {name}"),
             )
-        if not is_exact(others, search):
+        if not is_exact(others.whole if isinstance(others, Divided) else others, search):
             recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
     return Retrieval(
         inputs,
-        worlds.mentions,
-        0 if entities is None else len(entities),
+        worlds,
+        0 if entities is None else len(entities.whole),
         found["entities"],
         found["mentions"],
-        partial(_distance, vectors, entities, encoder),
+        partial(_distance, vectors, None if entities is None else entities.whole, encoder),
         offset_of(encoder.metric),
         encoder.threshold,
         encoder.settings,

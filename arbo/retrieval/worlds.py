@@ -10,40 +10,47 @@ type.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
 
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.errors import UsageError
+from arbo.retrieval.domains import Rows, rows_by
 
 
-class Worlds(NamedTuple):
-    """The world of each mention and of each entity."""
+def mention_worlds(inputs: Sequence[MentionInput], map_types: str | None) -> list[Hashable]:
+    """Return the world of each mention: its domain and, with ``map_types``, the group of its type.
 
-    mentions: Sequence[Hashable]
-    entities: Sequence[Hashable]
-
-
-def worlds_of(inputs: Sequence[MentionInput], kb: KnowledgeBase | None, map_types: str | None) -> Worlds:
-    """Return the worlds of mentions and entities; with ``map_types`` None, these are their domains.
-
-    Raise UsageError if no mention has a mapped type, if no entity has any of the types that a mention type is mapped
-    to, or if ``map_types`` is malformed.
+    Raise UsageError if no mention has a mapped type, or if ``map_types`` is malformed.
     """
-    entities = () if kb is None else kb.entities
-    domains = Worlds([item.document.domain for item in inputs], [entity.domain for entity in entities])
+    domains: list[Hashable] = [item.document.domain for item in inputs]
     if map_types is None:
         return domains
     pairs = type_pairs(map_types)
     group_of = _groups(pairs)
-    mentions = [group_of.get(("mention", item.mention.type or "")) for item in inputs]
-    first = [next((group_of["entity", t] for t in e.types if ("entity", t) in group_of), None) for e in entities]
-    if set(mentions) == {None}:
+    groups = [group_of.get(("mention", item.mention.type or "")) for item in inputs]
+    if set(groups) == {None}:
         raise _unknown("mention", (one for one, _ in pairs), (item.mention.type for item in inputs))
-    there = set(first)
-    if kb is not None and (lost := [other for _, other in pairs if group_of["entity", other] not in there]):
-        raise _unknown("entity", lost, (type_ for entity in entities for type_ in entity.types))
-    return Worlds(*(list(zip(*part, strict=True)) for part in zip(domains, (mentions, first), strict=True)))
+    return list(zip(domains, groups, strict=True))
+
+
+def entity_worlds(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Rows]:
+    """Return the ascending rows of the entities of each world.
+
+    Raise UsageError if no entity has any of the types that a mention type is mapped to, or if ``map_types`` is
+    malformed.
+    """
+    if map_types is None:
+        return rows_by(domain for (domain,) in kb.columns("domain"))
+    pairs = type_pairs(map_types)
+    group_of = _groups(pairs)
+    worlds = rows_by(
+        (domain, next((group_of["entity", type_] for type_ in types if ("entity", type_) in group_of), None))
+        for domain, types in kb.columns("domain", "types")
+    )
+    there = {group for _, group in worlds}  # type: ignore[misc]  # worlds are pairs here
+    if lost := [other for _, other in pairs if group_of["entity", other] not in there]:
+        raise _unknown("entity", lost, (type_ for (types,) in kb.columns("types") for type_ in types))
+    return worlds
 
 
 def type_pairs(map_types: str) -> list[tuple[str, str]]:

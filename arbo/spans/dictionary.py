@@ -81,8 +81,8 @@ class Dictionary:
         made = cls(normalize)
         ends: dict[int, dict[int, None]] = {}
         known: dict[str, str] = {}
-        for row in range(len(kb)) if rows is None else rows:
-            entity = kb.entities[row]
+        own = enumerate(kb) if rows is None else ((row, kb.entities[row]) for row in rows)
+        for row, entity in own:
             paths = [made._path(name, known) for name in (entity.name, *entity.aliases)]
             others = {path for path, _ in paths}
             for place, (path, gaps) in enumerate(paths):

@@ -1,0 +1,213 @@
+"""Entities in columns, mapped from Arrow files: there is no Python object for an entity until it is looked at.
+
+Ids are found by their hashes, in a sorted array. Processes that map the same files share their memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from hashlib import blake2b
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from arbo.data.entities import Entity
+from arbo.errors import DataError
+
+_BATCH = 1 << 16
+"""Number of rows of each part of a file, except the last."""
+_TYPES = {"tuple[str, ...]": pa.large_list(pa.large_string())}
+_ENTITIES = pa.schema([(field.name, _TYPES.get(str(field.type), pa.large_string())) for field in fields(Entity)])
+SCHEMAS = {
+    "entities": _ENTITIES,
+    "other_ids": pa.schema([("id", pa.large_string()), ("rows", pa.large_list(pa.int64()))]),
+}
+"""The columns of entities, with `metadata` as JSON, and those of alternative ids, whose rows ascend."""
+MEND = "build the index again with `arbo kb index`"
+
+
+class Table:
+    """The rows of an Arrow file, which is mapped into memory; raise DataError if it is damaged."""
+
+    def __init__(self, file: Path, schema: pa.Schema, n: int) -> None:
+        self._file, self._schema, self._n = file, schema, n
+        with self._sound():
+            reader = pa.ipc.open_file(pa.memory_map(str(file)))
+            parts = [reader.get_batch(part) for part in range(reader.num_record_batches)]
+            sizes = [min(_BATCH, n - begin) for begin in range(0, n, _BATCH)]
+            if reader.schema != schema or [len(part) for part in parts] != sizes:
+                raise ValueError(f"it does not hold {n:,} rows with the columns {', '.join(schema.names)}")
+        self._parts = [{name: part.column(name) for name in schema.names} for part in parts]
+
+    def __len__(self) -> int:
+        return self._n
+
+    def row(self, row: int, *names: str) -> list[Any]:
+        """Return the values of some columns in a row."""
+        part, place = self._parts[row // _BATCH], row % _BATCH
+        with self._sound():
+            return [_value(name, part[name][place].as_py()) for name in names]
+
+    def each(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of some columns in each row."""
+        for part in self._parts:
+            with self._sound():
+                values = [_values(name, part[name]) for name in names]
+            yield from zip(*values, strict=True)
+
+    def taken(self, name: str, rows: npt.NDArray[np.integer[Any]]) -> pa.Array:
+        """Return a column in these rows."""
+        with self._sound():
+            order = np.argsort(rows, kind="stable")
+            ends = np.searchsorted(rows[order], np.arange(len(self._parts) + 1) * _BATCH)
+            found = [
+                part[name].take(pa.array(rows[order[begin:end]] % _BATCH))
+                for part, (begin, end) in zip(self._parts, pairwise(ends.tolist()), strict=True)
+                if begin < end
+            ]
+            place = np.empty(len(rows), np.int64)
+            place[order] = np.arange(len(rows))
+            return pa.chunked_array(found, self._schema.field(name).type).combine_chunks().take(pa.array(place))
+
+    @contextmanager
+    def _sound(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise DataError(f"the file is damaged ({error}); {MEND}", file=str(self._file)) from None
+
+
+def write_table(rows: Iterable[tuple[Any, ...]], schema: pa.Schema, file: Path) -> None:
+    """Write rows with the columns of a schema, which `Table` reads."""
+    remaining = iter(rows)
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        while some := list(islice(remaining, _BATCH)):
+            columns = zip(schema, zip(*some, strict=True), strict=True)
+            writer.write_batch(pa.record_batch([_stored(field, values) for field, values in columns], schema))
+
+
+class StoredEntities(Sequence[Entity]):
+    """The entities of a table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, row: int) -> Entity: ...
+    @overload
+    def __getitem__(self, row: slice) -> tuple[Entity, ...]: ...
+    def __getitem__(self, row: int | slice) -> Entity | tuple[Entity, ...]:
+        places = range(len(self))[row]
+        if isinstance(places, range):
+            return tuple(map(self.__getitem__, places))
+        return Entity(*self.table.row(places, *_ENTITIES.names))
+
+    def __iter__(self) -> Iterator[Entity]:
+        return (Entity(*values) for values in self.table.each(*_ENTITIES.names))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (tuple, StoredEntities)):
+            return NotImplemented
+        return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} stored entities>"
+
+
+class HashedIds(NamedTuple):
+    """Hashes of ids in ascending order, and the places of the ids."""
+
+    hashes: npt.NDArray[np.uint64]
+    places: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, ids: Iterable[str]) -> HashedIds:
+        """Sort the hashes of ids."""
+        hashes = np.fromiter(map(_hash, ids), np.uint64)
+        order = np.argsort(hashes, kind="stable")
+        return cls(hashes[order], order)
+
+
+class StoredRows(Mapping[str, tuple[int, ...]]):
+    """Maps each id and alternative id to the rows of its entities: own ids first, then alternative ids."""
+
+    def __init__(self, entities: Table, others: Table, hashed: HashedIds) -> None:
+        self._entities, self._others, self._hashed = entities, others, hashed
+
+    def __getitem__(self, id_: str) -> tuple[int, ...]:
+        if isinstance(id_, str):
+            hash_, n = _hash(id_), len(self._entities)
+            for at in range(int(np.searchsorted(self._hashed.hashes, hash_)), len(self)):
+                if self._hashed.hashes[at] != hash_:
+                    break
+                place = int(self._hashed.places[at])
+                if place < n:
+                    if self._entities.row(place, "id") == [id_]:
+                        return (place,)
+                else:
+                    name, rows = self._others.row(place - n, "id", "rows")
+                    if name == id_:
+                        return tuple(rows)
+        raise KeyError(id_)
+
+    def __iter__(self) -> Iterator[str]:
+        return (id_ for table in (self._entities, self._others) for (id_,) in table.each("id"))
+
+    def __len__(self) -> int:
+        return len(self._entities) + len(self._others)
+
+
+class FirstRows(Mapping[str, int]):
+    """Maps each id and alternative id to the row of its first entity."""
+
+    def __init__(self, rows: StoredRows) -> None:
+        self._rows = rows
+
+    def __getitem__(self, id_: str) -> int:
+        return self._rows[id_][0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _hash(id_: str) -> np.uint64:
+    digest = blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return np.uint64(int.from_bytes(digest, "little"))
+
+
+def _stored(field: pa.Field, values: tuple[Any, ...]) -> pa.Array:
+    if field.name == "metadata":
+        values = tuple(json.dumps(value, ensure_ascii=False) if value else None for value in values)
+    return pa.array(values, field.type)
+
+
+def _value(name: str, value: Any) -> Any:
+    if name == "metadata":
+        return {} if value is None else json.loads(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _values(name: str, column: pa.Array) -> Sequence[Any]:
+    """Return the Python values of a column; those of lists are cut from the list of all their items."""
+    if name == "metadata":
+        return [{} if text is None else json.loads(text) for text in column.to_pylist()]
+    if pa.types.is_large_list(column.type):
+        items = tuple(column.values.to_pylist())
+        return [items[begin:end] for begin, end in pairwise(column.offsets.to_pylist())]
+    return list(column.to_pylist())

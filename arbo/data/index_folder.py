@@ -1,0 +1,182 @@
+"""Index folders: a knowledge base in columns, with the arrays of an encoder, all mapped into memory.
+
+``arbo-index.json`` is the manifest: the notes and the fingerprint of the knowledge base, the settings of the encoder,
+and the size and hashes of each file. ``kb`` holds the entities and their ids, ``encoder`` the fitted encoder and the
+vectors. A folder is written completely or not at all. Opening it checks the manifest, the size of each file, and its
+first and last bytes, where all headers are; `IndexFolder.check` reads everything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from arbo.data.columns import MEND, SCHEMAS, HashedIds, StoredRows, Table, write_table
+from arbo.errors import DataError, UsageError
+from arbo.files import (
+    Format,
+    PathLike,
+    check_format,
+    check_hashes,
+    check_manifest,
+    check_replaceable,
+    files_in,
+    json_ready,
+    sha256_of,
+    version_of,
+    whole_folder,
+)
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+MANIFEST = "arbo-index.json"
+_KEYS = {"kb": dict, "encoder": dict, "files": dict}
+FORMAT = Format("arbo-index", 1, _KEYS, "an index of a knowledge base", MEND)
+_VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
+_END = 4096
+
+
+class IndexFolder(NamedTuple):
+    """An opened index."""
+
+    folder: Path
+    manifest: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: PathLike) -> Self:
+        """Read and check the manifest; raise DataError if this is no index, or a file is missing, cut or damaged."""
+        folder = Path(path)
+        manifest = check_manifest(_read_manifest(folder), FORMAT, folder / MANIFEST)
+        if manifest.pop("checksum", None) != _checksum(manifest):
+            raise DataError(f"the manifest was changed after it was written; {MEND}", file=str(folder / MANIFEST))
+        for name, known in manifest["files"].items():
+            file = folder / name
+            try:
+                size = file.stat().st_size
+                if size != known["bytes"]:
+                    problem = f"the file has {size:,} bytes, not {known['bytes']:,}"
+                    raise DataError(f"{problem}; {MEND}", file=str(file))
+                if _ends(file) != known["ends"]:
+                    raise DataError(f"the file was changed after it was written; {MEND}", file=str(file))
+            except OSError as error:
+                raise DataError(f"the file cannot be read ({error.strerror}); {MEND}", file=str(file)) from None
+        return cls(folder, manifest)
+
+    def table(self, name: str) -> Table:
+        """Map ``entities`` or ``other_ids``."""
+        return Table(self.folder / "kb" / f"{name}.arrow", SCHEMAS[name], self.manifest["kb"][name])
+
+    def rows(self, entities: Table) -> StoredRows:
+        """Map the rows of ids."""
+        return StoredRows(entities, self.table("other_ids"), HashedIds(**self.arrays("kb")))
+
+    def arrays(self, folder: str) -> dict[str, npt.NDArray[Any]]:
+        """Map the arrays in the subfolder ``kb`` or ``encoder``; a change would stay in this process."""
+        names = (Path(name) for name in self.manifest["files"])
+        own = (name for name in names if name.parent.name == folder and name.suffix == ".npy")
+        return {name.stem: _mapped(self.folder / name) for name in own}
+
+    def check(self) -> None:
+        """Read all files; raise DataError if one was changed."""
+        check_hashes(self.folder, {name: known["sha256"] for name, known in self.manifest["files"].items()}, MEND)
+
+
+def write_index(
+    path: PathLike,
+    kb: Mapping[str, Any],
+    encoder: Mapping[str, Any],
+    tables: Mapping[str, Iterable[tuple[Any, ...]]],
+    arrays: Mapping[str, Arrays],
+) -> None:
+    """Write an index; only an earlier index is replaced.
+
+    Raise UsageError if the folder cannot be written, or contains anything but an index.
+
+    Args:
+        path: the folder.
+        kb: the part of the manifest on the knowledge base.
+        encoder: the settings of the encoder.
+        tables: the rows of ``entities`` and ``other_ids``.
+        arrays: the arrays of the subfolders ``kb`` and ``encoder``.
+    """
+    target = Path(path).resolve()
+    check_index_replaceable(target)
+    try:
+        with whole_folder(target) as partial:
+            (partial / "kb").mkdir()
+            for name, rows in tables.items():
+                write_table(rows, SCHEMAS[name], partial / "kb" / f"{name}.arrow")
+            for folder, own in arrays.items():
+                for name, array in own.items():
+                    (partial / folder).mkdir(exist_ok=True)
+                    np.save(partial / folder / f"{name}.npy", array, allow_pickle=False)
+            manifest = {
+                "format": FORMAT.name,
+                "format_version": FORMAT.version,
+                "versions": {name: version_of(name) for name in _VERSIONS} | {"python": platform.python_version()},
+                "kb": dict(kb),
+                "encoder": json_ready(dict(encoder)),
+                "files": {name: _described(partial / name) for name in files_in(partial)},
+            }
+            text = json.dumps(manifest | {"checksum": _checksum(manifest)}, indent=2)
+            (partial / MANIFEST).write_text(text + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write the index {target}: {error.strerror or error}") from error
+
+
+def check_index_replaceable(target: Path) -> None:
+    """Raise UsageError unless the folder is missing, empty, or an earlier index."""
+
+    def files_of(folder: Path) -> list[str]:
+        if not (folder / MANIFEST).is_file():  # another process may have moved it away since
+            return []
+        try:
+            return [*check_format(_read_manifest(folder), FORMAT, folder / MANIFEST)["files"]]
+        except (DataError, KeyError, TypeError):
+            raise UsageError(f"{folder} is a damaged index, or none; remove it, or choose another folder") from None
+
+    check_replaceable(target, "folder of an arbo index", MANIFEST, files_of)
+
+
+def _read_manifest(folder: Path) -> object:
+    file = folder / MANIFEST
+    try:
+        return json.loads(file.read_bytes())
+    except OSError as error:
+        problem = f"not an index: {MANIFEST} cannot be read ({error.strerror}); build one with `arbo kb index`"
+        raise DataError(problem, file=str(folder)) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"the manifest is not JSON: {error}; {MEND}", file=str(file)) from None
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _described(file: Path) -> dict[str, Any]:
+    return {"bytes": file.stat().st_size, "ends": _ends(file), "sha256": sha256_of(file)}
+
+
+def _ends(file: Path) -> str:
+    """Return the SHA-256 of the first and the last bytes of a file."""
+    with file.open("rb") as stream:
+        start = stream.read(_END)
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - _END))
+        return hashlib.sha256(start + stream.read(_END)).hexdigest()
+
+
+def _mapped(file: Path) -> npt.NDArray[Any]:
+    """Map an array; kernels take it like any other, and the file is never written."""
+    try:
+        array = np.load(file, mmap_mode="c", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise DataError(f"the array cannot be read ({error}); {MEND}", file=str(file)) from None
+    return np.asarray(array).view(np.ndarray)

@@ -1,0 +1,122 @@
+"""Indexes: a knowledge base on disk with its fitted encoder and its vectors, all mapped into memory.
+
+A changed knowledge base, such as one with added names, is no longer that of the index: its entities are encoded again,
+and the encoder is fitted to its names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from arbo.data.columns import MEND, SCHEMAS, HashedIds
+from arbo.data.index_folder import Arrays, check_index_replaceable, write_index
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.named import encoder_of
+from arbo.encoders.ngrams import Frequencies, NgramEncoder
+from arbo.engine import Index, Searchable, TokenMatrices
+from arbo.errors import DataError, UsageError
+from arbo.files import PathLike, json_ready
+from arbo.progress import Announce, quiet
+
+logger = logging.getLogger(__name__)
+
+
+def build_index(
+    kb: Iterable[Any], path: PathLike, *, encoder: Encoder | PathLike = "ngram", announce: Announce = quiet
+) -> KnowledgeBase:
+    """Write a knowledge base, the encoder fitted to its names, and the vectors of its entities to a folder.
+
+    Return the knowledge base opened from the folder, which `KnowledgeBase.from_index` opens again. A `Linker` with it
+    and the same encoder gives the same results as without an index, and encodes no entity. With another encoder or
+    other settings, a warning is logged and the entities are encoded as usual.
+
+    Args:
+        kb: the knowledge base, or rows that `KnowledgeBase.of` accepts.
+        path: the folder; an earlier index there is replaced, completely or not at all.
+        encoder: the encoder, or its name, see `Linker`.
+        announce: shows progress, see `arbo.progress`.
+
+    Raises:
+        UsageError: the folder has other content or cannot be written, or the encoder is the user's own and ``fit``
+            returns another encoder, whose state is unknown.
+    """
+    check_index_replaceable(Path(path))
+    base, maker = KnowledgeBase.of(kb), encoder_of(encoder)
+    fitted, corpus = encoded(base, maker, announce)
+    arrays = {"kb": HashedIds.of(base.row_of)._asdict(), "encoder": _state(fitted, maker), "vectors": _arrays(corpus)}
+    others = [(id_, base.rows(id_)) for id_ in islice(base.row_of, len(base), None)]  # own ids come first
+    sizes = {"entities": len(base), "other_ids": len(others)}
+    known = {**sizes, "fingerprint": base.fingerprint, "notes": base.notes}
+    tables = {"entities": base.columns(*SCHEMAS["entities"].names), "other_ids": others}
+    write_index(path, known, maker.settings, tables, arrays)
+    return KnowledgeBase.from_index(path)
+
+
+def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> tuple[Encoder, Searchable]:
+    """Return the encoder fitted to the names of a knowledge base, and its entities, ready to be searched.
+
+    They are mapped from the index of the knowledge base, if it has one for this encoder, see `indexed`. Otherwise the
+    entities are encoded.
+    """
+    if found := indexed(kb, encoder):
+        return found
+    fitted = encoder.fit(kb.names().names)
+    vectors = fitted.encode_entities(kb, announce)
+    return fitted, vectors if isinstance(vectors, TokenMatrices) else Index.of(vectors, fitted.metric)
+
+
+def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Searchable] | None:
+    """Map the fitted encoder and the entities from the index of a knowledge base; None if it has none.
+
+    If its index was built for another encoder or other settings, log a warning and return None.
+    """
+    if kb.stored is None:
+        return None
+    own, other = kb.stored.manifest["encoder"], encoder.settings
+    if _identity(own) == _identity(other):
+        return _restored(kb, encoder)
+    names = [settings.get("model") or settings.get("encoder") for settings in (own, other)]
+    told = "other settings" if names[0] == names[1] else f"the encoder {names[0]}, not {names[1]}"
+    logger.warning("%s was built for %s, so that the entities are encoded again; %s", kb.stored.folder, told, MEND)
+    return None
+
+
+def _identity(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings on which the vectors of entities depend."""
+    return {**json_ready(settings), "model": None, "mentions": None}
+
+
+def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
+    if isinstance(fitted, NgramEncoder) and fitted.frequencies is not None:
+        return fitted.frequencies.arrays()
+    if fitted is encoder:
+        return {}
+    raise UsageError(f"an index cannot hold a fitted {type(fitted).__name__}; its `fit` must return the encoder itself")
+
+
+def _arrays(corpus: Searchable) -> Arrays:
+    if isinstance(corpus, TokenMatrices):
+        parts = {name: getattr(corpus, name) for name in ("matrix", "indptr", "row", "owner")}
+        return parts | {"n": np.array(corpus.n)}
+    return corpus.arrays()
+
+
+def _restored(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Searchable]:
+    assert kb.stored is not None
+    state, vectors = kb.stored.arrays("encoder"), kb.stored.arrays("vectors")
+    try:
+        if isinstance(encoder, NgramEncoder):
+            encoder = replace(encoder, frequencies=Frequencies.from_arrays(state))
+        if "indptr" in vectors:
+            return encoder, TokenMatrices(**{**vectors, "n": int(vectors["n"])})
+        return encoder, Index.from_arrays(vectors, encoder.metric)
+    except (KeyError, ValueError) as error:
+        raise DataError(f"the arrays do not fit together ({error}); {MEND}", file=str(kb.stored.folder)) from None

@@ -1,0 +1,194 @@
+"""A knowledge base that is opened from an index behaves as in memory; a damaged index is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import texts
+from hypothesis import given, settings, strategies as st
+
+from arbo.data.columns import SCHEMAS, Table, write_table
+from arbo.data.entities import Entity
+from arbo.data.knowledge_base import KnowledgeBase
+from arbo.encoders.index import build_index
+from arbo.errors import DataError, UsageError
+
+KB = KnowledgeBase(
+    [
+        Entity("D1", "flu", ("influenza", "Flu", "flu"), "a fever", ("T1", "T2"), ("X1", "X2"), ("MSH:9",), "a"),
+        Entity("D2", "cold", (" ", "flu"), "", (), ("X1", "D1"), (), None, {"source": {"n": [1, None]}}),
+        Entity("D3", "\u00e9t\u00e9 \U0001f321", alternative_ids=("X1",), domain="a"),
+    ],
+    {"obsolete terms skipped": 2},
+)
+
+
+def stored(kb: KnowledgeBase, folder: Path) -> KnowledgeBase:
+    return build_index(kb, folder / "index")
+
+
+def answers(kb: KnowledgeBase, folder: Path) -> dict[str, Any]:
+    """What the public methods return."""
+    ids = [*kb.row_of, "nothing", "", "\ud800"]
+    document = {"id": "1", "text": "Grippe", "mentions": [{"spans": [[0, 6]], "entities": ids[:1]}]}
+    xrefs = sorted({xref.partition(":")[0] for entity in kb for xref in entity.xrefs if ":" in xref})
+    kb.to_jsonl(folder / "kb.jsonl")
+    kb.save(folder / "kb.parquet")
+    own = kb.entities[0].domain if len(kb) else None
+    return {
+        "entities": list(kb),
+        "metadata": [entity.metadata for entity in kb],
+        "slices": (kb.entities[:2], kb.entities[::-2], [kb.entities[row] for row in range(-len(kb), len(kb))]),
+        "of ids": [(id_ in kb, kb.rows(id_), kb.row_of.get(id_), id_ in kb.row_of) for id_ in ids],
+        "indexed": [(kb.index(id_), kb[id_], kb.row_of[id_]) for id_ in kb.row_of],
+        "within": [kb.rows_within(ids, domain) for domain in (None, "a", own)],
+        "ids": (list(kb.row_of), len(kb.row_of), dict(kb.row_of), 5 in kb),
+        "names": kb.names(),
+        "columns": list(kb.columns("domain", "aliases", "metadata")),
+        "columns of rows": [kb.column(name, np.arange(len(kb))[::-1]) for name in ("id", "definition", "aliases")],
+        "counted": (len(kb), kb.notes, kb.fingerprint, repr(kb), hash(kb)),
+        "stats": kb.stats().as_dict(),
+        "problems": kb.problems(),
+        "generic": kb.generic_names(),
+        "written": [(folder / f"kb.{ending}").read_bytes() for ending in ("jsonl", "parquet")],
+        "made": [
+            (list(made.columns("id", "name", "aliases", "alternative_ids")), made.notes)
+            for made in (
+                kb.changed(list(kb)),
+                kb.changed(kb),
+                *([kb.through_xrefs(*xrefs)] if xrefs else []),
+                *([kb.with_names_of([document]), kb.without_names(["zzz"])] if own is None and len(kb) else []),
+            )
+        ],
+    }
+
+
+_IDS = st.sampled_from(("A", "B", "C", "D1", "\u00e9", " x"))
+_ENTITIES = st.builds(
+    Entity,
+    id=_IDS,
+    name=texts(1).filter(str.strip),
+    aliases=st.lists(texts(), max_size=3).map(tuple),
+    definition=st.none() | texts(),
+    types=st.lists(st.sampled_from(("T1", "T2")), max_size=2).map(tuple),
+    alternative_ids=st.lists(_IDS, max_size=3).map(tuple),
+    xrefs=st.lists(st.sampled_from(("MSH:1", "MSH:2", "UMLS:3", "x")), max_size=2).map(tuple),
+    domain=st.none() | st.just("a"),
+    metadata=st.just({}) | st.just({"a": [1, {"b": None}]}),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(_ENTITIES, max_size=5, unique_by=lambda entity: entity.id))
+def test_a_stored_knowledge_base_behaves_as_in_memory(entities: list[Entity]) -> None:
+    kb = KnowledgeBase(entities)
+    with TemporaryDirectory() as folder:
+        other = stored(kb, Path(folder))
+        assert other == kb
+        assert kb == other
+        assert answers(other, Path(folder)) == answers(kb, Path(folder))
+
+
+def test_one_with_every_field_does_too(tmp_path: Path) -> None:
+    other = stored(KB, tmp_path)
+    assert other == KB
+    assert answers(other, tmp_path) == answers(KB, tmp_path)
+    assert other != KnowledgeBase(KB.entities[:2])
+    assert other != "kb"
+    assert repr(other.entities) == "<3 stored entities>"
+    with pytest.raises(KeyError, match="no entity has the id or alternative id 'D9'"):
+        other["D9"]
+    with pytest.raises(IndexError):
+        other.entities[3]
+    again = stored(other, tmp_path)  # in place of the index that it is read from
+    assert (again, list(other)) == (KB, list(KB))
+
+
+def test_an_index_of_many_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arbo.data.columns._BATCH", 7)
+    kb = KnowledgeBase(Entity(f"E{n}", f"name {n}", (f"other {n}",) * (n % 3)) for n in range(50))
+    other = stored(kb, tmp_path)
+    assert answers(other, tmp_path) == answers(kb, tmp_path)
+    rows = np.random.default_rng(0).integers(0, 50, 200)
+    assert other.column("name", rows).to_pylist() == [f"name {row}" for row in rows]
+
+
+def test_ids_with_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arbo.data.columns._hash", lambda id_: np.uint64(len(id_)))
+    other = stored(KB, tmp_path)
+    assert {id_: other.rows(id_) for id_ in other.row_of} == {id_: KB.rows(id_) for id_ in KB.row_of}
+    assert other.rows("Z9") == ()
+
+
+Damage = Callable[[Path], object]
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _flip(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 4
+    file.write_bytes(content)
+
+
+def _newer(folder: Path) -> None:
+    file = folder / "arbo-index.json"
+    file.write_text(file.read_text().replace('"format_version": 1', '"format_version": 2'))
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda folder: (folder / "kb/entities.arrow").unlink(), "entities.arrow: the file cannot be read .No such"),
+        (lambda folder: _cut(folder / "kb/other_ids.arrow"), "other_ids.arrow: the file has [0-9,]+ bytes, not"),
+        (lambda folder: _flip(folder / "kb/hashes.npy", 20), "hashes.npy: the file was changed after it was written"),
+        (lambda folder: _flip(folder / "kb/entities.arrow", -9), "entities.arrow: the file was changed after"),
+        (lambda folder: _cut(folder / "arbo-index.json"), "the manifest is not JSON"),
+        (lambda folder: _flip(folder / "arbo-index.json", -9), "the manifest was changed after it was written"),
+        (_newer, "a newer arbo wrote this .format 2"),
+        (lambda folder: (folder / "arbo-index.json").unlink(), "not an index: arbo-index.json cannot be read"),
+        (shutil.rmtree, "not an index: arbo-index.json cannot be read"),
+    ],
+)
+def test_a_damaged_index_is_refused(damage: Damage, problem: str, tmp_path: Path) -> None:
+    stored(KB, tmp_path)
+    damage(tmp_path / "index")
+    with pytest.raises(DataError, match=problem) as error:
+        KnowledgeBase.from_index(tmp_path / "index")
+    assert "arbo kb index" in str(error.value) or "upgrade" in str(error.value)
+
+
+def test_a_table_with_other_content_is_refused(tmp_path: Path) -> None:
+    schema = SCHEMAS["other_ids"]
+    file = tmp_path / "table.arrow"
+    write_table([("a", (1,))], schema, file)
+    assert Table(file, schema, 1).row(0, "id", "rows") == ["a", (1,)]
+    for wrong in (lambda: Table(file, schema, 2), lambda: Table(file, SCHEMAS["entities"], 1)):
+        with pytest.raises(DataError, match="it does not hold"):
+            wrong()
+    file.write_bytes(b"ARROW1" + bytes(100))
+    with pytest.raises(DataError, match="the file is damaged"):
+        Table(file, schema, 1)
+
+
+def test_only_an_index_is_replaced(tmp_path: Path) -> None:
+    stored(KB, tmp_path)
+    target = tmp_path / "index"
+    (target / "mine.txt").touch()
+    with pytest.raises(UsageError, match="also has files that would be deleted, such as mine"):
+        stored(KB, tmp_path)
+    (target / "mine.txt").unlink()
+    _cut(target / "arbo-index.json")
+    with pytest.raises(UsageError, match="is a damaged index, or none; remove it"):
+        stored(KB, tmp_path)
+    for other in (tmp_path, tmp_path / "index" / "kb"):
+        with pytest.raises(UsageError, match="exists and is not a folder of an arbo index"):
+            build_index(KB, other)

@@ -1,0 +1,183 @@
+"""Linking from an index gives the results of linking without one, and encodes no entity."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import NAMES_ONLY, document, python
+from conftest import Sample
+
+import arbo
+from arbo.data.columns import MEND
+from arbo.encoders.index import build_index
+from arbo.encoders.ngrams import NgramEncoder
+from arbo.encoders.tower import Tower
+from arbo.encoders.vectors import VectorEncoder
+from arbo.errors import DataError, UsageError
+from arbo.results.result import Result
+
+TABLES = ("mention_table", "link_table", "cluster_table", "entity_table")
+
+
+def assert_same(one: Result, other: Result) -> None:
+    for name in TABLES:
+        assert getattr(one, name).equals(getattr(other, name)), name
+    own, others = ({**result.manifest, "seconds": None} for result in (one, other))
+    assert own == others
+
+
+@pytest.mark.parametrize("config", [{}, {"k": 0}, {"method": "minimax", "k": 9}, {"nil_linkage": "average"}])
+def test_links_are_the_same(sample: Sample, tmp_path: Path, config: dict[str, Any]) -> None:
+    documents, kb = sample
+    index = build_index(kb, tmp_path / "index")
+    settings = arbo.LinkerConfig(**config)
+    one, other = (arbo.Linker(base, config=settings) for base in (kb, index))
+    for _ in range(2):
+        assert_same(one.link(documents), other.link(documents))
+    assert_same(one.tune(documents[:30]).link(documents[30:]), other.tune(documents[:30]).link(documents[30:]))
+
+
+def test_no_entity_is_encoded_again(sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, kb = sample
+    index = build_index(kb, tmp_path / "index")
+    monkeypatch.setattr(NgramEncoder, "encode_entities", lambda *_: pytest.fail("encoded"))
+    monkeypatch.setattr(NgramEncoder, "fit", lambda *_: pytest.fail("fitted"))
+    monkeypatch.setattr(arbo.KnowledgeBase, "names", lambda _: pytest.fail("listed"))
+    monkeypatch.setattr(arbo.KnowledgeBase, "__iter__", lambda _: pytest.fail("read"))
+    again = build_index(index, tmp_path / "copy")  # from an index
+    assert len(arbo.Linker(again).link(documents).links) == len(documents.mentions)
+    assert (tmp_path / "copy/vectors/matrix.2.npy").read_bytes() == (
+        tmp_path / "index/vectors/matrix.2.npy"
+    ).read_bytes()
+
+
+@pytest.mark.parametrize("pooling", ["mean", "tokens"])
+@pytest.mark.parametrize("view", ["names", "whole"])
+def test_transformers(bert: Tower, tmp_path: Path, pooling: Any, view: Any) -> None:
+    config = arbo.EncoderConfig(pooling=pooling, entity_view=view)
+    encoder = arbo.DualEncoder(bert, bert, config, name="here")
+    kb = arbo.KnowledgeBase([
+        arbo.Entity("A", "marsh fever", ("fever", "swamp fever"), "a fever"), arbo.Entity("B", "left kidney")
+    ])  # fmt: skip
+    index = build_index(kb, tmp_path / "index", encoder=encoder)
+    corpus = [document("d", "kidney", "marsh fevers", "fever of the left kidney")]
+    moved = arbo.DualEncoder(bert, bert, config, name="elsewhere")
+    results = [arbo.Linker(base, moved).link(corpus) for base in (kb, index)]
+    assert_same(*results)
+    assert arbo.Linker(index, moved)._entities[0] is moved
+
+
+def test_vectors_of_other_mentions_fit(tmp_path: Path) -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("A", "a"), arbo.Entity("B", "b")])
+    entities = {"A": [[1.0, 0.0], [0.8, 0.6]], "B": [0.0, 1.0]}
+    index = build_index(kb, tmp_path / "index", encoder=VectorEncoder({}, entities))
+    encoder = VectorEncoder({"d-0": [0.6, 0.8]}, entities)
+    assert_same(*(arbo.Linker(base, encoder).link([document("d", "a")]) for base in (kb, index)))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "told"),
+    [(NgramEncoder(sizes=(3,)), "for other settings"), ("bert", "for the encoder ngram, not elsewhere")],
+)
+def test_another_encoder_encodes_again_and_says_so(
+    encoder: Any, told: str, sample: Sample, bert: Tower, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    documents, kb = sample
+    if encoder == "bert":
+        encoder = arbo.DualEncoder(bert, bert, NAMES_ONLY, name="elsewhere")
+    index = build_index(kb, tmp_path / "index")
+    with caplog.at_level(logging.WARNING):
+        assert_same(*(arbo.Linker(base, encoder).link(documents[:5]) for base in (kb, index)))
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{tmp_path / 'index'} was built {told}, so that the entities are encoded again; {MEND}"
+    ]
+
+
+def test_changed_knowledge_bases_are_encoded_anew(sample: Sample, tmp_path: Path) -> None:
+    documents, kb = sample
+    index = build_index(kb, tmp_path / "index")
+    named, other = (base.with_names_of(documents) for base in (kb, index))
+    assert other.stored is None
+    assert_same(*(arbo.Linker(base).link(documents[:9]) for base in (named, other)))
+
+
+def test_the_finders_read_an_index(sample: Sample, tmp_path: Path) -> None:
+    documents, kb = sample
+    index = build_index(kb, tmp_path / "index")
+    found = [arbo.find_mentions(arbo.DictionaryFinder(), documents, base) for base in (kb, index)]
+    assert found[0] == found[1]
+    assert len(found[0].mentions) > 20
+
+
+class Own:
+    """An encoder of the user's own whose fitted state is unknown."""
+
+    metric, threshold, settings = "cosine", (0.3, 0.2), {"encoder": "own"}
+
+    def __init__(self, inner: NgramEncoder) -> None:
+        self.encode_mentions, self.encode_entities = inner.encode_mentions, inner.encode_entities
+
+    def fit(self, names: Any) -> Own:
+        return Own(NgramEncoder().fit(names))
+
+
+def test_what_cannot_be_stored_is_refused(sample: Sample, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="an index cannot hold a fitted Own"):
+        build_index(sample[1], tmp_path / "index", encoder=Own(NgramEncoder()))  # type: ignore[arg-type]
+    assert not (tmp_path / "index").exists()
+
+
+def test_arrays_that_do_not_fit_are_refused(sample: Sample, tmp_path: Path) -> None:
+    documents, kb = sample
+    index = build_index(kb, tmp_path / "index")
+    assert index.stored is not None
+    del index.stored.manifest["files"]["encoder/words_text.npy"]
+    with pytest.raises(DataError, match="the arrays do not fit together"):
+        arbo.Linker(index).link(documents)
+
+
+def test_processes_share_an_index_and_do_not_change_it(sample: Sample, tmp_path: Path) -> None:
+    documents, kb = sample
+    documents.to_jsonl(tmp_path / "documents.jsonl")
+    build_index(kb, tmp_path / "index")
+    before = {file: file.read_bytes() for file in (tmp_path / "index").rglob("*.*")}
+    for folder in (tmp_path / "index", *(tmp_path / "index").iterdir()):
+        if folder.is_dir():
+            folder.chmod(0o555)
+    code = (
+        "import sys, arbo\nlinker = arbo.Linker(arbo.KnowledgeBase.from_index(sys.argv[1]))\n"
+        "print(linker.link(arbo.read_documents(sys.argv[2])).link_table['score'].to_pylist()[:9])"
+    )
+    told = {python(code, tmp_path / "index", tmp_path / "documents.jsonl") for _ in range(2)}
+    assert len(told) == 1
+    assert {file: file.read_bytes() for file in (tmp_path / "index").rglob("*.*")} == before
+    for folder in (tmp_path / "index", *(tmp_path / "index").iterdir()):
+        if folder.is_dir():
+            folder.chmod(0o755)
+
+
+@pytest.mark.slow
+def test_a_process_killed_while_writing_leaves_the_earlier_index(sample: Sample, tmp_path: Path) -> None:
+    kb = sample[1]
+    build_index(kb, tmp_path / "index")
+    code = (
+        "import sys, time, numpy as np, arbo\n"
+        "save = np.save\n"
+        "def slow(file, *rest, **more):\n"
+        "    save(file, *rest, **more)\n    print('saved', flush=True)\n    time.sleep(60)\n"
+        "np.save = slow\n"
+        "arbo.build_index([arbo.Entity('A', 'other')], sys.argv[1])"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path / "index"], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        os.kill(writer.pid, signal.SIGKILL)
+    assert list(arbo.KnowledgeBase.from_index(tmp_path / "index")) == list(kb)
+    assert len(list(tmp_path.glob(".arbo-partial-*"))) == 1  # as from any writer that is killed
