@@ -199,7 +199,7 @@ def merge_tree_times(n: int, repeats: int) -> Figures:
     from clustering import Graph, merge_tree
 
     try:
-        from fast_hdbscan.cluster_trees import mst_to_linkage_tree as linkage
+        linkage = importlib.import_module("fast_hdbscan.cluster_trees").mst_to_linkage_tree
     except ImportError:
         linkage = np.copy
 
@@ -211,7 +211,8 @@ def merge_tree_times(n: int, repeats: int) -> Figures:
     def theirs(matrix: scipy.sparse.csr_array) -> npt.NDArray[np.float64]:
         tree = minimum_spanning_tree(matrix).tocoo()
         order = np.argsort(tree.data)
-        return linkage(np.column_stack([tree.row[order], tree.col[order], tree.data[order]]))
+        linked: npt.NDArray[np.float64] = linkage(np.column_stack([tree.row[order], tree.col[order], tree.data[order]]))
+        return linked
 
     linkage(np.array([[0.0, 1.0, 0.5]]))
     figures: Figures = {}

@@ -25,9 +25,9 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
 
     def select(begin: int) -> Edges:
         given = Edges(graph.source, graph.target, graph.weight).take(slice(begin, begin + _CHUNK))
-        kept = Edges(*map(np.empty_like, given))
+        kept = Edges(np.empty_like(given.source), np.empty_like(given.target), np.empty_like(given.weight))
         n_kept = _select(given, graph.n_entities, entity_edges.weight, limit, directed, kept)
-        return Edges(*(array[:n_kept].copy() for array in kept))
+        return kept.take(np.arange(n_kept))
 
     return concatenated(in_parallel(select, range(0, max(1, graph.n_edges), _CHUNK)))
 
