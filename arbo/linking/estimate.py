@@ -34,8 +34,8 @@ MEGABYTE = 1 << 20
 _ENGINE = 120 * MEGABYTE
 # Bytes for a mention in graph, forest and tables, for each of its candidates, and for each of its neighbours.
 _MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
-# n-grams: bytes for each character of the names during encoding, and afterwards; seconds for each character.
-_NGRAM_PEAK, _NGRAM_KEPT, _NGRAM_SECONDS = 105, 40, 1.2e-6
+# n-grams: bytes for each character of the names while the search is prepared, and afterwards; seconds for each.
+_NGRAM_PEAK, _NGRAM_KEPT, _NGRAM_SECONDS = 62, 40, 1.2e-7
 # Sparse search: seconds for a pair of a distinct query and a name.
 _SPARSE_SECONDS = 4e-9
 # Late interaction: seconds of one core for a product of two numbers.
