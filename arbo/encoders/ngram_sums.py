@@ -31,7 +31,7 @@ def n_holders(in_name: Items, in_word: Items, n_grams: int) -> Ids:
     workers = os.cpu_count() or 1
     counts = np.zeros((workers, n_grams), np.int64)
     in_threads(lambda worker: _count(in_name, in_word, worker, workers, counts[worker]), range(workers), workers)
-    return counts.sum(axis=0)
+    return np.asarray(counts.sum(axis=0))
 
 
 def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_ascending: bool) -> sp.csr_array:
@@ -150,7 +150,7 @@ def _merge(items: Ids, n: int) -> None:
 @kernel
 def _sum(values: Doubles) -> float:
     """Return the sum in the order of `numpy.add.reduceat`: the first value, and the pairwise sum of all others."""
-    return values[0] + _pairwise(values[1:]) if len(values) else 0.0
+    return float(values[0]) + _pairwise(values[1:]) if len(values) else 0.0
 
 
 @kernel
@@ -159,7 +159,7 @@ def _pairwise(values: Doubles) -> float:
     if n < 8:
         for value in values:
             total += value
-        return total
+        return float(total)
     if n > 128:
         half = n // 2 - n // 2 % 8
         return _pairwise(values[:half]) + _pairwise(values[half:])
@@ -169,4 +169,4 @@ def _pairwise(values: Doubles) -> float:
     total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))
     for i in range(whole, n):
         total += values[i]
-    return total
+    return float(total)

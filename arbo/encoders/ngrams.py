@@ -137,7 +137,9 @@ class NgramEncoder:
         begins = range(0, max(1, len(words)), _CHUNK)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             vectors = list(pool.map(lambda begin: self._word_vectors(known, words, begin), begins))
-        alias = np.zeros(len(names)) if is_alias is None else self.alias_weight * is_alias
+        alias = np.zeros(len(names))
+        if is_alias is not None:
+            alias[is_alias] = self.alias_weight
         return name_vectors(in_name, sp.vstack(vectors, "csr"), alias, is_ascending=is_alias is not None)
 
     def _word_vectors(self, known: Frequencies, words: StringTable, begin: int) -> sp.csr_array:
