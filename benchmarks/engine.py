@@ -3,7 +3,7 @@
 Ours counts everything from unsorted int32 and float32 arrays to the finished result (`Graph.from_edges` and
 `partition`); SciPy's counts `scipy.sparse.csgraph.minimum_spanning_tree` alone, without its conversion to
 CSR. Best of three, in turns, in one process (of seven at 10^5 mentions, of two and without SciPy at 10^7).
-Everything runs on one core.
+Ours uses all cores for parts of the work.
 
 Two graphs, edges in random order, 9 to a mention and an entity to every 4 mentions. **local**: the mentions
 stand on a line in clusters of 4 to 8; each has edges from 8 others within 20 positions of it, a tenth of
@@ -16,7 +16,9 @@ is left after exact pruning.
 `bytes_per_edge` is the peak of the resident memory above what was there before the call (the edges as given
 not counted), in a process of its own, by edges given. `start` is what a first call costs more: importing
 the package, and compiling all four methods and the merge tree or loading them from the cache, on a tiny
-graph, in a process of its own. The merge tree is cut at its median height. The script stops where a mention
+graph, in a process of its own. The merge tree is cut at its median height; `glued` is SciPy's minimum
+spanning tree, its edges sorted, and fast_hdbscan's linkage of them, which is measured if that package is
+installed. The script stops where a mention
 is not linked, or where the bottlenecks of the methods contradict their definitions.
 
 `--quick` measures 10^4 and 10^5 mentions, prints the figures and leaves the results alone.
@@ -26,7 +28,7 @@ import importlib
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -41,6 +43,7 @@ from library.timing import in_process, resident, seconds
 if TYPE_CHECKING:
     from clustering import Graph, MergeTree, Method, Partition
 
+Ends = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.float32]]
 METHODS: tuple["Method", ...] = ("arborescence", "minimax", "undirected", "independent")
 N_NEIGHBORS, REACH, N_TINY = 8, 20, 200
 ENTITY_EXTRA = {"local": 0.3, "unpruned": 3.3}
@@ -114,19 +117,14 @@ def link(raw: Raw, method: "Method") -> "Partition":
     return partition(raw.graph(), method)
 
 
-def build_tree(raw: Raw) -> "MergeTree":
-    """Build the merge tree from unsorted arrays."""
-    from clustering import merge_tree
-
-    return merge_tree(raw.graph())
-
-
 def warm_up() -> None:
     """Compile every kernel for these dtypes, or load it from the cache."""
+    from clustering import merge_tree
+
     tiny = line_graph(N_TINY, ENTITY_EXTRA["local"])
     for method in METHODS:
         link(tiny, method)
-    build_tree(tiny).cut(0.5)
+    merge_tree(tiny.graph()).cut(0.5)
 
 
 def check_bottlenecks(partitions: dict[str, "Partition"]) -> None:
@@ -179,13 +177,61 @@ def best_in_turns(raw: Raw, prefix: str, repeats: int, **others: Callable[[], ob
     return best
 
 
-def merge_tree_times(raw: Raw, prefix: str) -> Figures:
-    """Time the merge tree of the mentions and a cut of it."""
-    build, tree = min((seconds(build_tree, raw) for _ in range(3)), key=lambda pair: pair[0])
-    middle = float(np.median(tree.height))
-    cut = min(seconds(tree.cut, middle)[0] for _ in range(3))
-    say(f"  {prefix}: merge tree {build:.3f} s, a cut {cut:.3f} s")
-    return {f"{prefix}.merge_tree.build_seconds": build, f"{prefix}.merge_tree.cut_seconds": cut}
+def neighbor_graphs(n: int) -> Iterator[tuple[str, Ends]]:
+    """Draw graphs of `n` mentions without entities: **local** as above, shuffled and by target, and **random**."""
+    raw = line_graph(n, ENTITY_EXTRA["local"])
+    inner = raw.source >= raw.n_entities
+    least = np.float32(2**-20)  # SciPy drops weights of 0
+    shuffled = raw.source[inner] - raw.n_entities, raw.target[inner] - raw.n_entities, raw.weight[inner] + least
+    yield "local", shuffled
+    order = np.argsort(shuffled[1], kind="stable")
+    yield "local_by_target", (shuffled[0][order], shuffled[1][order], shuffled[2][order])
+    rng = np.random.default_rng(0)
+    source, target = rng.integers(0, n, (2, N_NEIGHBORS * n), np.int32)
+    yield "random", (source, target, rng.random(len(source), np.float32) + least)
+
+
+def merge_tree_times(n: int, repeats: int) -> Figures:
+    """Time the merge tree beside SciPy's spanning tree and, where installed, fast_hdbscan's linkage of it, in turns."""
+    import scipy.sparse
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    from clustering import Graph, merge_tree
+
+    try:
+        linkage = importlib.import_module("fast_hdbscan.cluster_trees").mst_to_linkage_tree
+    except ImportError:
+        linkage = np.copy
+
+    def ours(
+        source: npt.NDArray[np.int32], target: npt.NDArray[np.int32], weight: npt.NDArray[np.float32]
+    ) -> "MergeTree":
+        return merge_tree(Graph.from_edges(source, target, weight, n_entities=0, n_nodes=n))
+
+    def theirs(matrix: scipy.sparse.csr_array) -> npt.NDArray[np.float64]:
+        tree = minimum_spanning_tree(matrix).tocoo()
+        order = np.argsort(tree.data)
+        linked: npt.NDArray[np.float64] = linkage(np.column_stack([tree.row[order], tree.col[order], tree.data[order]]))
+        return linked
+
+    linkage(np.array([[0.0, 1.0, 0.5]]))
+    figures: Figures = {}
+    for name, (source, target, weight) in neighbor_graphs(n):
+        matrix = scipy.sparse.coo_array((weight.astype(np.float64), (source, target)), shape=(n, n)).tocsr()
+        best = [math.inf] * 2
+        for _ in range(repeats):
+            spent = seconds(ours, source, target, weight), seconds(theirs, matrix)
+            best = [min(held, new) for held, (new, _) in zip(best, spent, strict=True)]
+        tree = spent[0][1]
+        assert len(tree.height) == len(spent[1][1]), "the trees differ in length"
+        middle = float(np.median(tree.height))
+        cut = min(seconds(tree.cut, middle)[0] for _ in range(3))
+        prefix = f"{name}.{_power(n)}.merge_tree"
+        say(f"  {prefix}: {best[0]:.3f} s, SciPy with {linkage.__name__} {best[1]:.3f} s, a cut {cut:.3f} s")
+        figures |= {f"{prefix}.build_seconds": best[0], f"{prefix}.cut_seconds": cut}
+        if linkage is not np.copy:
+            figures |= {f"{prefix}.glued_seconds": best[1], f"{prefix}.ratio_to_glued": best[0] / best[1]}
+    return figures
 
 
 def start_times() -> Figures:
@@ -249,8 +295,7 @@ def measure(quick: bool) -> Figures:
         figures[f"{prefix}.edges_kept.undirected"] = edges_kept(raw, directed=False)
         figures |= beside_scipy(raw, prefix, repeats=3)
         figures |= memory(raw, prefix)
-        if graph == "local":
-            figures |= merge_tree_times(raw, prefix)
+    figures |= merge_tree_times(small, 7) | merge_tree_times(middle, 3)
     if large is None:
         return figures
     prefix = f"local.{_power(large)}"

@@ -12,6 +12,7 @@ members in a mergeable heap, ordered by the lightest edge of each that may still
 member are sorted, so that the heap holds mentions rather than edges. O(edges log mentions) time.
 """
 
+from heapq import heapify, heappop
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +21,12 @@ import numpy.typing as npt
 from .arrays import Edges, Ids, Weights, id_dtype
 from .forest import EntityEdges, Forest, lighter_entity_edge, unreached
 from .kernels import kernel
-from .ordering import sort_places
 from .union_find import find, join, singletons
 
 States = npt.NDArray[np.uint8]
 _NEW, _ON_PATH, _REACHED, _UNREACHABLE = 0, 1, 2, 3
 _NONE = _FROM_ENTITY = -1
+_SHORT = 16
 
 
 def arborescence_forest(entity_edges: EntityEdges, edges: Edges) -> Forest:
@@ -48,29 +49,47 @@ class _Lists(NamedTuple):
 
 
 def _lists(n_mentions: int, edges: Edges) -> _Lists:
-    ids = id_dtype(len(edges.source))
-    start: Ids = np.zeros(n_mentions + 1, ids)
-    places: Ids = np.empty(len(edges.source), ids)
-    _list_by_target(edges, start, places)
-    return _Lists(start, edges.source[places], edges.weight[places])
+    start: Ids = np.zeros(n_mentions + 1, id_dtype(len(edges.source)))
+    lists = _Lists(start, np.empty_like(edges.source), np.empty_like(edges.weight))
+    _list_by_target(edges, lists)
+    return lists
 
 
 @kernel
-def _list_by_target(edges: Edges, start: Ids, places: Ids) -> None:
+def _list_by_target(edges: Edges, lists: _Lists) -> None:
+    start = lists.start
     for v in edges.target:
         start[v + 1] += 1
     for v in range(len(start) - 1):
         start[v + 1] += start[v]
-    for i in range(len(edges.target) - 1, -1, -1):
+    for i in range(len(edges.target)):
         # Fill each list from its end, so that afterwards `start[v + 1]` is the beginning of the list of `v`.
-        v = edges.target[i]
-        start[v + 1] -= 1
-        places[start[v + 1]] = i
+        v = edges.target[i] + 1
+        start[v] -= 1
+        lists.source[start[v]], lists.weight[start[v]] = edges.source[i], edges.weight[i]
     for v in range(len(start) - 1):
         start[v] = start[v + 1]
-    start[-1] = len(places)
+    start[-1] = len(edges.target)
     for v in range(len(start) - 1):
-        sort_places(edges, places[start[v] : start[v + 1]])
+        _sort(lists, start[v], start[v + 1])
+
+
+@kernel
+def _sort(lists: _Lists, begin: int, end: int) -> None:
+    """Sort a list by (weight, source), without recursion."""
+    source, weight = lists.source, lists.weight
+    if end - begin > _SHORT:
+        heap = [(weight[i], source[i]) for i in range(begin, end)]
+        heapify(heap)
+        for i in range(begin, end):
+            weight[i], source[i] = heappop(heap)
+        return
+    for i in range(begin + 1, end):
+        w, u, hole = weight[i], source[i], i
+        while hole > begin and (w < weight[hole - 1] or (w == weight[hole - 1] and u < source[hole - 1])):
+            weight[hole], source[hole] = weight[hole - 1], source[hole - 1]
+            hole -= 1
+        weight[hole], source[hole] = w, u
 
 
 class _Heaps(NamedTuple):
@@ -159,14 +178,14 @@ def _lightest_from_outside(
 ) -> int:
     """Discard edges from inside the set ``root``, from unreachable mentions, and not lighter than ``limit``."""
     m = top
-    while m != _NONE:
+    while m != _NONE and heaps.weight[m] < limit:  # the others of the heap are no lighter
         e, end = heaps.current[m], lists.start[m + 1]
         while e < end:
             origin = find(sets, lists.source[e])
             if origin != root and state[origin] != _UNREACHABLE:
                 break
             e += 1
-        if e == heaps.current[m] and heaps.weight[m] < limit:
+        if e == heaps.current[m]:
             return m
         rest = _meld(heaps, heaps.left[m], heaps.right[m])
         heaps.left[m] = heaps.right[m] = _NONE
@@ -175,7 +194,7 @@ def _lightest_from_outside(
             heaps.weight[m] = lists.weight[e]
             rest = _meld(heaps, rest, m)
         m = rest
-    return m
+    return _NONE
 
 
 @kernel

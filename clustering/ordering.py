@@ -71,13 +71,13 @@ def _places(edges: Edges, keys: Ids, places: Ids) -> list[tuple[int, int]]:
             if i - begin >= _LONG:
                 long_runs.append((begin, i + 1))
             elif i > begin:
-                sort_places(edges, places[begin : i + 1])
+                _sort_places(edges, places[begin : i + 1])
             begin = i + 1
     return long_runs
 
 
 @kernel
-def sort_places(edges: Edges, places: Ids) -> None:
+def _sort_places(edges: Edges, places: Ids) -> None:
     """Sort indices of edges by (weight, source, target), without recursion."""
     if len(places) > _SHORT:
         heap = [(edges.weight[i], edges.source[i], edges.target[i], i) for i in places]

@@ -14,8 +14,6 @@ from .graph import Graph
 from .kernels import in_parallel, kernel
 
 _CHUNK = 1 << 20
-_LARGE = 1 << 20
-_BLOCK_BITS = 17
 
 
 def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, directed: bool) -> Edges:
@@ -27,17 +25,11 @@ def surviving_edges(graph: Graph, entity_edges: EntityEdges, limit: float, *, di
 
     def select(begin: int) -> Edges:
         given = Edges(graph.source, graph.target, graph.weight).take(slice(begin, begin + _CHUNK))
-        kept = Edges(*map(np.empty_like, given))
+        kept = Edges(np.empty_like(given.source), np.empty_like(given.target), np.empty_like(given.weight))
         n_kept = _select(given, graph.n_entities, entity_edges.weight, limit, directed, kept)
-        return Edges(*(array[:n_kept].copy() for array in kept))
+        return kept.take(np.arange(n_kept))
 
-    kept = in_parallel(select, range(0, max(1, graph.n_edges), _CHUNK))
-    edges = concatenated(kept)
-    if graph.n_mentions <= _LARGE:
-        return edges
-    blocked = Edges(np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight))
-    _scatter(graph.n_mentions, edges, blocked)
-    return blocked
+    return concatenated(in_parallel(select, range(0, max(1, graph.n_edges), _CHUNK)))
 
 
 @kernel
@@ -51,18 +43,3 @@ def _select(given: Edges, n_entities: int, bound: Weights, limit: float, directe
             kept.weight[n_kept] = w
             n_kept += 1
     return n_kept
-
-
-@kernel
-def _scatter(n_mentions: int, edges: Edges, blocked: Edges) -> None:
-    """Group edges with near targets, so that later passes use the cache."""
-    place = np.zeros((n_mentions >> _BLOCK_BITS) + 2, np.int64)
-    for v in edges.target:
-        place[(v >> _BLOCK_BITS) + 1] += 1
-    for block in range(len(place) - 1):
-        place[block + 1] += place[block]
-    for i in range(len(edges.target)):
-        block = edges.target[i] >> _BLOCK_BITS
-        p = place[block]
-        place[block] = p + 1
-        blocked.source[p], blocked.target[p], blocked.weight[p] = edges.source[i], edges.target[i], edges.weight[i]

@@ -59,7 +59,8 @@ def spanning_forest(entity_edges: EntityEdges, edges: Edges) -> Spanning:
     """
     n = len(entity_edges.entity)
     ids = id_dtype(len(edges.source))
-    ends = _Ends(*map(np.empty_like, edges), np.empty(len(edges.source), ids))
+    a, b, weight = np.empty_like(edges.source), np.empty_like(edges.target), np.empty_like(edges.weight)
+    ends = _Ends(a, b, weight, np.empty(len(a), ids))
     pivot = _pivot(n, edges.weight)
     n_light = _split(edges, pivot, ends)
     rounds = _Rounds(entity_edges, edges, ends)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -50,7 +51,7 @@ def search_seconds(queries: Vectors, things: Vectors, n_queries: int, n_things: 
     sizes, costs = [], []
     for part in (things.taken(_places(things.n, max(1, things.n // _FEWER))), things):
         nearest(few.taken(np.arange(1)), part, k)
-        short, long = (_timed(lambda some=some, part=part: nearest(some, part, k))[0] for some in (few, asked))
+        short, long = (_timed(partial(nearest, some, part, k))[0] for some in (few, asked))
         each = max(long - short, 0.0) / max(1, asked.n - few.n)
         sizes.append(part.n)
         costs.append((each, max(0.0, short - each * few.n)))
@@ -68,7 +69,7 @@ def extrapolated(seconds: tuple[float, float], sizes: tuple[int, int], size: int
     power = 1.0
     if min(seconds) > 0 and sizes[0] < sizes[1]:
         power = math.log(seconds[1] / seconds[0]) / math.log(sizes[1] / sizes[0])
-    return seconds[1] * (size / sizes[1]) ** min(1.0, max(0.5, power))
+    return seconds[1] * float((size / sizes[1]) ** min(1.0, max(0.5, power)))
 
 
 def _timed_vectors(encoder: NgramEncoder, names: Sequence[str]) -> tuple[Vectors, float]:
@@ -83,7 +84,7 @@ def _encoded(encoder: NgramEncoder, names: Sequence[str]) -> Vectors:
 
 
 def _some(names: Sequence[str], most: int) -> list[str]:
-    return [names[i] for i in _places(len(names), most)]
+    return [names[i] for i in _places(len(names), most).tolist()]
 
 
 def _places(n: int, most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
