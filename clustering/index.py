@@ -151,6 +151,8 @@ class Index:
         if not isinstance(self.matrix, Csr):
             return self.matrix
         start, feature, value = self.matrix
+        if start[-1] <= np.iinfo(np.int32).max:  # scipy would copy the features as int64, as wide as the starts
+            start = start.astype(np.int32)
         return sp.csr_array((value, feature, start), (len(start) - 1, self.dim))
 
 

@@ -174,3 +174,10 @@ def test_wrong_calls() -> None:
         Index.from_arrays(
             {name: array for name, array in Index.of(points, "dot").arrays().items() if "matrix" not in name}, "dot"
         )
+
+
+def test_no_part_is_copied_to_wider_integers() -> None:
+    """Starts are int64, and scipy would make the features int64 too, a copy of all of them at each call."""
+    index = Index.of(vectors(sp.csr_array(names(30))), "cosine")
+    assert np.shares_memory(index._scipy().indices, index.matrix[1])
+    assert index.postings.indices.dtype == index.matrix[1].dtype == np.int32
