@@ -33,7 +33,8 @@ what arbo does.
 alone, by the trees, and by both; `loss` is the log loss. `cosine`: of both mentions in their sentences, untrained
 MiniLM; `frozen`: a logistic regression on the same vectors; `cross`: a cross-encoder, MiniLM trained on 2,000 doubtful
 pairs, one epoch, read out from the mean of all tokens or from both mentions. `seconds`: of training and scoring. `arbo`
-has none of them. `--cross` makes this table alone, or some of its rows (`--corpus`, `--way`), and records nothing.
+has none of them. `--cross` makes this table, or some of its rows (`--corpus`, `--way`), in minutes for each row; the
+command without options records the rows that are there.
 
 `python benchmarks/edges.py --english arbo/edges/english.json --data ../shared/data` makes the model for English that
 arbo ships, the same file each time.
@@ -247,7 +248,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--english", type=Path, metavar="FILE", help="train the model for English, write it, and stop")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the corpora, for --english")
-    parser.add_argument("--cross", action="store_true", help="make the rows of `cross` alone, and record nothing")
+    parser.add_argument("--cross", action="store_true", help="make rows of the table `cross`, and stop")
     parser.add_argument("--corpus", action="append", choices=CROSSED_CORPORA)
     parser.add_argument("--way", action="append", choices=WAYS)
     given = parser.parse_args()
@@ -269,7 +270,6 @@ def fill_crossed(names: Iterable[str], ways: Iterable[str]) -> None:
 
 def measure() -> None:
     """Measure everything and record it."""
-    fill_crossed(CROSSED_CORPORA, WAYS)
     for group, names in GROUPS.items():
         for name in names:
             for system in ("n-grams", f"without {group}"):
