@@ -112,8 +112,8 @@ def doubtful(corpus: str) -> dict[str, Doubtful]:
         chosen = np.flatnonzero((odds[name] > low) & (odds[name] < high))
         if len(chosen) > PAIRS[name]:
             chosen = np.sort(np.random.default_rng(0).choice(chosen, PAIRS[name], replace=False))
-        columns = (part.first, part.second, part.correct, odds[name])
-        found[name] = Doubtful(part.inputs, *(column[chosen] for column in columns))
+        correct = part.correct[chosen]
+        found[name] = Doubtful(part.inputs, part.first[chosen], part.second[chosen], correct, odds[name][chosen])
     return found
 
 
@@ -192,11 +192,13 @@ class PairNet(torch.nn.Module):
         with torch.autocast("cpu", torch.bfloat16):
             hidden = self.transformer(input_ids=ids, attention_mask=mask).last_hidden_state.float()
             if self.pooling == "mean":
-                return self.head(_mean(hidden, mask))[:, 0].float()
-            begin, end = (ids == self.tower.tokenizer.convert_tokens_to_ids(name) for name in ("[START]", "[END]"))
-            inside = begin.cumsum(1) - end.cumsum(1) + end.long()
-            one, other = (_mean(hidden, inside * (begin.cumsum(1) == number)) for number in (1, 2))
-            return self.head(torch.cat([one, other, one * other, (one - other).abs()], dim=1))[:, 0].float()
+                read = _mean(hidden, mask)
+            else:
+                begin, end = (ids == self.tower.tokenizer.convert_tokens_to_ids(name) for name in ("[START]", "[END]"))
+                inside = begin.cumsum(1) - end.cumsum(1) + end.long()
+                one, other = (_mean(hidden, inside * (begin.cumsum(1) == number)) for number in (1, 2))
+                read = torch.cat([one, other, one * other, (one - other).abs()], dim=1)
+            return torch.as_tensor(self.head(read)[:, 0].float())
 
 
 def _reading(template: str) -> arbo.EncoderConfig:
@@ -224,7 +226,7 @@ def cross(parts: Mapping[str, Doubtful], pooling: Literal["mean", "mentions"]) -
     for batch in np.array_split(np.concatenate(near), steps):
         optimizer.zero_grad()
         loss = torch.nn.functional.binary_cross_entropy_with_logits(net([rows[i] for i in batch]), correct[batch])
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
         schedule.step()
