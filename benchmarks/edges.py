@@ -28,6 +28,14 @@ are the defaults with k = 4, those of `linking` with k = 4, or chosen on the dev
 The last columns are 95 % intervals of the difference to `arborescence`, by draws of documents. `names to nameless` is
 what arbo does.
 
+**cross**: what further features would say of doubtful pairs, before they are built in, see
+`benchmarks/library/doubtful.py`. Average precision on 1,000 doubtful pairs of the test part, by the further feature
+alone, by the trees, and by both; `loss` is the log loss. `cosine`: of both mentions in their sentences, untrained
+MiniLM; `frozen`: a logistic regression on the same vectors; `cross`: a cross-encoder, MiniLM trained on 2,000 doubtful
+pairs, one epoch, read out from the mean of all tokens or from both mentions. `seconds`: of training and scoring. `arbo`
+has none of them. `--cross` makes this table, or some of its rows (`--corpus`, `--way`), in minutes for each row; the
+command without options records the rows that are there.
+
 `python benchmarks/edges.py --english arbo/edges/english.json --data ../shared/data` makes the model for English that
 arbo ships, the same file each time.
 
@@ -36,7 +44,7 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -46,6 +54,7 @@ from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
 from library.directions import DIRECTIONS, THRESHOLDS, Directions
+from library.doubtful import PAIRS, RANGE, WAYS, doubtful, judged
 from library.folders import DATA, MODELS
 from library.results import Figures, Row, Tables, collected_rows, record
 from sklearn.metrics import average_precision_score
@@ -68,9 +77,11 @@ GROUPS = {
     "HIPE": ("HIPE", "HIPE, other languages"),
 }
 WHOLE = ("Wiki-Fair", "HIPE")
+CROSSED_CORPORA = ("ECB+ entities", "ECB+ events", "GUM")
 CONCEPTS = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON")
 LINKED = Cells("edges-concepts", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
 DIRECTED = Cells("edges-directions", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
+CROSSED = Cells("edges-cross", lambda _: [PAIRS, RANGE, MENTION_FEATURES])
 CELLS = Cells("edges", lambda _: [LICENSED, MENTION_FEATURES])
 FREE = arbo.LinkerConfig(entity_threshold=None, mention_threshold=0.9)
 
@@ -218,6 +229,15 @@ def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.Edg
     return sorted(DIRECTED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
 
 
+def crossed(cell: Cell) -> Cell:
+    """Figures of a further feature on the doubtful pairs of a corpus."""
+    parts = doubtful(cell["corpus"])
+    begin = time.perf_counter()
+    scores = WAYS[cell["way"]](parts)
+    seconds = time.perf_counter() - begin
+    return judged(parts, scores) | {"seconds": seconds}
+
+
 def made(make: Callable[[Cell], Cell], cell: Cell, _: str) -> Cell:
     """Make the figures of a cell, whatever its name."""
     return make(cell)
@@ -228,11 +248,24 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--english", type=Path, metavar="FILE", help="train the model for English, write it, and stop")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the corpora, for --english")
+    parser.add_argument("--cross", action="store_true", help="make rows of the table `cross`, and stop")
+    parser.add_argument("--corpus", action="append", choices=CROSSED_CORPORA)
+    parser.add_argument("--way", action="append", choices=WAYS)
     given = parser.parse_args()
-    if given.english:
+    if given.cross:
+        fill_crossed(given.corpus or CROSSED_CORPORA, given.way or WAYS)
+    elif given.english:
         train_english(LICENSED, given.data).save(given.english)
     else:
         measure()
+
+
+def fill_crossed(names: Iterable[str], ways: Iterable[str]) -> None:
+    """Make rows of the table ``cross``."""
+    for name in names:
+        for way in ways:
+            cell = {"corpus": name, "way": way}
+            CROSSED.keep(cell, partial(made, crossed, cell))
 
 
 def measure() -> None:
@@ -254,6 +287,7 @@ def measure() -> None:
         figures[key(name, "training", "seconds")] = time.perf_counter() - begin
     tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
+    tables["cross"] = CROSSED.read()
     tables["directions"] = directions(every["GUM"], kb, models["GUM"])
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
