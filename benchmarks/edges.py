@@ -5,6 +5,11 @@ default method and thresholds chosen on the development part, `learnt` with edge
 part, calibrated on the development part, no threshold on entity edges and 0.9 on edges between mentions. `names`,
 `phrases`, `pronouns`: accuracy of these mentions alone.
 
+**names**: `linking` again, without and with the names of the training part in the knowledge base
+(`kb.with_names_of(train)`), which are training data. `learnt with names`: edges of `arbo.train_edges(..., names=True)`.
+Accuracy by method, and 95 % intervals of `arborescence` and `minimax`, by draws of documents. No threshold on entity
+edges and 0.9 on edges between mentions, in all rows.
+
 **clusters**: entities and events of ECB+, gold mentions, no topics, no knowledge base. `n-grams`: the threshold chosen
 on the development part by ARI. `trained on ...`: learnt edges with the threshold 0.5, or chosen the same way.
 
@@ -37,7 +42,7 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 import re
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -45,17 +50,19 @@ from library.annotated import CORPORA, LICENSED, names_alone, train_english
 from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
-from library.directions import DIRECTIONS, THRESHOLDS, Directions
+from library.directions import DIRECTIONS, THRESHOLDS, Directions, interval
 from library.folders import DATA, MODELS
 from library.results import Figures, Row, Tables, collected_rows, record
 from sklearn.metrics import average_precision_score
 
 import arbo
+from arbo.data.codes import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
 from arbo.edges.facts import Facts
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES
+from arbo.engine import Bools
 from arbo.training.edges import examples
 from clustering import METHODS
 from eval import pairwise
@@ -71,6 +78,7 @@ WHOLE = ("Wiki-Fair", "HIPE")
 CONCEPTS = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON")
 LINKED = Cells("edges-concepts", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
 DIRECTED = Cells("edges-directions", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
+NAMED = Cells("edges-names", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
 CELLS = Cells("edges", lambda _: [LICENSED, MENTION_FEATURES])
 FREE = arbo.LinkerConfig(entity_threshold=None, mention_threshold=0.9)
 
@@ -108,11 +116,16 @@ def linking(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, edges: arbo.EdgeMo
             yield "linking", {"edges": name, "method": method, "part": part, **accuracies(linker, parts[part])}
 
 
+def right_links(linker: arbo.Linker, corpus: Corpus) -> Bools:
+    """Return whether each mention is linked to one of its gold ids; (mentions,)."""
+    entities = linker.link(corpus).link_table["entity_id"].to_pylist()
+    return np.array([entity in (m.gold or ()) for entity, m in zip(entities, corpus.mentions, strict=True)])
+
+
 def accuracies(linker: arbo.Linker, corpus: Corpus) -> dict[str, float]:
     """Return the accuracy of all mentions with a title, and of names, phrases and pronouns."""
-    entities = linker.link(corpus).link_table["entity_id"].to_pylist()
     known = np.array([bool(mention.gold) for mention in corpus.mentions])
-    right = np.array([entity in (m.gold or ()) for entity, m in zip(entities, corpus.mentions, strict=True)])
+    right = right_links(linker, corpus)
     of = Facts.of(mention_inputs(corpus, expand_abbreviations=False)).columns
     pronoun = of["pronoun"] > 0
     name = (of["head_capital"] > 0) & ~pronoun
@@ -203,6 +216,43 @@ def concepts(cell: Cell) -> Cell:
     return figures
 
 
+def names(parts: dict[str, Corpus], kb: arbo.KnowledgeBase) -> list[Cell]:
+    """Rows of the table ``names``, in order."""
+
+    @cache
+    def trained(system: str) -> arbo.EdgeModel | None:
+        with_names = system == "learnt with names"
+        return None if system == "n-grams" else arbo.train_edges(parts["train"], parts["dev"], kb, names=with_names)
+
+    @cache
+    def base(of: str) -> arbo.KnowledgeBase:
+        return kb if of == "titles" else kb.with_names_of(parts["train"])
+
+    def figures(cell: Cell) -> Cell:
+        corpus = parts[cell["part"]]
+        known = np.array([bool(mention.gold) for mention in corpus.mentions])
+        document = codes_of([mention.document_id for mention in corpus.mentions])[known]
+        found: Cell = {}
+        for method in METHODS:
+            config = arbo.LinkerConfig.from_dict(FREE.as_dict() | {"method": method})
+            linker = arbo.Linker(base(cell["knowledge base"]), config=config, edges=trained(cell["edges"]))
+            right = right_links(linker, corpus)[known]
+            found[method] = right.mean()
+            if method in ("arborescence", "minimax"):
+                found[f"{method}, low"], found[f"{method}, high"] = interval(right.astype(int), document)
+        return found
+
+    order = [
+        {"part": part, "edges": system, "knowledge base": of}
+        for part in ("dev", "test")
+        for system in ("n-grams", "learnt", "learnt with names")
+        for of in ("titles", "titles, names")
+    ]
+    for cell in order:
+        NAMED.keep(cell, partial(made, figures, cell))
+    return sorted(NAMED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
+
+
 def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.EdgeModel) -> list[Cell]:
     """Rows of the table ``directions``, in order."""
     directed = Directions(model, parts, kb)
@@ -254,6 +304,7 @@ def measure() -> None:
         figures[key(name, "training", "seconds")] = time.perf_counter() - begin
     tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
+    tables["names"] = names(every["GUM"], kb)
     tables["directions"] = directions(every["GUM"], kb, models["GUM"])
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
@@ -261,6 +312,9 @@ def measure() -> None:
     for row in tables["linking"]:
         if row["part"] == "test":
             figures[key("gum", row["edges"], row["method"], "accuracy")] = row["accuracy"]
+    for row in tables["names"]:
+        if row["part"] == "test":
+            figures[key("names", row["edges"], row["knowledge base"], "accuracy")] = row["arborescence"]
     for row in tables["clusters"]:
         for score in ("CoNLL", "B-cubed", "ARI"):
             figures[key(row["corpus"], row["edges"], row["threshold"], score)] = row[score]
