@@ -442,4 +442,5 @@ def test_arbo_contains_a_model_for_english() -> None:
     assert learnt > average_precision_score(correct, letters) + 0.1
     found = arbo.Linker(edges="english").discover(documents)
     assert found.manifest["encoder"]["edges"] == model.settings
+    assert found.evaluate().as_dict()["coreference"]["conll"] > 0.7
     assert model.trained["recall"]["all"] > 0.5
