@@ -72,7 +72,7 @@ from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES
 from arbo.engine import Bools
 from arbo.training.edges import examples
 from clustering import METHODS
-from eval import pairwise
+from eval import PairwiseScores, pairwise
 
 PARTS = ("train", "dev", "test")
 GROUPS = {
@@ -205,7 +205,7 @@ def left_out(cell: Cell) -> Cell:
     return figures
 
 
-def told_alone(names: Corpus, threshold: float | None = None) -> dict[str, float]:
+def told_alone(names: Corpus, threshold: float | None = None) -> PairwiseScores:
     """Return pairwise scores of n-grams on names alone."""
     config = arbo.LinkerConfig() if threshold is None else arbo.LinkerConfig(mention_threshold=threshold)
     clusters = arbo.Linker(config=config).discover(names).link_table["cluster_id"]
@@ -233,7 +233,8 @@ def alone() -> Iterator[tuple[str, Row]]:
         if names := names_alone(whole if name in WHOLE else parts["test"]):
             chosen = LIMITS[int(np.mean([f1[other] for other in sources if other != name], axis=0).argmax())]
             row = {"corpus": name, "names": len(names), "ceiling": ceiling(names), "default": told_alone(names)["f1"]}
-            scores = {score: told_alone(names, chosen)[score] for score in ("precision", "recall", "f1")}
+            told = told_alone(names, chosen)
+            scores = {"precision": told["precision"], "recall": told["recall"], "f1": told["f1"]}
             yield "names_alone", {**row, "threshold": chosen, **scores}
 
 
@@ -258,13 +259,13 @@ def concepts(cell: Cell) -> Cell:
     return figures
 
 
-def names(parts: dict[str, Corpus], kb: arbo.KnowledgeBase) -> list[Cell]:
+def with_names(parts: dict[str, Corpus], kb: arbo.KnowledgeBase) -> list[Cell]:
     """Rows of the table ``names``, in order."""
 
     @cache
     def trained(system: str) -> arbo.EdgeModel | None:
-        with_names = system == "learnt with names"
-        return None if system == "n-grams" else arbo.train_edges(parts["train"], parts["dev"], kb, names=with_names)
+        named = system == "learnt with names"
+        return None if system == "n-grams" else arbo.train_edges(parts["train"], parts["dev"], kb, names=named)
 
     @cache
     def base(of: str) -> arbo.KnowledgeBase:
@@ -347,7 +348,7 @@ def measure() -> None:
     tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
     collected_rows(tables, alone())
-    tables["names"] = names(every["GUM"], kb)
+    tables["names"] = with_names(every["GUM"], kb)
     tables["directions"] = directions(every["GUM"], kb, models["GUM"])
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
