@@ -116,10 +116,9 @@ def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Exa
         return [], []
     parts = []
     for corpus, others in ((halves[0], halves[1]), (halves[1], halves[0]), (dev, train)):
-        named = linker.configured(kb=linker.kb.with_names_of(others))
-        assert named.kb is not None
-        found = named.retrieve(corpus, k=0, discover=False)
-        parts.append(_entity_examples(found, Facts.of(found.inputs), corpus, named.kb))
+        named = linker.kb.with_names_of(others)
+        found = linker.configured(kb=named).retrieve(corpus, k=0, discover=False)
+        parts.append(_entity_examples(found, Facts.of(found.inputs), corpus, named))
     return parts[:2], parts[2:]
 
 
