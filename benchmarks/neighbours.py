@@ -227,7 +227,7 @@ KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
 }
 """The function that makes a cell of each table, and its names and sizes."""
 
-CELLS = Cells("neighbours", lambda cell: (*cell.values(), K, FEW, MENTIONS_K, QUERIES))
+CELLS = Cells("neighbours", lambda cell: (cell["table"], cell["names"], cell["n"], K, FEW, MENTIONS_K, QUERIES))
 
 
 def main() -> None:
