@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -100,11 +101,8 @@ def per_query(queries: Vectors, search: Callable[[Vectors], Any]) -> tuple[float
 
 def full_scan(names: Vectors) -> Index:
     """Return an index without bounds, whose rows are in the order given."""
-    together, index_module.alike_together = index_module.alike_together, lambda rows: np.arange(len(rows.indptr) - 1)
-    try:
+    with patch.object(index_module, "alike_together", lambda rows: np.arange(len(rows.indptr) - 1)):
         index = Index.of(names, "cosine")
-    finally:
-        index_module.alike_together = together
     vars(index)["bounds"] = Bounds.none()
     return index
 
@@ -229,7 +227,7 @@ KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
 }
 """The function that makes a cell of each table, and its names and sizes."""
 
-CELLS = Cells("neighbours", lambda cell: (*cell.values(), K, FEW, MENTIONS_K, QUERIES))
+CELLS = Cells("neighbours", lambda cell: (cell["table"], cell["names"], cell["n"], K, FEW, MENTIONS_K, QUERIES))
 
 
 def main() -> None:
@@ -246,12 +244,12 @@ def main() -> None:
     kept = CELLS.read()
     tables: Tables = {}
     figures: Figures = {}
-    for cell in kept:
-        row = {name: value for name, value in cell.items() if name not in ("table", "commit")}
-        tables.setdefault(cell["table"], []).append(row)
+    for made in kept:
+        row = {name: value for name, value in made.items() if name not in ("table", "commit")}
+        tables.setdefault(made["table"], []).append(row)
         values = {name: value for name, value in row.items() if name not in ("names", "n")}
-        figures |= {key(cell["table"], row["names"], f"{row['n']:.0e}", name): value for name, value in values.items()}
-        if cell["table"] == "search":
+        figures |= {key(made["table"], row["names"], f"{row['n']:.0e}", name): value for name, value in values.items()}
+        if made["table"] == "search":
             for name in ("16 nearest", "sentences", "4 within threshold"):
                 share = key("search", row["names"], f"{row['n']:.0e}", name, "share of full scan")
                 figures[share] = row[name] / row[f"{name} full scan"]

@@ -47,7 +47,8 @@ class Index:
     @classmethod
     def of(cls, things: Vectors, metric: Metric) -> Self:
         """Prepare vectors; a dense matrix is copied only to scale it, and to leave out vectors without an owner."""
-        used, row = np.unique(things.row, return_inverse=True)
+        used, places = np.unique(things.row, return_inverse=True)
+        row: Ids = places
         matrix = things.matrix if len(used) == things.matrix.shape[0] else things.matrix[used]
         if sp.issparse(matrix):
             order = alike_together(csr(matrix))
