@@ -5,6 +5,11 @@ default method and thresholds chosen on the development part, `learnt` with edge
 part, calibrated on the development part, no threshold on entity edges and 0.9 on edges between mentions. `names`,
 `phrases`, `pronouns`: accuracy of these mentions alone.
 
+**names**: `linking` again, without and with the names of the training part in the knowledge base
+(`kb.with_names_of(train)`), which are training data. `learnt with names`: edges of `arbo.train_edges(..., names=True)`.
+Accuracy by method, and 95 % intervals of `arborescence` and `minimax`, by draws of documents. No threshold on entity
+edges and 0.9 on edges between mentions, in all rows.
+
 **clusters**: entities and events of ECB+, gold mentions, no topics, no knowledge base. `n-grams`: the threshold chosen
 on the development part by ARI. `trained on ...`: learnt edges with the threshold 0.5, or chosen the same way.
 
@@ -12,10 +17,15 @@ on the development part by ARI. `trained on ...`: learnt edges with the threshol
 `letters` is the similarity of character n-grams alone.
 
 **left_out**: the model for English trained without the corpus, applied to its test part (all of HIPE and Wiki-Fair),
-gold mentions, no knowledge base. `pairs` is the average precision over the pairs that are compared (`n-grams`:
-similarity of their letters). `names`: the same model on the distinct names of persons, organisations and places of
-these mentions, each in a document of its own: precision, recall and F1 of the pairs that are put together. Each row is
-a kept cell.
+gold mentions, no knowledge base. HIPE's rows are of the model as it is shipped, which raises the log-odds of pairs
+across documents; the other rows are of models that do not, since this was chosen on their corpora. `pairs` is the
+average precision over the pairs that are compared (`n-grams`: similarity of their letters). `names`: the same model on
+the distinct names of persons, organisations and places of these mentions, each in a document of its own: precision,
+recall and F1 of the pairs that are put together. Each row is a kept cell.
+
+**names_alone**: the names of `left_out` by n-grams: pairwise F1 with the default threshold, and with the threshold that
+is best, on average, for the names of the training parts of the other corpora (GUM, entities of ECB+, Wiki-Fair).
+`ceiling`: F1 if equal names are joined, and all right pairs with a common word or a letter similarity above 0.3.
 
 **concepts**: accuracy of links to MEDIC and UBERON, test parts (CRAFT: its development part), as `linking` has them.
 `learnt`: edges trained on the training part with the knowledge base as it is, calibrated on the development part, no
@@ -28,6 +38,14 @@ are the defaults with k = 4, those of `linking` with k = 4, or chosen on the dev
 The last columns are 95 % intervals of the difference to `arborescence`, by draws of documents. `names to nameless` is
 what arbo does.
 
+**cross**: what further features would say of doubtful pairs, before they are built in, see
+`benchmarks/library/doubtful.py`. Average precision on 1,000 doubtful pairs of the test part, by the further feature
+alone, by the trees, and by both; `loss` is the log loss. `cosine`: of both mentions in their sentences, untrained
+MiniLM; `frozen`: a logistic regression on the same vectors; `cross`: a cross-encoder, MiniLM trained on 2,000 doubtful
+pairs, one epoch, read out from the mean of all tokens or from both mentions. `seconds`: of training and scoring. `arbo`
+has none of them. `--cross` makes this table, or some of its rows (`--corpus`, `--way`), in minutes for each row; the
+command without options records the rows that are there.
+
 `python benchmarks/edges.py --english arbo/edges/english.json --data ../shared/data` makes the model for English that
 arbo ships, the same file each time.
 
@@ -36,29 +54,34 @@ Data: `../shared/data`, or the folder that the environment variable ARBO_DATA na
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from library.annotated import CORPORA, LICENSED, names_alone, train_english
+from library.annotated import ACROSS, CORPORA, LICENSED, names_alone, raised, train_english
 from library.cells import Cell, Cells, hashed, key
 from library.command import parser_of
 from library.corpora import Data
-from library.directions import DIRECTIONS, THRESHOLDS, Directions
+from library.directions import DIRECTIONS, THRESHOLDS, Directions, interval
+from library.doubtful import PAIRS, RANGE, WAYS, doubtful, judged
 from library.folders import DATA, MODELS
 from library.results import Figures, Row, Tables, collected_rows, record
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.metrics import average_precision_score
 
 import arbo
+from arbo.data.codes import codes_of
 from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.inputs import mention_inputs
-from arbo.edges.facts import Facts
+from arbo.edges.facts import Facts, Names
 from arbo.edges.features import ENTITY_FEATURES, MENTION_FEATURES
+from arbo.engine import Bools
 from arbo.training.edges import examples
 from clustering import METHODS
-from eval import pairwise
+from eval import PairwiseScores, pairwise
 
 PARTS = ("train", "dev", "test")
 GROUPS = {
@@ -68,10 +91,16 @@ GROUPS = {
     "HIPE": ("HIPE", "HIPE, other languages"),
 }
 WHOLE = ("Wiki-Fair", "HIPE")
+CROSSED_CORPORA = ("ECB+ entities", "ECB+ events", "GUM")
 CONCEPTS = ("NCBI disease", "BC5CDR disease", "CRAFT UBERON")
 LINKED = Cells("edges-concepts", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
 DIRECTED = Cells("edges-directions", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
-CELLS = Cells("edges", lambda _: [LICENSED, MENTION_FEATURES])
+NAMED = Cells("edges-names", lambda _: [ENTITY_FEATURES, MENTION_FEATURES])
+CROSSED = Cells("edges-cross", lambda _: [PAIRS, RANGE, MENTION_FEATURES])
+CELLS = Cells(
+    "edges", lambda cell: [LICENSED, MENTION_FEATURES, *([ACROSS] if cell["edges"] == "without HIPE" else [])]
+)
+LIMITS = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 FREE = arbo.LinkerConfig(entity_threshold=None, mention_threshold=0.9)
 
 
@@ -108,11 +137,16 @@ def linking(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, edges: arbo.EdgeMo
             yield "linking", {"edges": name, "method": method, "part": part, **accuracies(linker, parts[part])}
 
 
+def right_links(linker: arbo.Linker, corpus: Corpus) -> Bools:
+    """Return whether each mention is linked to one of its gold ids; (mentions,)."""
+    entities = linker.link(corpus).link_table["entity_id"].to_pylist()
+    return np.array([entity in (m.gold or ()) for entity, m in zip(entities, corpus.mentions, strict=True)])
+
+
 def accuracies(linker: arbo.Linker, corpus: Corpus) -> dict[str, float]:
     """Return the accuracy of all mentions with a title, and of names, phrases and pronouns."""
-    entities = linker.link(corpus).link_table["entity_id"].to_pylist()
     known = np.array([bool(mention.gold) for mention in corpus.mentions])
-    right = np.array([entity in (m.gold or ()) for entity, m in zip(entities, corpus.mentions, strict=True)])
+    right = right_links(linker, corpus)
     of = Facts.of(mention_inputs(corpus, expand_abbreviations=False)).columns
     pronoun = of["pronoun"] > 0
     name = (of["head_capital"] > 0) & ~pronoun
@@ -182,6 +216,39 @@ def left_out(cell: Cell) -> Cell:
     return figures
 
 
+def told_alone(names: Corpus, threshold: float | None = None) -> PairwiseScores:
+    """Return pairwise scores of n-grams on names alone."""
+    config = arbo.LinkerConfig() if threshold is None else arbo.LinkerConfig(mention_threshold=threshold)
+    clusters = arbo.Linker(config=config).discover(names).link_table["cluster_id"]
+    return pairwise(Gold.of(names).classes, codes_of(clusters.to_pylist()))
+
+
+def ceiling(names: Corpus) -> float:
+    """Return the F1 of names alone if all right pairs with common letters were known."""
+    of, label = Names.of([mention.text for mention in names.mentions]), Gold.of(names).classes
+    first, second = np.triu_indices(len(label), 1)
+    equal = of.keys[first, 0] == of.keys[second, 0]
+    near = (of.content @ of.content.T).toarray()[first, second] > 0
+    near |= (of.letters @ of.letters.T).toarray()[first, second] > 0.3
+    joined = equal | (near & (label[first] == label[second]))
+    links = coo_array((joined[joined], (first[joined], second[joined])), shape=(len(label), len(label)))
+    return pairwise(label, connected_components(links, directed=False)[1])["f1"]
+
+
+def alone() -> Iterator[tuple[str, Row]]:
+    """Rows of the table ``names_alone``."""
+    sources = {name: names_alone(CORPORA[name](DATA)["train"]) for name in ("GUM", "ECB+ entities", "Wiki-Fair")}
+    f1 = {name: [told_alone(names, limit)["f1"] for limit in LIMITS] for name, names in sources.items()}
+    for name, parts in ((name, CORPORA[name](DATA)) for group in GROUPS.values() for name in group):
+        whole = Corpus([document for part in PARTS for document in parts[part]])
+        if names := names_alone(whole if name in WHOLE else parts["test"]):
+            chosen = LIMITS[int(np.mean([f1[other] for other in sources if other != name], axis=0).argmax())]
+            row = {"corpus": name, "names": len(names), "ceiling": ceiling(names), "default": told_alone(names)["f1"]}
+            told = told_alone(names, chosen)
+            scores = {"precision": told["precision"], "recall": told["recall"], "f1": told["f1"]}
+            yield "names_alone", {**row, "threshold": chosen, **scores}
+
+
 def concepts(cell: Cell) -> Cell:
     """Accuracy on the concepts of a corpus, with n-grams and learnt edges, and with the names of the training part."""
     data = Data.of(cell["corpus"])
@@ -203,6 +270,43 @@ def concepts(cell: Cell) -> Cell:
     return figures
 
 
+def with_names(parts: dict[str, Corpus], kb: arbo.KnowledgeBase) -> list[Cell]:
+    """Rows of the table ``names``, in order."""
+
+    @cache
+    def trained(system: str) -> arbo.EdgeModel | None:
+        named = system == "learnt with names"
+        return None if system == "n-grams" else arbo.train_edges(parts["train"], parts["dev"], kb, names=named)
+
+    @cache
+    def base(of: str) -> arbo.KnowledgeBase:
+        return kb if of == "titles" else kb.with_names_of(parts["train"])
+
+    def figures(cell: Cell) -> Cell:
+        corpus = parts[cell["part"]]
+        known = np.array([bool(mention.gold) for mention in corpus.mentions])
+        document = codes_of([mention.document_id for mention in corpus.mentions])[known]
+        found: Cell = {}
+        for method in METHODS:
+            config = arbo.LinkerConfig.from_dict(FREE.as_dict() | {"method": method})
+            linker = arbo.Linker(base(cell["knowledge base"]), config=config, edges=trained(cell["edges"]))
+            right = right_links(linker, corpus)[known]
+            found[method] = right.mean()
+            if method in ("arborescence", "minimax"):
+                found[f"{method}, low"], found[f"{method}, high"] = interval(right.astype(int), document)
+        return found
+
+    order = [
+        {"part": part, "edges": system, "knowledge base": of}
+        for part in ("dev", "test")
+        for system in ("n-grams", "learnt", "learnt with names")
+        for of in ("titles", "titles, names")
+    ]
+    for cell in order:
+        NAMED.keep(cell, partial(made, figures, cell))
+    return sorted(NAMED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
+
+
 def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.EdgeModel) -> list[Cell]:
     """Rows of the table ``directions``, in order."""
     directed = Directions(model, parts, kb)
@@ -218,6 +322,15 @@ def directions(parts: dict[str, Corpus], kb: arbo.KnowledgeBase, model: arbo.Edg
     return sorted(DIRECTED.read(), key=lambda row: order.index({name: row[name] for name in order[0]}))
 
 
+def crossed(cell: Cell) -> Cell:
+    """Figures of a further feature on the doubtful pairs of a corpus."""
+    parts = doubtful(cell["corpus"])
+    begin = time.perf_counter()
+    scores = WAYS[cell["way"]](parts)
+    seconds = time.perf_counter() - begin
+    return judged(parts, scores) | {"seconds": seconds}
+
+
 def made(make: Callable[[Cell], Cell], cell: Cell, _: str) -> Cell:
     """Make the figures of a cell, whatever its name."""
     return make(cell)
@@ -228,11 +341,24 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--english", type=Path, metavar="FILE", help="train the model for English, write it, and stop")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the corpora, for --english")
+    parser.add_argument("--cross", action="store_true", help="make rows of the table `cross`, and stop")
+    parser.add_argument("--corpus", action="append", choices=CROSSED_CORPORA)
+    parser.add_argument("--way", action="append", choices=WAYS)
     given = parser.parse_args()
-    if given.english:
-        train_english(LICENSED, given.data).save(given.english)
+    if given.cross:
+        fill_crossed(given.corpus or CROSSED_CORPORA, given.way or WAYS)
+    elif given.english:
+        raised(train_english(LICENSED, given.data)).save(given.english)
     else:
         measure()
+
+
+def fill_crossed(names: Iterable[str], ways: Iterable[str]) -> None:
+    """Make rows of the table ``cross``."""
+    for name in names:
+        for way in ways:
+            cell = {"corpus": name, "way": way}
+            CROSSED.keep(cell, partial(made, crossed, cell))
 
 
 def measure() -> None:
@@ -254,6 +380,8 @@ def measure() -> None:
         figures[key(name, "training", "seconds")] = time.perf_counter() - begin
     tables: Tables = {"linking": [], "clusters": [], "pairs": [], "left_out": CELLS.read(), "concepts": LINKED.read()}
     collected_rows(tables, linking(every["GUM"], kb, models["GUM"]))
+    collected_rows(tables, alone())
+    tables |= {"cross": CROSSED.read(), "names": with_names(every["GUM"], kb)}
     tables["directions"] = directions(every["GUM"], kb, models["GUM"])
     for name in ("ECB+ entities", "ECB+ events"):
         collected_rows(tables, clusters(name, every[name], models))
@@ -261,6 +389,9 @@ def measure() -> None:
     for row in tables["linking"]:
         if row["part"] == "test":
             figures[key("gum", row["edges"], row["method"], "accuracy")] = row["accuracy"]
+    for row in tables["names"]:
+        if row["part"] == "test":
+            figures[key("names", row["edges"], row["knowledge base"], "accuracy")] = row["arborescence"]
     for row in tables["clusters"]:
         for score in ("CoNLL", "B-cubed", "ARI"):
             figures[key(row["corpus"], row["edges"], row["threshold"], score)] = row[score]

@@ -22,6 +22,9 @@ from .vectors import Csr, csr, dissimilarity
 _DONE = np.float32(-1e30)
 """The partial score of a row that has been scored exactly."""
 
+_MOST_FEATURES = 128
+"""Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
+
 ROWS_PER_PLACE = 1500
 """Below this number of rows for each place of a list without a limit, bounds take longer than what they spare."""
 
@@ -78,15 +81,13 @@ class _List(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Memory of a worker; `found` holds the rows that share a feature with a query, in order of discovery."""
+    """Memory of a worker."""
 
-    place: Ids
-    """(rows,) 1 + the place of each row in the next two, or 0; all 0 between queries."""
-    row: Ids
     score: Floats
-    """The partial score of the row; `_DONE` once it is scored exactly."""
+    """(rows,) the partial score of each row; `_DONE` once it is scored exactly; all 0 between queries."""
     able: Ids
-    """The places of rows that could reach a list."""
+    """The rows that could reach a list."""
+    able_score: Floats
     all_scores: Weights
     weight_of: Floats
     """(features,) the weight of every feature; all 0 between queries."""
@@ -95,10 +96,9 @@ class Scratch(NamedTuple):
     def of(cls, n_rows: int, n_features: int) -> Self:
         """Return memory that takes no time until it is used."""
         return cls(
-            np.zeros(n_rows, np.int32),
+            np.zeros(n_rows, np.float32),
             np.empty(n_rows, np.int32),
             np.empty(n_rows, np.float32),
-            np.empty(n_rows, np.int32),
             np.empty(n_rows, np.float64),
             np.zeros(n_features, np.float32),
         )
@@ -164,29 +164,27 @@ def _tails(rows: Csr, level: Ids, n_levels: int, longest: float) -> npt.NDArray[
 
 @kernel
 def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
-    """Fill the lists; a list with room for rows without a common feature takes the scores of all rows."""
-    nothing = dissimilarity(0.0, corpus.offset)
+    """Fill the lists."""
     for q in range(len(queries.indptr) - 1):
         part = slice(queries.indptr[q], queries.indptr[q + 1])
         query = _Query(queries.indices[part], queries.data[part], scratch.weight_of)
         near = _List(lists.ids[q], lists.dissimilarity[q], lists.limit[q])
-        is_bounded = len(corpus.bounds.tail) > 0 and (query.weight >= 0).all()
-        if is_bounded:
+        is_done = False
+        if len(corpus.bounds.tail) > 0 and (query.weight >= 0).all():
             scratch.weight_of[query.feature] = query.weight
-            _near(query, corpus, scratch, near)
+            is_done = _near(query, corpus, scratch, near)
             scratch.weight_of[query.feature] = 0
-        if not is_bounded or min(near.values[-1], near.limit) >= nothing:
+        if not is_done:
             near.ids[:], near.values[:] = -1, np.inf
             _all(query, corpus, scratch.all_scores, near)
 
 
 @kernel
-def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> None:
-    """Fill a list with the nearest rows that share a feature and lie within its limit.
+def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> bool:
+    """Fill a list by bounds; return False, and leave it, for a query so long that reading all postings is faster.
 
     ``least`` is the score that a row must reach, less what rounding can change: partial scores are sums of float32 in
-    another order, and dissimilarities are float32. A row whose tail is too short for that when its first common feature
-    is read is not kept.
+    another order, and dissimilarities are float32.
     """
     start, row_of, value_of = corpus.postings
     count = start[query.feature + 1] - start[query.feature]
@@ -194,44 +192,64 @@ def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> None:
     feature, weight, count = query.feature[order], query.weight[order], count[order]
     rest = np.append(np.sqrt(np.cumsum((weight.astype(np.float64) ** 2)[::-1])[::-1]), 0.0) * corpus.longest
     slack = 1.2e-7 * ((n + 8) * rest[0] + abs(corpus.offset))
-    n_found, taken, read, checked, unread = 0, 0, 0, 8 * len(near.ids), count.sum()
-    least = _least(near, corpus.offset, slack)
+    to_read = np.append(0, np.cumsum(count))
+    if n > _MOST_FEATURES and _least(near, corpus.offset, slack) <= 0:
+        return False
+    taken, n_read, checked, score = 0, 0, 8 * len(near.ids), scratch.score
     for at in range(n):
-        tail = corpus.bounds.tail[corpus.bounds.level[feature[at]]]
         for i in range(start[feature[at]], start[feature[at] + 1]):
-            place = scratch.place[row_of[i]] - 1
-            if place < 0:
-                if rest[at] * tail[row_of[i]] < 255 * least:
-                    continue
-                place = n_found
-                n_found += 1
-                scratch.place[row_of[i]] = n_found
-                scratch.row[place], scratch.score[place] = row_of[i], 0
-            scratch.score[place] += weight[at] * value_of[i]
-        read, unread = read + count[at], unread - count[at]
-        is_last = at + 1 == n
-        if not is_last and read + count[at + 1] < 2 * checked:
+            score[row_of[i]] += weight[at] * value_of[i]
+        n_read = at + 1
+        is_last = n_read == n
+        if not is_last and to_read[n_read + 1] < 2 * checked:
             continue
-        checked = read
-        taken = _score_best(query, corpus, scratch, n_found, near, taken, slack)
+        checked = to_read[n_read]
+        taken = _score_best(query, corpus, scratch, feature[:n_read], near, taken)
         least = _least(near, corpus.offset, slack)
-        if is_last or rest[at + 1] < least:
-            tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[at + 1]]]
-            scale = rest[at + 1] / 255
-            n_able, least_score = 0, max(least - rest[at + 1], np.float64(_DONE) / 2)
-            for place in range(n_found):
-                score = scratch.score[place]
-                if score >= least_score and score + scale * tail[scratch.row[place]] >= least:
-                    scratch.able[n_able] = place
-                    n_able += 1
-            if is_last or n_able * len(corpus.rows.indices) < unread * len(tail):
-                for place in scratch.able[:n_able]:
-                    row = scratch.row[place]
-                    if scratch.score[place] + scale * tail[row] >= _least(near, corpus.offset, slack):
-                        taken = _score(query, corpus, row, near, taken)
+        if is_last or rest[n_read] < least:
+            tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[n_read]]]
+            n_able = _able(corpus, scratch, feature[:n_read], tail, rest[n_read], least)
+            able, partial = scratch.able[:n_able], scratch.able_score[:n_able]
+            if is_last or n_able * len(corpus.rows.indices) < (to_read[n] - checked) * len(tail):
+                for i in range(n_able):
+                    if partial[i] + rest[n_read] / 255 * tail[able[i]] >= _least(near, corpus.offset, slack):
+                        taken = _score(query, corpus, able[i], near, taken)
                 break
-    for row in scratch.row[:n_found]:
-        scratch.place[row] = 0
+            score[able] = partial
+    if min(near.values[-1], near.limit) >= dissimilarity(0.0, corpus.offset):
+        _offer_unlike(corpus, scratch, near, taken)
+    for read in feature[:n_read]:
+        for i in range(start[read], start[read + 1]):
+            score[row_of[i]] = 0
+    return True
+
+
+@kernel
+def _able(
+    corpus: Corpus, scratch: Scratch, features: Ids, tail: npt.NDArray[np.uint8], rest: float, least: float
+) -> int:
+    """Move the rows that can still reach the least score to ``able``; return their number."""
+    start, row_of, _ = corpus.postings
+    score, n_able, scale, least_partial = scratch.score, 0, rest / 255, max(least - rest, np.float64(_DONE) / 2)
+    for feature in features:
+        for i in range(start[feature], start[feature + 1]):
+            row = row_of[i]
+            if score[row] >= least_partial and score[row] + scale * tail[row] >= least:
+                scratch.able[n_able], scratch.able_score[n_able] = row, score[row]
+                n_able += 1
+                score[row] = _DONE
+    return n_able
+
+
+@kernel
+def _offer_unlike(corpus: Corpus, scratch: Scratch, near: _List, taken: int) -> None:
+    """Offer the things of rows that share no feature with the query, until no more can be taken."""
+    owners, nothing = corpus.owners, dissimilarity(0.0, corpus.offset)
+    for pair in range(len(owners.owner)):
+        if refuses(near.ids, near.values, taken, owners.owner[pair], nothing):
+            break
+        if scratch.score[owners.row[pair]] == 0:
+            taken = offer(near.ids, near.values, taken, owners.owner[pair], nothing, owners.several)
 
 
 @kernel
@@ -241,26 +259,27 @@ def _least(near: _List, offset: float, slack: float) -> float:
 
 
 @kernel
-def _score_best(
-    query: _Query, corpus: Corpus, scratch: Scratch, n_found: int, near: _List, taken: int, slack: float
-) -> int:
-    """Score the rows with the largest partial scores exactly, as many as the list has places."""
-    most, n, least = len(near.ids), 0, np.float64(_DONE) / 2
-    best = np.empty(most, np.int32)
-    for at in range(n_found):
-        score = scratch.score[at]
-        if score > least:
-            place = min(n, most - 1)
-            n = place + 1
-            while place > 0 and scratch.score[best[place - 1]] < score:
-                best[place] = best[place - 1]
-                place -= 1
-            best[place] = at
-            if n == most:
-                least = np.float64(scratch.score[best[-1]])
-    for at in best[:n]:
-        taken = _score(query, corpus, scratch.row[at], near, taken)
-        scratch.score[at] = _DONE
+def _score_best(query: _Query, corpus: Corpus, scratch: Scratch, features: Ids, near: _List, taken: int) -> int:
+    """Score the rows with the largest partial scores exactly, as many as the list has places, or fewer."""
+    start, row_of, _ = corpus.postings
+    score, most, n, least = scratch.score, len(near.ids), 0, np.float32(0)
+    best, best_score = np.empty(most, np.int32), np.empty(most, np.float32)
+    for feature in features:
+        for i in range(start[feature], start[feature + 1]):
+            own = score[row_of[i]]
+            if own > least:
+                place = min(n, most - 1)
+                n = place + 1
+                while place > 0 and best_score[place - 1] < own:
+                    best[place], best_score[place] = best[place - 1], best_score[place - 1]
+                    place -= 1
+                best[place], best_score[place] = row_of[i], own
+                if n == most:
+                    least = best_score[-1]
+    for row in best[:n]:
+        if score[row] > 0:  # a row with several of the features is among the best several times
+            taken = _score(query, corpus, row, near, taken)
+            score[row] = _DONE
     return taken
 
 

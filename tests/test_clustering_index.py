@@ -130,6 +130,17 @@ def test_shards_of_things_make_up_the_whole(form: str) -> None:
         same(merged(parts[::-1], k), nearest(queries, points, k, self_ids=own))
 
 
+@pytest.mark.parametrize("within", [None, 0.9])
+def test_long_queries(within: float | None) -> None:
+    """Sentences have more features than the bounds are made for."""
+    matrix = (gaussian(3000, 300) > 1).astype(np.float32)
+    queries = (gaussian(5, 300, 1) > -0.5).astype(np.float32)
+    assert (queries.sum(axis=1) > 150).all()
+    limit = np.full(5, np.inf if within is None else within, np.float32)
+    found = nearest(vectors(queries, "sparse"), vectors(matrix, "sparse"), 2, within=within)
+    same(found, filtered(brute(queries, matrix, 2), limit))
+
+
 def test_rows_that_share_their_strongest_features_are_together() -> None:
     matrix = sp.csr_array(np.float32([[1, 2, 0], [0, 1, 3], [0, 2, 1], [0, 3, 9], [2, 3, 0]]))
     assert alike_together(csr(matrix)).tolist() == [0, 4, 2, 1, 3]

@@ -24,7 +24,7 @@ from arbo.edges.pairs import mention_pairs, n_within
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
-from arbo.training.edges import examples, known_elsewhere, recall, thinned
+from arbo.training.edges import examples, known_elsewhere, named_examples, recall, thinned
 
 
 def corpus(*texts: str) -> Corpus:
@@ -212,7 +212,7 @@ def test_direction_of_edges_within_a_document(linking: bool) -> None:
 @pytest.fixture(scope="module")
 def learnt() -> EdgeModel:
     documents, kb = arbo.load_sample()
-    return arbo.train_edges(documents[:60], documents[60:], kb)
+    return arbo.train_edges(documents[:60], documents[60:], kb, names=True)
 
 
 def test_learnt_edges_link_better_than_names_alone(learnt: EdgeModel) -> None:
@@ -332,6 +332,22 @@ def test_training_pairs_mentions_as_linking_does() -> None:
     assert divided < free
 
 
+def test_names_of_other_documents_teach_and_own_names_do_not() -> None:
+    kb = arbo.KnowledgeBase([arbo.Entity("Q1", "first"), arbo.Entity("Q2", "second")])
+    lines = [
+        {"id": f"d{i}", "text": f"Ada{i} Bell", "mentions": [{"spans": [[0, 4]], "entities": ["Q1"]}]} for i in range(4)
+    ]
+    for line in lines:
+        line["mentions"].append({"spans": [[5, 9]], "entities": ["Q2"]})  # type: ignore[union-attr]
+    letters = ENTITY_FEATURES.index("letters")
+    documents = Corpus.of(lines)
+    halves, (held_out,) = named_examples(arbo.Linker(kb), documents, documents)
+    assert sum(len(correct) for _, correct in halves) == len(held_out[1]) == 16
+    assert sum((features[correct, letters] > 0.99).sum() for features, correct in halves) == 4  # "Bell"
+    assert (held_out[0][held_out[1], letters] > 0.99).sum() == 8
+    assert named_examples(arbo.Linker(kb), documents[:1], documents) == ([], [])
+
+
 def test_estimates_count_the_pairs_of_learnt_edges(learnt: EdgeModel) -> None:
     documents, kb = arbo.load_sample()
     plain, edges = (arbo.Linker(kb, edges=model).estimate(documents) for model in (None, learnt))
@@ -426,4 +442,5 @@ def test_arbo_contains_a_model_for_english() -> None:
     assert learnt > average_precision_score(correct, letters) + 0.1
     found = arbo.Linker(edges="english").discover(documents)
     assert found.manifest["encoder"]["edges"] == model.settings
+    assert found.evaluate().as_dict()["coreference"]["conll"] > 0.7
     assert model.trained["recall"]["all"] > 0.5

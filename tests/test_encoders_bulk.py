@@ -109,8 +109,9 @@ def compare(encoder: arbo.NgramEncoder, fitted: Sequence[str], sought: Sequence[
     mentions = [MentionInput(name, None, None) for name in sought]  # type: ignore[arg-type]
     assert_same(own.encode_mentions(mentions).matrix, plain.encode(list(dict.fromkeys(sought))))
     aliases = np.arange(len(fitted)) % 2 == 1
-    entities = own.encode_entities(Kb(fitted))  # type: ignore[arg-type]
-    assert_same(entities.matrix, plain.encode(fitted, aliases).sorted_indices())
+    for encoded in (own, encoder.fit(fitted)):  # the second one remembers the words of the names
+        entities = encoded.encode_entities(Kb(fitted))  # type: ignore[arg-type]
+        assert_same(entities.matrix, plain.encode(fitted, aliases).sorted_indices())
 
 
 class Kb:

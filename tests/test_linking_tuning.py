@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ from hypothesis import given, settings, strategies as st
 import arbo
 from arbo.errors import DataError, UsageError
 from arbo.files import write_json
+from arbo.linking import tuning
 from arbo.linking.config import tuned_model
 from arbo.linking.objectives import Objective
 from arbo.linking.tuning import Curve, Trial, _Steps
 from arbo.retrieval.retrieval import Retrieval
-from clustering import Graph, Method, merge_tree, partition
+from clustering import Graph, Method, Partition, merge_tree, partition
 from clustering.methods import METHODS
 from eval import adjusted_rand_index
 
@@ -443,3 +445,26 @@ def test_no_file_and_no_model_are_no_settings(tmp_path: Path) -> None:
 def test_a_configuration_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(arbo.DataError, match=r"nothing\.json"):
         arbo.LinkerConfig.from_json(tmp_path / "nothing.json")
+
+
+def test_entities_near_no_mention_take_no_time(
+    tuned: arbo.Linker, sample: Sample, dev: arbo.Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions of the trials have only the entities that are nearest to a mention; scores do not change."""
+    others = [arbo.Entity(f"other {i}", f"zzq{i}") for i in range(300)]
+    kb = arbo.KnowledgeBase([*others, *sample[1]])
+    found: list[int] = []
+
+    def recorded(graph: Graph, *args: Any, **options: Any) -> Partition:
+        found.append(graph.n_entities)
+        return partition(graph, *args, **options)
+
+    monkeypatch.setattr(tuning, "partition", recorded)
+    fitted = sample[1].names().names
+    encoder = arbo.NgramEncoder().fit(fitted)
+    monkeypatch.setattr(arbo.NgramEncoder, "fit", lambda self, names: encoder)
+    again = arbo.Linker(kb).tune(dev).tuning
+    assert again is not None
+    assert tuned.tuning is not None
+    assert again.trials == tuned.tuning.trials
+    assert max(found[:-1]) <= len(dev.mentions) < found[-1], "the last one is for the confidence"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _GOLD = (
     "Annotated documents against which to score the spans and links of found mentions. Needs --kb, the knowledge base "
-    "of the runs; --per-document and --remove-singletons have no effect."
+    "of the runs; --per-document, --remove-singletons and --by-topic have no effect."
 )
 _BY_TOPIC = "Also score each topic alone, the `topic` in the documents' metadata; with several runs, by CoNLL."
 _BY_TOPIC_SHOWN = ("accuracy", "ARI", "MUC", "B-cubed", "CEAF-e", "LEA", "CoNLL")
@@ -90,7 +90,7 @@ def evaluate(
     from arbo.results.evaluation import Coreference, evaluate_together, evaluate_topics
     from arbo.spans.evaluation import run_scores
 
-    _check(train, gold, kb, plot, format_, by_topic=by_topic)
+    _check(train, gold, kb, plot, format_)
     names = name_systems(runs)
     check_outputs([*names.values()], save, plot)
     results = {name: Result.load(run) for name, run in names.items()}
@@ -118,9 +118,7 @@ def evaluate(
 
 
 def _print_json(
-    evaluations: Mapping[str, Evaluation | FoundScores],
-    report: Report,
-    topics: Mapping[str, Mapping[str, Evaluation]],
+    evaluations: Mapping[str, Evaluation | FoundScores], report: Report, topics: Mapping[str, Mapping[str, Evaluation]]
 ) -> None:
     systems = {name: evaluation.as_dict() for name, evaluation in evaluations.items()}
     told = {topic: of_systems({name: one.as_dict() for name, one in of.items()}) for topic, of in topics.items()}
@@ -137,13 +135,7 @@ def _by_topic(topics: Mapping[str, Mapping[str, Evaluation]]) -> Table:
 
 
 def _check(
-    train: Path | None,
-    gold: Path | None,
-    kb: Path | None,
-    plot: Path | None,
-    format_: DocumentFormat | None,
-    *,
-    by_topic: bool,
+    train: Path | None, gold: Path | None, kb: Path | None, plot: Path | None, format_: DocumentFormat | None
 ) -> None:
     """Raise UsageError for options that exclude each other, or need another one."""
     refused = {
@@ -151,7 +143,6 @@ def _check(
         "--format needs --train or --gold; give one of them, or leave it out": format_ and not (train or gold),
         "--gold needs --kb, the knowledge base of the runs": gold and not kb,
         "--kb is used only with --gold; give --gold, or leave --kb out": kb and not gold,
-        "--by-topic scores annotated runs, not --gold; leave one out": gold and by_topic,
         "--plot shows NIL decisions of annotated runs, not of --gold; leave one out": gold and plot,
     }
     if problem := next((problem for problem, is_so in refused.items() if is_so), None):

@@ -107,13 +107,9 @@ def save_report(report: Report, files: Sequence[Path] | None) -> None:
 
 
 def table_of_groups(groups: Mapping[str, Mapping[str, Sequence[Line]]], title: str, score: str) -> Table:
-    """Make a table with a row for each group of documents: all scores of one system, or one score of several.
+    """Make a table with a row for each group of documents: all scores of one system, or one ``score`` of several.
 
-    Args:
-        groups: the lines of each system, by group.
-        title: the title of the table.
-        score: the name of the score that is shown of several systems.
-
+    ``groups`` are the lines of each system, by group.
     """
     from arbo.metrics import Cell, Table, Value
 

@@ -11,6 +11,9 @@ from arbo.cli import console, options
 from arbo.cli.inputs import read_documents, read_kb
 from arbo.cli.linker import LinkerOptions
 from arbo.cli.reporting import check_no_input
+from arbo.errors import UsageError
+
+_NAMES = "Learn also to link with the names of DOCS, which `arbo kb add-names` adds to the knowledge base."
 
 
 def train_edges(
@@ -23,6 +26,7 @@ def train_edges(
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
+    names: Annotated[bool, typer.Option("--names", help=_NAMES)] = False,
     types: options.Types = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
@@ -39,12 +43,14 @@ def train_edges(
     from arbo import train_edges as train
     from arbo.files import check_writable
 
+    if names and not kb:
+        raise UsageError("--names needs --kb, the knowledge base that gets the names; give it, or leave --names out")
     check_no_input("--out", out, [*docs, dev, *([kb] if kb else [])])
     check_writable(out)
     linker = LinkerOptions({}, encoder, encoder_config, cache).load()
     base = None if kb is None else read_kb(kb, kb_format, kb_xrefs)
     documents, held_out = (read_documents(part, format_, types, on_error) for part in (docs, dev))
-    model = train(documents, held_out, base, linker=linker)
+    model = train(documents, held_out, base, linker=linker, names=names)
     model.save(out)
     if as_json:
         console.print_json({"edges": str(out), **model.settings})

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from arbo.encoders.string_table import Bytes, Spans, StringTable
-from arbo.engine import Csr, Floats, Ids, csr, id_dtype, in_threads, kernel
+from arbo.engine import Bools, Csr, Floats, Ids, csr, id_dtype, in_threads, kernel
 
 _CHUNK = 1 << 14  # number of names that a thread takes at once
 Doubles = npt.NDArray[np.float64]
@@ -26,12 +26,20 @@ def grams_of(words: StringTable, sizes: tuple[int, ...], begin: int, end: int) -
     return Spans(words.text, *spans), start, place
 
 
-def n_holders(in_name: Items, in_word: Items, n_grams: int) -> Ids:
-    """Return the number of names that contain each n-gram, from the words of names and the n-grams of words."""
+def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int]) -> tuple[Doubles, Doubles]:
+    """Return the number of names that contain each of ``n`` words and n-grams; a name counts where ``counts`` is true.
+
+    ``in_name`` has the words of each name, ``in_word`` the n-grams of each word.
+    """
     workers = os.cpu_count() or 1
-    counts = np.zeros((workers, n_grams), np.int64)
-    in_threads(lambda worker: _count(in_name, in_word, worker, workers, counts[worker]), range(workers), workers)
-    return counts.sum(axis=0)
+    found = np.zeros((workers, sum(n)))
+    in_threads(
+        lambda worker: _count(in_name, in_word, counts, worker, workers, found[worker, : n[0]], found[worker, n[0] :]),
+        range(workers),
+        workers,
+    )
+    words, grams = np.split(found.sum(axis=0), n[:1])
+    return words, grams
 
 
 def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_ascending: bool) -> sp.csr_array:
@@ -75,14 +83,18 @@ def _grams(text: Bytes, start: Ids, sizes: Ids) -> tuple[Ids, Ids, Ids, Ids]:
 
 
 @kernel
-def _count(in_name: Items, in_word: Items, first: int, step: int, counts: Ids) -> None:
-    """Count the names with each n-gram, among every ``step``-th name."""
-    last = np.full(len(counts), -1, np.int64)
-    for name in range(first, len(in_name[0]) - 1, step):
-        for word in in_name[1][in_name[0][name] : in_name[0][name + 1]]:
-            for gram in in_word[1][in_word[0][word] : in_word[0][word + 1]]:
-                counts[gram] += last[gram] != name
-                last[gram] = name
+def _count(
+    in_name: Items, in_word: Items, counts: Bools, first: int, step: int, words: Doubles, grams: Doubles
+) -> None:
+    """Count the names with each word and n-gram, among every ``step``-th name."""
+    last = np.full(len(grams), -1, np.int64)
+    for name in range(first, len(counts), step):
+        if counts[name]:
+            for word in in_name[1][in_name[0][name] : in_name[0][name + 1]]:
+                words[word] += 1
+                for gram in in_word[1][in_word[0][word] : in_word[0][word + 1]]:
+                    grams[gram] += last[gram] != name
+                    last[gram] = name
 
 
 @kernel
@@ -150,7 +162,7 @@ def _merge(items: Ids, n: int) -> None:
 @kernel
 def _sum(values: Doubles) -> float:
     """Return the sum in the order of `numpy.add.reduceat`: the first value, and the pairwise sum of all others."""
-    return values[0] + _pairwise(values[1:]) if len(values) else 0.0
+    return float(values[0]) + _pairwise(values[1:]) if len(values) else 0.0
 
 
 @kernel
@@ -159,7 +171,7 @@ def _pairwise(values: Doubles) -> float:
     if n < 8:
         for value in values:
             total += value
-        return total
+        return float(total)
     if n > 128:
         half = n // 2 - n // 2 % 8
         return _pairwise(values[:half]) + _pairwise(values[half:])
@@ -169,4 +181,4 @@ def _pairwise(values: Doubles) -> float:
     total = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]))
     for i in range(whole, n):
         total += values[i]
-    return total
+    return float(total)

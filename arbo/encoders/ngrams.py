@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import count
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.name_words import words_of
-from arbo.encoders.ngram_sums import grams_of, n_holders, name_vectors
+from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
 from arbo.engine import Metric, Vectors
 from arbo.errors import DataError
@@ -89,18 +90,25 @@ class NgramEncoder:
     normalize: Callable[[str], str] = normalize_name
     frequencies: Frequencies | None = None
 
+    # The names that were fitted and their words, until the first names are encoded: these are mostly the same.
+    _read: list[tuple[tuple[str, ...], StringTable, Items]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+
     metric: Metric = field(default="cosine", init=False)
     threshold: tuple[float, float] = field(default=(0.35, 0.2), init=False)
 
     def fit(self, names: Sequence[str]) -> Self:
         """Return a new encoder with the frequencies of words and n-grams in the distinct names; only it can encode."""
-        distinct = list(dict.fromkeys(names))
-        words, in_name = words_of(distinct, self.normalize)
+        words, in_name = words_of(names, self.normalize)
+        seen: dict[str, int] = {}
+        is_first = np.fromiter(map(seen.setdefault, names, count()), np.int64, len(names)) == np.arange(len(names))
         spans, start, _ = grams_of(words, self.sizes, 0, len(words))
         grams, in_word = StringTable.of(spans)
-        word_count = np.bincount(in_name[1], minlength=len(words)).astype(np.float64)
-        gram_count = n_holders(in_name, (start, in_word), len(grams)).astype(np.float64)
-        return replace(self, frequencies=Frequencies(len(distinct), words, grams, word_count, gram_count))
+        word_count, gram_count = n_holders(in_name, (start, in_word), is_first, (len(words), len(grams)))
+        fitted = replace(self, frequencies=Frequencies(len(seen), words, grams, word_count, gram_count))
+        fitted._read.append((tuple(names), words, in_name))
+        return fitted
 
     def encode_entities(self, kb: KnowledgeBase, announce: Announce = quiet) -> Vectors:
         """Encode every name of every entity; the first name is the preferred name."""
@@ -133,11 +141,16 @@ class NgramEncoder:
         known = self.frequencies
         if known is None:
             raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
-        words, in_name = words_of(names, self.normalize)
+        read = self._read.pop() if self._read else None
+        if read is None or read[0] != tuple(names):
+            read = tuple(names), *words_of(names, self.normalize)
+        _, words, in_name = read
         begins = range(0, max(1, len(words)), _CHUNK)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             vectors = list(pool.map(lambda begin: self._word_vectors(known, words, begin), begins))
-        alias = np.zeros(len(names)) if is_alias is None else self.alias_weight * is_alias
+        alias = np.zeros(len(names))
+        if is_alias is not None:
+            alias[is_alias] = self.alias_weight
         return name_vectors(in_name, sp.vstack(vectors, "csr"), alias, is_ascending=is_alias is not None)
 
     def _word_vectors(self, known: Frequencies, words: StringTable, begin: int) -> sp.csr_array:

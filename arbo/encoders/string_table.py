@@ -40,7 +40,7 @@ class StringTable:
 
     text: Bytes  # the strings, each followed by a blank, after a first blank
     start: Ids  # (strings + 1,) where each begins; the last is the length of the text
-    slots: Ids  # (a power of two,) the number of a string, at its CRC-32 or the next free place; -1 if free
+    slots: Ids  # (a power of two,) the number of a string, from the place of its CRC-32 on; -1 if free
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -60,8 +60,8 @@ class StringTable:
     @classmethod
     def of(cls, spans: Spans) -> tuple[Self, Ids]:
         """Return the table of distinct strings in order of first appearance, and the number of each string given."""
-        numbers, *arrays = _numbered(*spans)
-        return cls(*arrays), numbers
+        numbers, text, start, slots = _numbered(*spans)
+        return cls(text, start, slots), numbers
 
     def strings(self) -> list[str]:
         """Return the strings as Python objects."""

@@ -36,8 +36,8 @@ MEGABYTE = 1 << 20
 _ENGINE = 120 * MEGABYTE
 # Bytes for a mention in graph, forest and tables, for each of its candidates, and for each of its neighbours.
 _MENTION, _CANDIDATE, _NEIGHBOR = 630, 32, 14
-# n-grams: bytes for each character of the names during encoding, and afterwards.
-_NGRAM_PEAK, _NGRAM_KEPT = 105, 40
+# n-grams: bytes for each character of the names while the search is prepared, and afterwards.
+_NGRAM_PEAK, _NGRAM_KEPT = 62, 40
 # Late interaction: seconds of one core for a product of two numbers.
 _LATE_SECONDS = 3e-10
 # Seconds of imports and kernels, and of making the tables for a mention.

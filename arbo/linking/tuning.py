@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from arbo.data.codes import codes_of
 from arbo.data.gold import Gold
-from arbo.engine import MergeTree, Method, Partition, Progress, average_tree, merge_tree, partition, silent
+from arbo.engine import MergeTree, Method, Neighbors, Partition, Progress, average_tree, merge_tree, partition, silent
 from arbo.errors import DataError
 from arbo.linking.confidence import Confidence, Reliability, calibrate, evidence
 from arbo.linking.config import LinkerConfig
@@ -234,6 +234,7 @@ def _linking_plan(
     nested = [one for one in tried if one in ("minimax", "undirected")]
     alone, trees = ([one] if one in tried else [] for one in every[:2])
     finite = [limit for limit in entity_limits if limit != np.inf]
+    retrieval, scoring = _nearest_alone(retrieval, scoring)
     graphs = {k: retrieval.graph(k) for k in ks}
 
     def entity_curve(method: Method, k: int, limit: float, *, least: float) -> Curve:
@@ -260,6 +261,19 @@ def _linking_plan(
 
     n_trees, n_nested = len(trees) * len(mention_limits) * len(entity_limits), len(mention_limits) + len(finite)
     return _Plan(run(), len(alone) + len(ks) * (n_trees + len(nested) * n_nested))
+
+
+def _nearest_alone(retrieval: Retrieval, scoring: _Scoring) -> tuple[Retrieval, _Scoring]:
+    """Leave out the entities that are nearest to no mention, since each partition takes time for every entity."""
+    ids, dissimilarity = retrieval.entities.first(1)
+    kept = np.unique(ids[ids >= 0])
+    if len(kept) == 0:
+        return retrieval, scoring
+    place = np.minimum(np.searchsorted(kept, scoring.entity), len(kept) - 1)
+    entity = np.where(kept[place] == scoring.entity, place, -2)
+    ids = np.where(ids >= 0, np.searchsorted(kept, ids), -1).astype(np.int32)
+    nearest = Neighbors(ids, dissimilarity)
+    return replace(retrieval, entities=nearest, n_entities=len(kept)), replace(scoring, entity=entity)
 
 
 def _discovery_plan(

@@ -21,11 +21,18 @@ from arbo.errors import DataError
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
 
+Examples = tuple[Matrix, Bools]
+"""Features of pairs, (pairs, features), and whether each pair is right."""
 _MOST = 250_000  # number of pairs of a world that teach, so that time does not grow with the square of a document
 
 
 def train_edges(
-    documents: Iterable[Any], dev: Iterable[Any], kb: KnowledgeBase | None = None, *, linker: Linker | None = None
+    documents: Iterable[Any],
+    dev: Iterable[Any],
+    kb: KnowledgeBase | None = None,
+    *,
+    linker: Linker | None = None,
+    names: bool = False,
 ) -> EdgeModel:
     """Train a model to tell when two mentions mean the same and, with ``kb``, when a mention means an entity.
 
@@ -38,23 +45,29 @@ def train_edges(
         kb: the knowledge base of the gold entities; None to learn edges between mentions alone.
         linker: finds neighbours and candidates, and should have the encoder that links later; the default uses
             character n-grams.
+        names: learn also from entities with the names of other training documents, for linking with
+            ``kb.with_names_of(documents)``.
 
     Raises:
         DataError: in ``documents`` or in ``dev``, the pairs of two mentions, or of a mention and an entity, are all
             correct or all wrong.
     """
     own = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
-    parts = [examples(own, Corpus.of(part), most) for part, most in ((documents, _MOST), (dev, None))]
+    train, held_out = Corpus.of(documents), Corpus.of(dev)
+    parts = [examples(own, train, _MOST), examples(own, held_out)]
+    if kb is not None and names:
+        for part, more in zip(parts, named_examples(own, train, held_out), strict=True):
+            part[1] = _joined([part[1], *more])
     forests = [Trees.fit(*train).calibrated(*other) for train, other in zip(*parts, strict=True)]
     trained = {
         "pairs": [len(correct) for _, correct in parts[0]],
-        "recall": recall(own, Corpus.of(dev)),
+        "recall": recall(own, held_out),
         "encoder": own.encoder.settings,
     }
     return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
 
 
-def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[tuple[Matrix, Bools]]:
+def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[Examples]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
 
     From a world (see `arbo.retrieval.worlds`) with more than ``most`` pairs of mentions, some of the wrong ones are
@@ -74,12 +87,7 @@ def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[tu
         first, second, correct = first[kept], second[kept], correct[kept]
     parts = [(mention_features(facts, first, second), correct)]
     if linker.kb is not None:
-        gold = Gold.of(corpus, linker.kb)
-        pairs = CandidatePairs.of(found, linker.kb)
-        features = pairs.features(facts, slice(None))
-        right = gold.mention * len(linker.kb) + gold.rows
-        known = gold.annotated[pairs.mention]
-        parts.append((features[known], np.isin(pairs.mention * len(linker.kb) + pairs.entity, right)[known]))
+        parts.append(_entity_examples(found, facts, corpus, linker.kb))
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
@@ -87,6 +95,37 @@ def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[tu
                 "pairs and others; check the documents' gold clusters or ids, and that the knowledge base has the ids"
             )
     return parts
+
+
+def _entity_examples(found: Retrieval, facts: Facts, corpus: Corpus, kb: KnowledgeBase) -> Examples:
+    gold, pairs = Gold.of(corpus, kb), CandidatePairs.of(found, kb)
+    features = pairs.features(facts, slice(None))
+    right = gold.mention * len(kb) + gold.rows
+    known = gold.annotated[pairs.mention]
+    return features[known], np.isin(pairs.mention * len(kb) + pairs.entity, right)[known]
+
+
+def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Examples], list[Examples]]:
+    """Return examples of entities that have the names of other training documents as aliases, to fit and to calibrate.
+
+    Each half of the training documents sees the names of the other half: with its own names, each name would be right.
+    Without gold entities in both halves, there are no examples.
+    """
+    assert linker.kb is not None
+    halves = train[::2], train[1::2]
+    if not all(Gold.of(half, linker.kb).in_kb.any() for half in halves):
+        return [], []
+    parts = []
+    for corpus, others in ((halves[0], halves[1]), (halves[1], halves[0]), (dev, train)):
+        named = linker.kb.with_names_of(others)
+        found = linker.configured(kb=named).retrieve(corpus, k=0, discover=False)
+        parts.append(_entity_examples(found, Facts.of(found.inputs), corpus, named))
+    return parts[:2], parts[2:]
+
+
+def _joined(parts: list[Examples]) -> Examples:
+    features, correct = (np.concatenate(some) for some in zip(*parts, strict=True))
+    return features, correct
 
 
 def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:

@@ -97,7 +97,7 @@ class Directions:
         document = codes_of([item.document.id for item in found.inputs])[gold.has_id]
         for method in ("minimax", "undirected"):
             gain = right[method][gold.has_id].astype(int) - right["arborescence"][gold.has_id]
-            low, high = _interval(gain, document)
+            low, high = interval(gain, document)
             figures |= {f"{method} less arborescence, low": low, f"{method} less arborescence, high": high}
         return figures
 
@@ -117,7 +117,7 @@ class Directions:
         return best.k, best.limits
 
 
-def _interval(gain: Ids, document: Ids) -> tuple[float, float]:
+def interval(gain: Ids, document: Ids) -> tuple[float, float]:
     """Return the middle 95 % of the mean gain of a mention over draws of documents."""
     total, size = np.bincount(document, gain), np.bincount(document)
     drawn = np.random.default_rng(0).integers(len(size), size=(_DRAWS, len(size)))
