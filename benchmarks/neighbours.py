@@ -20,9 +20,9 @@ seconds. Beyond 100,000, 20,000 of them are searched, and the seconds are multip
 
 **dense**: the 16 nearest of 100,000 vectors with 384 dimensions, 2,000 queries, all cores, in seconds of the clock.
 
-**index**: a knowledge base of these names, three to an entity, written by `arbo.build_index` and linked from in a process
-of its own. Seconds of the clock, memory in GB; *private* memory is written by this process alone, *resident* memory has
-the mapped pages too, which processes share. The mentions are those of diseases in the test part of BC5CDR.
+**index**: a knowledge base of these names, three to an entity, written by `arbo.build_index`, and linked from in a
+process of its own. Seconds of the clock, memory in GB; *private* memory is written by this process alone, *resident*
+memory has the mapped pages too, which processes share. The mentions are diseases of the test part of BC5CDR.
 
 Each cell is kept. `--only KIND` and `--names N` make only some of them; all that are kept are recorded.
 """
