@@ -20,14 +20,22 @@ seconds. Beyond 100,000, 20,000 of them are searched, and the seconds are multip
 
 **dense**: the 16 nearest of 100,000 vectors with 384 dimensions, 2,000 queries, all cores, in seconds of the clock.
 
+**index**: a knowledge base of these names, three to an entity, written by `arbo.build_index`, and linked from in a
+process of its own. Seconds of the clock, memory in GB; *private* memory is written by this process alone, *resident*
+memory has the mapped pages too, which processes share. The mentions are diseases of the test part of BC5CDR.
+
 Each cell is kept. `--only KIND` and `--names N` make only some of them; all that are kept are recorded.
 """
 
 import importlib
+import json
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -40,6 +48,7 @@ from library.results import Figures, Row, Tables, record, say
 from library.timing import best_of_three
 from search import clustered
 
+import arbo
 from arbo.encoders.ngrams import NgramEncoder
 from clustering import index as index_module
 from clustering.index import Index
@@ -216,6 +225,50 @@ def dense(kind: str, n: int) -> Row:
     }
 
 
+_FROM_INDEX = """
+import json, sys, time
+import arbo
+from arbo.linker import Linker
+def memory(kind):
+    lines = open("/proc/self/smaps_rollup").read().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1e6
+documents = arbo.read_documents(sys.argv[2])
+times = [time.perf_counter()]
+kb = arbo.KnowledgeBase.from_index(sys.argv[1])
+times.append(time.perf_counter())
+linker = Linker(kb)
+linker.link(documents[:1])
+times.append(time.perf_counter())
+linker.link(documents)
+times.append(time.perf_counter())
+warm = []
+for _ in range(9):
+    begin = time.perf_counter()
+    linker.link(documents[:1])
+    warm.append(time.perf_counter() - begin)
+print(json.dumps({
+    "opened": times[1] - times[0], "first document": times[2] - times[1], "all documents": times[3] - times[2],
+    "warm document": min(warm), "mentions": len(documents.mentions),
+    "private GB": memory("Private_Dirty"), "resident GB": memory("Rss"),
+}))
+"""
+
+
+def from_index(kind: str, n: int) -> Row:
+    """Measure an index: how long it takes to build, open and link from, and how much memory."""
+    names, job = names_of(kind, n), JOBS["BC5CDR disease"]
+    entities = (arbo.Entity(f"E{at}", names[at], tuple(names[at + 1 : at + 3])) for at in range(0, n, 3))
+    with TemporaryDirectory() as folder:
+        kb, begin = arbo.KnowledgeBase(entities), time.perf_counter()
+        arbo.build_index(kb, f"{folder}/index")
+        job.documents(job.test).to_jsonl(f"{folder}/documents.jsonl")
+        row: Row = {"built": time.perf_counter() - begin}
+        command = [sys.executable, "-c", _FROM_INDEX, f"{folder}/index", f"{folder}/documents.jsonl"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # so that all kernels are compiled
+        told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return row | json.loads(told.stdout)
+
+
 KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
     "search": (
         search,
@@ -224,6 +277,7 @@ KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
     "approximate": (approximate, [("words", 10**5)]),
     "self-join": (self_join, [("words", 80_000), ("words", 10**6)]),
     "dense": (dense, [("clustered", 10**5)]),
+    "index": (from_index, [("words", 10**5), ("words", 10**6)]),
 }
 """The function that makes a cell of each table, and its names and sizes."""
 

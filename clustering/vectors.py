@@ -72,20 +72,23 @@ def by_owner(n_rows: int, what: str, owner: npt.ArrayLike | None, n: int | None)
 
 def unit(matrix: Matrix) -> Matrix:
     """Scale every row to length 1, in a fixed order of summation; zero rows are kept."""
+    starts, data = _values(matrix)
+    scaled = _scaled(starts, data, lengths(matrix))
     if isinstance(matrix, np.ndarray):
-        scaled = np.empty_like(matrix)
-        _scale(matrix, lengths(matrix), scaled)
-        return scaled
-    length = lengths(matrix)
-    data = matrix.data / np.repeat(np.where(length > 0, length, 1), np.diff(matrix.indptr))
-    return sp.csr_array((data.astype(np.float32), matrix.indices, matrix.indptr), matrix.shape)
+        return scaled.reshape(matrix.shape)
+    return sp.csr_array((scaled, matrix.indices, matrix.indptr), matrix.shape)
 
 
 def lengths(matrix: Matrix) -> Weights:
     """Return the length of each row; (rows,) float64."""
+    return _lengths(*_values(matrix))
+
+
+def _values(matrix: Matrix) -> tuple[Ids, Floats]:
+    """Return where each row begins among the values, and the values."""
     if isinstance(matrix, np.ndarray):
-        return _lengths(np.arange(len(matrix) + 1) * matrix.shape[1], matrix.ravel())
-    return _lengths(matrix.indptr, matrix.data)
+        return np.arange(len(matrix) + 1) * matrix.shape[1], matrix.ravel()
+    return matrix.indptr, matrix.data
 
 
 @kernel
@@ -110,11 +113,13 @@ def _lengths(indptr: Ids, data: Floats) -> Weights:
 
 
 @kernel
-def _scale(matrix: Floats, length: Weights, scaled: Floats) -> None:
-    for i in range(len(matrix)):
+def _scaled(indptr: Ids, data: Floats, length: Weights) -> Floats:
+    scaled = np.empty(len(data), np.float32)
+    for i in range(len(length)):
         divisor = length[i] if length[i] > 0 else 1.0
-        for j in range(matrix.shape[1]):
-            scaled[i, j] = np.float32(np.float64(matrix[i, j]) / divisor)
+        for j in range(indptr[i], indptr[i + 1]):
+            scaled[j] = np.float32(np.float64(data[j]) / divisor)
+    return scaled
 
 
 def _dense(matrix: Any) -> tuple[Floats, Ids]:

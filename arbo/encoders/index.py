@@ -21,12 +21,14 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
-from arbo.engine import Index, Searchable, TokenMatrices
+from arbo.engine import Index, TokenMatrices
 from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, json_ready
 from arbo.progress import Announce, quiet
 
 logger = logging.getLogger(__name__)
+
+_TOKENS = ("matrix", "indptr", "row", "owner")
 
 
 def build_index(
@@ -60,7 +62,7 @@ def build_index(
     return KnowledgeBase.from_index(path)
 
 
-def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> tuple[Encoder, Searchable]:
+def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> tuple[Encoder, Index | TokenMatrices]:
     """Return the encoder fitted to the names of a knowledge base, and its entities, ready to be searched.
 
     They are mapped from the index of the knowledge base, if it has one for this encoder, see `indexed`. Otherwise the
@@ -73,7 +75,7 @@ def encoded(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> 
     return fitted, vectors if isinstance(vectors, TokenMatrices) else Index.of(vectors, fitted.metric)
 
 
-def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Searchable] | None:
+def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | TokenMatrices] | None:
     """Map the fitted encoder and the entities from the index of a knowledge base; None if it has none.
 
     If its index was built for another encoder or other settings, log a warning and return None.
@@ -102,21 +104,22 @@ def _state(fitted: Encoder, encoder: Encoder) -> Arrays:
     raise UsageError(f"an index cannot hold a fitted {type(fitted).__name__}; its `fit` must return the encoder itself")
 
 
-def _arrays(corpus: Searchable) -> Arrays:
+def _arrays(corpus: Index | TokenMatrices) -> Arrays:
     if isinstance(corpus, TokenMatrices):
-        parts = {name: getattr(corpus, name) for name in ("matrix", "indptr", "row", "owner")}
+        parts = {name: getattr(corpus, name) for name in _TOKENS}
         return parts | {"n": np.array(corpus.n)}
     return corpus.arrays()
 
 
-def _restored(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Searchable]:
+def _restored(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | TokenMatrices]:
     assert kb.stored is not None
     state, vectors = kb.stored.arrays("encoder"), kb.stored.arrays("vectors")
     try:
         if isinstance(encoder, NgramEncoder):
             encoder = replace(encoder, frequencies=Frequencies.from_arrays(state))
         if "indptr" in vectors:
-            return encoder, TokenMatrices(**{**vectors, "n": int(vectors["n"])})
+            matrix, indptr, row, owner = (vectors[name] for name in _TOKENS)
+            return encoder, TokenMatrices(matrix, indptr, row, owner, int(vectors["n"]))
         return encoder, Index.from_arrays(vectors, encoder.metric)
     except (KeyError, ValueError) as error:
         raise DataError(f"the arrays do not fit together ({error}); {MEND}", file=str(kb.stored.folder)) from None

@@ -47,7 +47,7 @@ def entity_worlds(kb: KnowledgeBase, map_types: str | None) -> dict[Hashable, Ro
         (domain, next((group_of["entity", type_] for type_ in types if ("entity", type_) in group_of), None))
         for domain, types in kb.columns("domain", "types")
     )
-    there = {group for _, group in worlds}  # type: ignore[misc]  # worlds are pairs here
+    there = {world[1] for world in worlds if isinstance(world, tuple)}
     if lost := [other for _, other in pairs if group_of["entity", other] not in there]:
         raise _unknown("entity", lost, (type_ for (types,) in kb.columns("types") for type_ in types))
     return worlds
