@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from clustering.dense import nearest_others, spanning_tree
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.index import Index
-    from clustering.kernels import kernel
+    from clustering.kernels import in_parallel, kernel
     from clustering.knn import Neighbors, in_threads
     from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
@@ -42,7 +42,7 @@ _NAMES = {
     "dense": "nearest_others spanning_tree",
     "dense_search": "Scan Scanner faiss_scanner",
     "index": "Index",
-    "kernels": "kernel",
+    "kernels": "in_parallel kernel",
     "knn": "Neighbors in_threads",
     "late_interaction": "TokenMatrices",
     "methods": "Method Metric NilLinkage SearchMethod",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -19,7 +17,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.name_words import words_of
 from arbo.encoders.ngram_sums import Items, grams_of, n_holders, name_vectors
 from arbo.encoders.string_table import Spans, StringTable
-from arbo.engine import Metric, Vectors
+from arbo.engine import Metric, Vectors, in_parallel
 from arbo.errors import DataError
 from arbo.progress import Announce, quiet
 from arbo.text.names import normalize_name
@@ -141,13 +139,15 @@ class NgramEncoder:
         known = self.frequencies
         if known is None:
             raise RuntimeError("the encoder is not fitted; use the one that fit(names) returns")
-        read = self._read.pop() if self._read else None
+        try:
+            read = self._read.pop()
+        except IndexError:
+            read = None
         if read is None or read[0] != tuple(names):
             read = tuple(names), *words_of(names, self.normalize)
         _, words, in_name = read
         begins = range(0, max(1, len(words)), _CHUNK)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            vectors = list(pool.map(lambda begin: self._word_vectors(known, words, begin), begins))
+        vectors = in_parallel(lambda begin: self._word_vectors(known, words, begin), begins)
         alias = np.zeros(len(names))
         if is_alias is not None:
             alias[is_alias] = self.alias_weight
