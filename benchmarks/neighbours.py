@@ -24,6 +24,8 @@ seconds. Beyond 100,000, 20,000 of them are searched, and the seconds are multip
 process of its own. Seconds of the clock, memory in GB; *private* memory is written by this process alone, *resident*
 memory has the mapped pages too, which processes share. The mentions are diseases of the test part of BC5CDR.
 
+**encoding**: the default encoder is fitted to the names and encodes them, in seconds of the clock and of the processors.
+
 Each cell is kept. `--only KIND` and `--names N` make only some of them; all that are kept are recorded.
 """
 
@@ -266,7 +268,18 @@ def from_index(kind: str, n: int) -> Row:
         command = [sys.executable, "-c", _FROM_INDEX, f"{folder}/index", f"{folder}/documents.jsonl"]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)  # so that all kernels are compiled
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    return row | json.loads(told.stdout)
+    found: Row = json.loads(told.stdout)
+    return row | found
+
+
+def encoding(kind: str, n: int) -> Row:
+    """Time the default encoder: it is fitted to the names, and encodes them."""
+    names = names_of(kind, n)
+    encoded(names[:100])  # so that all kernels are compiled
+    begin, begun = time.perf_counter(), time.process_time()
+    encoder = NgramEncoder().fit(names)
+    encoder._encode(names)
+    return {"seconds": time.perf_counter() - begin, "processor seconds": time.process_time() - begun}
 
 
 KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
@@ -277,7 +290,8 @@ KINDS: dict[str, tuple[Callable[[str, int], Row], list[tuple[str, int]]]] = {
     "approximate": (approximate, [("words", 10**5)]),
     "self-join": (self_join, [("words", 80_000), ("words", 10**6)]),
     "dense": (dense, [("clustered", 10**5)]),
-    "index": (from_index, [("words", 10**5), ("words", 10**6)]),
+    "index": (from_index, [("words", 10**5), ("words", 10**6), ("words", 4 * 10**6)]),
+    "encoding": (encoding, [("words", 10**5), ("words", 10**6), ("random", 10**6)]),
 }
 """The function that makes a cell of each table, and its names and sizes."""
 
