@@ -11,7 +11,10 @@ from cli_builders import arbo_process, linking, sample_files
 from conftest import Run
 
 import arbo
+from arbo.linking.estimate import entity_cost
 from arbo.results.result import Result
+
+_BOTH = ("kb.jsonl", "kb.index")
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +71,11 @@ def test_every_verb_answers_as_without_an_index(
 
 def test_what_link_takes_is_estimated(run: Run, folder: Path, tmp_path: Path) -> None:
     command = ["link", folder / "all.jsonl", "--out", tmp_path / "run", "--dry-run", "--json"]
-    told = [run(*command, "--kb", folder / name).json for name in ("kb.jsonl", "kb.index")]
+    told = [run(*command, "--kb", folder / name).json for name in _BOTH]
     assert told[0]["names"] == told[1]["names"]
     assert told[0]["dimensions"] == told[1]["dimensions"]
-    assert told[1]["seconds"] <= told[0]["seconds"]
+    kept = [entity_cost(arbo.NgramEncoder(), arbo.read_knowledge_base(folder / name)).kept for name in _BOTH]
+    assert kept[0] > kept[1] == 0
     assert not (tmp_path / "run").exists()
 
 
