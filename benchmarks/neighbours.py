@@ -24,7 +24,7 @@ seconds. Beyond 100,000, 20,000 of them are searched, and the seconds are multip
 process of its own. Seconds of the clock, memory in GB; *private* memory is written by this process alone, *resident*
 memory has the mapped pages too, which processes share. The mentions are diseases of the test part of BC5CDR.
 
-**encoding**: the default encoder is fitted to the names and encodes them, in seconds of the clock and of the processors.
+**encoding**: the default encoder is fitted to the names and encodes them; seconds of the clock, and of the processors.
 
 Each cell is kept. `--only KIND` and `--names N` make only some of them; all that are kept are recorded.
 """

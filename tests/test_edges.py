@@ -271,7 +271,7 @@ def test_the_command_line_trains_tunes_and_discovers(tmp_path: Path, run: Run) -
     assert run("discover", tmp_path / "dev.jsonl", "--edges", edges, *options).code == 0
     assert arbo.Result.load(tmp_path / "run").manifest["encoder"]["edges"]["fingerprint"]
     other = run("discover", tmp_path / "dev.jsonl", *options)
-    assert (other.code, "tuned with an edge model" in other.told, "give --edges that" in other.told) == (2, True, True)
+    assert (other.code, "tuned with an edge model" in other.told, "give it to --edges" in other.told) == (2, True, True)
     (tmp_path / "bare.json").write_text('{"config": {}}')
     with pytest.raises(arbo.UsageError, match=r"tuned without an edge model, .*; leave --edges out, or tune again"):
         load_edges(edges, tmp_path / "bare.json")
