@@ -180,7 +180,9 @@ def test_link_with_a_cross_encoder(run: Run, files: Path) -> None:
     assert {link.candidates[0][1] for link in result.links} == {1}  # the cross-encoder was spared all
 
 
-def test_a_dry_run_counts_the_pairs(run: Run, files: Path) -> None:
+def test_a_dry_run_counts_the_pairs(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arbo.linking.estimate.name_seconds", lambda *_: 1.0)  # measured, so that they are not equal
+    monkeypatch.setattr("arbo.cli.run.time.process_time", lambda: 1.0)
     dry = ["link", *data_arguments(files), "--out", files / "run", "--dry-run"]
     told = run(*dry, "--reranker", files / "cross", "--json")
     documents = arbo.read_jsonl(files / "docs.jsonl")

@@ -50,7 +50,9 @@ def test_an_unknown_format_lists_the_known_ones(docs: Path) -> None:
         UsageError, match=r"unknown format 'xml'; known: blink, brat, conll, .*, pubtator, text, tsv, zeshel"
     ):
         read_documents(docs, "xml")
-    with pytest.raises(UsageError, match=r"unknown format 'xml'; known: blink, csv, jsonl, medic, obo, .*, zeshel"):
+    with pytest.raises(
+        UsageError, match=r"unknown format 'xml'; known: blink, csv, index, jsonl, medic, obo, .*, zeshel"
+    ):
         read_knowledge_base(docs, "xml")
 
 
@@ -66,7 +68,11 @@ FIRST_LINES = {
 
 
 def test_formats_with_a_file_of_entities_have_a_first_line() -> None:
-    assert {*FIRST_LINES} == {*KNOWLEDGE_BASE_FORMATS} - {"umls", "parquet"}  # a folder of several files, a binary file
+    assert {*FIRST_LINES} == {*KNOWLEDGE_BASE_FORMATS} - {
+        "index",
+        "umls",
+        "parquet",
+    }  # folders of several files, a binary file
 
 
 @pytest.mark.parametrize("given", sorted(KNOWLEDGE_BASE_FORMATS))
@@ -81,7 +87,8 @@ def test_a_knowledge_base_of_another_format_is_an_error(tmp_path: Path, format_:
         read_knowledge_base(path, given)
     with pytest.raises(
         DataError,
-        match=r"no entities, read as .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet file",
+        match=r"no entities, read as .*--kb-format|no \[Term\]|give the folder that|must name the c|the Parquet file"
+        "|not an index",
     ) as caught:
         read_knowledge_base(path, given, on_error="skip")
     assert caught.value.file == str(path)

@@ -12,9 +12,6 @@ from functools import cached_property
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from arbo.data.entities import Entity
 from arbo.data.objects import entity_line
 from arbo.data.rows import entities_of, items_of, numbered
@@ -22,6 +19,8 @@ from arbo.errors import DataError, UsageError
 from arbo.files import PathLike, write_lines
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from arbo.data.columns import Table

@@ -24,7 +24,7 @@ def torch_scanner(device: str | torch.device) -> Scanner:
     import torch
 
     def scanner(matrix: Floats) -> Scan:
-        rows = torch.from_numpy(matrix).to(device)
+        rows = torch.tensor(matrix, device=device)  # a copy, since torch warns of arrays that cannot be written
 
         def scan(vectors: Floats, n: int) -> tuple[Floats, Ids]:
             queries = torch.from_numpy(np.ascontiguousarray(vectors)).to(device)
