@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -128,7 +129,11 @@ def beside(target: Path, kind: str) -> Path:
 
 def check_writable(target: Path) -> None:
     """Raise UsageError for a device, a pipe or `-`, or if the nearest existing folder above is not writable."""
-    if os.fspath(target) == "-" or (target.exists() and not (target.is_file() or target.is_dir())):
+    try:
+        mode = target.stat().st_mode  # read once, as another process may move the target
+    except OSError:
+        mode = None
+    if os.fspath(target) == "-" or not (mode is None or S_ISREG(mode) or S_ISDIR(mode)):
         raise UsageError(f"cannot write {target}: it is a device, a pipe or `-`; choose another path")
     above = next((folder for folder in target.absolute().parents if folder.exists()), target)  # "/" has none above
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sized
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -214,7 +214,8 @@ class Trainer(ABC, Generic[Model, Batch]):
         self.prepared.train()
         self.optimizer.zero_grad()
         try:
-            total = self.add_gradients(step, self.batch(step, mentions, rows), share)
+            with _repeatable(self.accelerator.device):
+                total = self.add_gradients(step, self.batch(step, mentions, rows), share)
         except torch.OutOfMemoryError as error:
             raise ArboError(
                 f"not enough memory for micro_batch={self.config.micro_batch}; choose a smaller one to resume from the "
@@ -261,6 +262,17 @@ class Trainer(ABC, Generic[Model, Batch]):
             for name, value in figures.items():
                 self.writer.add_scalar(name, value, figures["step"])
             self.writer.flush()
+
+
+@contextmanager
+def _repeatable(device: torch.device) -> Iterator[None]:
+    """Let a CPU add the gradients of a row that was taken several times in a fixed order; its threads would race."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(before[0] or device.type == "cpu", warn_only=not before[0] or before[1])
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _optimizer(parameters: list[torch.nn.Parameter], config: LoopConfig) -> torch.optim.Optimizer:
