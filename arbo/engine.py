@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clustering.dense_search import Scan, Scanner, faiss_scanner
     from clustering.index import Index
     from clustering.kernels import in_parallel, kernel
-    from clustering.knn import Neighbors, in_threads
+    from clustering.knn import Neighbors
     from clustering.late_interaction import TokenMatrices
     from clustering.methods import Method, Metric, NilLinkage, SearchMethod
     from clustering.progress import Progress, T, silent
@@ -43,7 +43,7 @@ _NAMES = {
     "dense_search": "Scan Scanner faiss_scanner",
     "index": "Index",
     "kernels": "in_parallel kernel",
-    "knn": "Neighbors in_threads",
+    "knn": "Neighbors",
     "late_interaction": "TokenMatrices",
     "methods": "Method Metric NilLinkage SearchMethod",
     "progress": "Progress T silent",

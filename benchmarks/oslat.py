@@ -76,7 +76,6 @@ from library.trainings import recalls
 
 import arbo
 from arbo.data.corpus import Corpus
-from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.progress import bars
 from arbo.spans.baselines import Fuzzy
@@ -84,7 +83,7 @@ from arbo.spans.evaluation import found_scores
 from arbo.spans.finding import DictionaryFinder, Finder, PairFinder, without_repetition
 from arbo.spans.overlaps import Spans
 from arbo.spans.pieces import Pairs
-from arbo.spans.preselection import Preselection, preselect, preselection_recall
+from arbo.spans.preselection import Preselection, encoded_names, preselect, preselection_recall
 from arbo.text.names import normalize_name
 from arbo.text.sentences import sentences
 from arbo.text.words import fold
@@ -278,7 +277,7 @@ def preselection(system: str) -> Row:
     chooser = NgramEncoder() if system == "n-gram" else arbo.DualEncoder.from_pretrained(MODEL, ONE_A_NAME, cache=CACHE)
 
     def chosen() -> Preselection:
-        names = encoded(data.kb, chooser, bars)
+        names = encoded_names(data.kb, chooser, bars)
         return preselect(data.test, data.kb, max(AMONG), names=names, split=sentences, announce=bars)
 
     spent, found = seconds(chosen)

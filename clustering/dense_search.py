@@ -7,13 +7,12 @@ belong to the list within the rounding error, every vector is scored again.
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 import numpy as np
 
 from .arrays import Floats, Ids, Weights
-from .kernels import kernel
+from .kernels import in_parallel, kernel
 from .search import Lists, Owners, Search, offer_all, score_found
 from .vectors import dissimilarities, dissimilarity, lengths
 
@@ -47,7 +46,6 @@ def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, off
     another query. Memory is bounded in both cases.
     """
     fetched = min((2 if owners.several else 1) * k + _SPARE, len(matrix))
-    workers = os.cpu_count() or 1
 
     def fill(vectors: Floats, lists: Lists) -> None:
         count = np.zeros(len(vectors), np.int64)
@@ -64,8 +62,7 @@ def dense_search(matrix: Floats, owners: Owners, longest: float, scan: Scan, off
                 _score_all(queries, vectors, columns, begin, owners, offset, lists, count)
 
         if len(unsettled) > 0:
-            with ThreadPoolExecutor(workers) as pool:
-                list(pool.map(settle, np.array_split(unsettled, min(workers, len(unsettled)))))
+            in_parallel(settle, np.array_split(unsettled, min(os.cpu_count() or 1, len(unsettled))))
 
     # Chunks run one after the other, since a scan has its own threads. They are smaller for a very large k.
     return Search(fill, chunk=min(_CHUNK, max(1, 1024 * _CHUNK // fetched)), workers=1)

@@ -7,6 +7,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 
+from .progress import Progress, silent
+
 T = TypeVar("T")
 U = TypeVar("U")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -23,9 +25,18 @@ def kernel(function: Function) -> Function:
     return cast(Function, numba.njit(cache=True, nogil=True)(function))
 
 
-def in_parallel(call: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Call a function with each item, in threads if there are several, and return the results in order."""
+def in_parallel(
+    call: Callable[[T], U], items: Sequence[T], *, workers: int | None = None, progress: Progress = silent
+) -> list[U]:
+    """Call a function with each item and return the results in order; an interruption stops the calls at once.
+
+    Several items are called in threads: as many as there are cores, unless ``workers`` says otherwise.
+    """
     if len(items) < 2:
-        return [call(item) for item in items]
-    with ThreadPoolExecutor(min(len(items), os.cpu_count() or 1)) as pool:
-        return list(pool.map(call, items))
+        return list(progress(map(call, items), len(items)))
+    with ThreadPoolExecutor(min(len(items), workers or os.cpu_count() or 1)) as pool:
+        try:
+            return list(progress(pool.map(call, items), len(items)))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

@@ -5,7 +5,6 @@ Approximate search is optional; `measured_recall` measures how many neighbours i
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
@@ -15,6 +14,7 @@ import scipy.sparse as sp
 from .arrays import Floats, Ids, Weights, pairs_of
 from .dense_search import Scanner, faiss_scanner
 from .index import Index
+from .kernels import in_parallel
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices, empty_lists
 from .vectors import (
@@ -118,7 +118,7 @@ def nearest(
             vectors = queries.matrix[rows[chunk]]
             found.fill(unit(vectors) if metric == "cosine" else vectors, lists.at(chunk))
 
-        in_threads(fill_chunk, range(0, len(rows), found.chunk), found.workers, progress)
+        in_parallel(fill_chunk, range(0, len(rows), found.chunk), workers=found.workers, progress=progress)
 
     return lists_of(queries.row, k, index.n, self_ids, within, fill)
 
@@ -222,21 +222,6 @@ def _without_self(ids: Ids, dissimilarity: Floats, self_ids: Ids) -> tuple[Ids, 
     own[~own.any(axis=1), -1] = True
     shape = len(ids), ids.shape[1] - 1
     return ids[~own].reshape(shape), dissimilarity[~own].reshape(shape)
-
-
-def in_threads(fill: Callable[[int], None], begins: range, workers: int, progress: Progress = silent) -> None:
-    """Call ``fill`` with each item of ``begins`` in threads; an interruption stops them at once."""
-    if len(begins) == 1:
-        for _ in progress(map(fill, begins), 1):
-            pass
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for _ in progress(pool.map(fill, begins), len(begins)):
-                pass
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def check_wanted(k: int, self_ids: Ids | None, n_queries: int) -> None:

@@ -14,7 +14,6 @@ scores all things, or only candidates that pooled vectors propose; `clustering.c
 many neighbours the candidates contain.
 """
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
@@ -23,7 +22,7 @@ import numpy.typing as npt
 
 from .arrays import Floats, Ids, Weights, pairs_of, ranges
 from .dense_search import Scanner, faiss_scanner
-from .kernels import kernel
+from .kernels import in_parallel, kernel
 from .knn import (
     Limit,
     Neighbors,
@@ -31,8 +30,8 @@ from .knn import (
     check_queries,
     check_wanted,
     checked_pairs,
-    in_threads,
     lists_of,
+    merged,
     nearest,
 )
 from .progress import Progress, silent
@@ -221,8 +220,7 @@ def _best(
     query = begin + np.nonzero(is_there)[0]
     dissimilarity[is_there] = _dissimilarity(queries, corpus, query, candidates[is_there], metric)
     ids = np.where(np.isfinite(dissimilarity), candidates, -1)
-    order = np.lexsort((ids, dissimilarity))[:, :k]
-    return Neighbors(np.take_along_axis(ids, order, axis=1), np.take_along_axis(dissimilarity, order, axis=1))
+    return merged([Neighbors(ids, dissimilarity)], k)
 
 
 def _dissimilarity(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Ids, metric: Metric) -> Floats:
@@ -240,7 +238,7 @@ def _scores(queries: TokenMatrices, corpus: TokenMatrices, query: Ids, thing: Id
         some = slice(begin, begin + _SHARE)
         _score_pairs(own, text[some], others, corpus.row, first[some], end[some], score[some])
 
-    in_threads(fill, range(0, len(query), _SHARE), os.cpu_count() or 1)
+    in_parallel(fill, range(0, len(query), _SHARE))
     return score
 
 

@@ -19,11 +19,12 @@ from arbo.data.columns import MEND, SCHEMAS, HashedIds
 from arbo.data.index_folder import Arrays, check_index_replaceable, write_index
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
+from arbo.encoders.model_folder import same_model
 from arbo.encoders.named import encoder_of
 from arbo.encoders.ngrams import Frequencies, NgramEncoder
 from arbo.engine import Index, TokenMatrices
 from arbo.errors import DataError, UsageError
-from arbo.files import PathLike, json_ready
+from arbo.files import PathLike
 from arbo.progress import Announce, quiet
 
 logger = logging.getLogger(__name__)
@@ -83,17 +84,12 @@ def indexed(kb: KnowledgeBase, encoder: Encoder) -> tuple[Encoder, Index | Token
     if kb.stored is None:
         return None
     own, other = kb.stored.manifest["encoder"], encoder.settings
-    if _identity(own) == _identity(other):
+    if same_model(own | {"mentions": None}, other | {"mentions": None}):  # on which no entity depends
         return _restored(kb, encoder)
     names = [settings.get("model") or settings.get("encoder") for settings in (own, other)]
     told = "other settings" if names[0] == names[1] else f"the encoder {names[0]}, not {names[1]}"
     logger.warning("%s was built for %s, so that the entities are encoded again; %s", kb.stored.folder, told, MEND)
     return None
-
-
-def _identity(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings on which the vectors of entities depend."""
-    return {**json_ready(settings), "model": None, "mentions": None}
 
 
 def _state(fitted: Encoder, encoder: Encoder) -> Arrays:

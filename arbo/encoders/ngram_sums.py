@@ -9,7 +9,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from arbo.encoders.string_table import Bytes, Spans, StringTable
-from arbo.engine import Bools, Csr, Floats, Ids, csr, id_dtype, in_threads, kernel
+from arbo.engine import Bools, Csr, Floats, Ids, csr, id_dtype, in_parallel, kernel
 
 _CHUNK = 1 << 14  # number of names that a thread takes at once
 Doubles = npt.NDArray[np.float64]
@@ -33,10 +33,9 @@ def n_holders(in_name: Items, in_word: Items, counts: Bools, n: tuple[int, int])
     """
     workers = os.cpu_count() or 1
     found = np.zeros((workers, sum(n)))
-    in_threads(
+    in_parallel(
         lambda worker: _count(in_name, in_word, counts, worker, workers, found[worker, : n[0]], found[worker, n[0] :]),
         range(workers),
-        workers,
     )
     words, grams = np.split(found.sum(axis=0), n[:1])
     return words, grams
@@ -49,15 +48,15 @@ def name_vectors(in_name: Items, words: sp.csr_array, alias: Doubles, *, is_asce
     """
     n, width, in_word = len(alias), words.shape[1], csr(words)
     start = np.zeros(n + 1, np.int64)
-    begins, workers = range(0, n, _CHUNK), os.cpu_count() or 1
-    in_threads(lambda begin: _sizes(in_name, in_word, width, alias, begin, begin + _CHUNK, start), begins, workers)
+    begins = range(0, n, _CHUNK)
+    in_parallel(lambda begin: _sizes(in_name, in_word, width, alias, begin, begin + _CHUNK, start), begins)
     np.cumsum(start, out=start)
     items, values = np.empty(start[-1], np.int32), np.empty(start[-1], np.float32)
 
     def fill(begin: int) -> None:
         _fill(in_name, in_word, width, alias, begin, begin + _CHUNK, start, is_ascending, items, values)
 
-    in_threads(fill, begins, workers)
+    in_parallel(fill, begins)
     return sp.csr_array((values, items, start.astype(id_dtype(start[-1]))), (n, width + 1))
 
 

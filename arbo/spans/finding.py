@@ -18,7 +18,6 @@ from arbo.data.corpus import Corpus
 from arbo.data.documents import Document, Mention, mention_ids, text_of
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
-from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder
 from arbo.engine import Floats, Ids
 from arbo.errors import UsageError
@@ -27,7 +26,7 @@ from arbo.progress import Announce, quiet
 from arbo.spans.dictionary import Dictionary, Match
 from arbo.spans.overlaps import Spans, without_overlaps
 from arbo.spans.pieces import Pairs
-from arbo.spans.preselection import EncodedNames, Preselection, preselect
+from arbo.spans.preselection import EncodedNames, Preselection, encoded_names, preselect
 from arbo.text.abbreviations import Definition, add_other_number, definitions
 from arbo.text.names import normalize_name
 from arbo.text.sentences import Splitter, passages
@@ -301,7 +300,7 @@ class PairFinder:
         self, documents: Corpus, kb: KnowledgeBase, announce: Announce
     ) -> tuple[Preselection, list[str], Floats]:
         """Score the candidates of each piece; return the candidates, the texts of the pieces, and the scores."""
-        names = self._kept(kb, lambda: encoded(kb, self.encoder, announce))
+        names = self._kept(kb, lambda: encoded_names(kb, self.encoder, announce))
         found = preselect(documents, kb, self.candidates, names=names, split=self.split, announce=announce)
         texts = [piece.text for piece in found.pieces.corpus]
         return found, texts, self.reader.score(texts, kb, found.text, found.entity, announce)

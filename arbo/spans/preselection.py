@@ -15,10 +15,11 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.encoder import Encoder
 from arbo.encoders.index import encoded
 from arbo.encoders.ngrams import NgramEncoder
-from arbo.engine import Ids, Searchable, Weights
+from arbo.engine import Ids, Weights
 from arbo.metrics import ratio
 from arbo.progress import Announce, quiet
-from arbo.retrieval.domains import Divided, entity_parts, nearest_within, rows_by
+from arbo.retrieval.domains import Divided, entity_parts, nearest_within
+from arbo.retrieval.worlds import entity_worlds
 from arbo.spans.pieces import Pairs, Pieces, pieces
 from arbo.text.abbreviations import expander
 from arbo.text.sentences import Splitter, passages, unwrapped
@@ -45,7 +46,14 @@ class Preselection:
         return np.arange(len(self.text)) - np.searchsorted(self.text, self.text)
 
 
-EncodedNames = tuple[Encoder, Searchable]
+EncodedNames = tuple[Encoder, Divided]
+"""An encoder fitted to the names of a knowledge base, and the entities of each domain."""
+
+
+def encoded_names(kb: KnowledgeBase, encoder: Encoder, announce: Announce = quiet) -> EncodedNames:
+    """Return the encoder fitted to the names of a knowledge base, and its entities by domain, ready to be searched."""
+    fitted, entities = encoded(kb, encoder, announce)
+    return fitted, Divided(entities, entity_worlds(kb, None))
 
 
 def preselect(
@@ -63,18 +71,17 @@ def preselect(
     The search for the eight nearest entities of each run is exact; it takes as long as linking all runs as mentions.
 
     Only entities of the document's domain are compared. The documents' mentions are kept for `preselection_recall`.
-    ``names`` come from `arbo.encoders.index.encoded`, by default with character n-grams.
+    ``names`` come from `encoded_names`, by default with character n-grams.
     """
     cut = pieces(documents, split)
-    maker, entities = encoded(kb, NgramEncoder(), announce) if names is None else names
-    divided = Divided(entities, rows_by(domain for (domain,) in kb.columns("domain")))
+    maker, entities = encoded_names(kb, NgramEncoder(), announce) if names is None else names
     runs = _runs(documents, cut)
     text, entity, dissimilarity = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.float32)]
     while some := list(islice(runs, _AT_ONCE)):
         found = nearest_within(
-            entity_parts([run.document.domain for _, run in some], divided.rows),
+            entity_parts([run.document.domain for _, run in some], entities.rows),
             maker.encode_mentions([run for _, run in some], announce),
-            divided,
+            entities,
             min(_NEAREST, len(kb)),
             metric=maker.metric,
             search="exact",

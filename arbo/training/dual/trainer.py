@@ -22,7 +22,8 @@ from arbo.errors import UsageError
 from arbo.linker import Linker
 from arbo.linking.config import LinkerConfig
 from arbo.metrics import all_cuts, conll_of_cuts, linking_scores
-from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within, rows_by
+from arbo.retrieval.domains import Divided, entity_parts, mention_parts, nearest_within
+from arbo.retrieval.worlds import entity_worlds
 from arbo.training.checkpoints import best_model, embeddings, load_plan
 from arbo.training.config import WITHOUT_KB, TrainingConfig
 from arbo.training.data import TrainingSet, corpora_of, job_of, training_sets
@@ -291,7 +292,7 @@ def development_scores(data: TrainingSet, snapshot: Snapshot, n_neighbours: int 
     search: dict[str, Any] = {"metric": snapshot.metric, "search": "exact", "progress": silent}
     scores: dict[str, float] = {}
     if len(data.kb):
-        divided = Divided(entities, rows_by(domain for (domain,) in data.kb.columns("domain")))
+        divided = Divided(entities, entity_worlds(data.kb, None))
         parts = entity_parts(domains, divided.rows)
         found = nearest_within(parts, mentions, divided, RECALL_AT[-1], **search).ids
         recall = linking_scores(*data.gold.accepted, found[:, 0], candidates=found, k=RECALL_AT).recall
