@@ -108,8 +108,8 @@ def load_edges(file: Path | None, tuned: Path | None) -> EdgeModel | None:
     was = tuned_model(tuned, "edges")
     if was and model is None:
         raise UsageError(
-            f"{tuned} was tuned with an edge model, so its thresholds do not fit without one; give it to --edges, "
-            "or tune again"
+            f"{tuned} was tuned with an edge model, so its thresholds would not fit without one; give --edges the "
+            "model that it was tuned with, or tune again"
         )
     if tuned and was.get("fingerprint") != (model.settings["fingerprint"] if model else None):
         fault, mend = "without an edge model", "leave --edges out"

@@ -19,7 +19,11 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One kind of problem: an error loses data or makes an entity impossible to find, while a warning does not."""
+    """One kind of problem.
+
+    An error loses data, or leaves an entity or an id that nothing can match. A warning, such as a name that several
+    entities share, is for the reader to judge: links may be wrong.
+    """
 
     kind: str
     severity: Severity

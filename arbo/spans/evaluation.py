@@ -44,8 +44,9 @@ class FoundScores:
 def run_scores(run: Run, gold: Corpus, kb: KnowledgeBase) -> FoundScores:
     """Score the found mentions of a run and their links against the same documents with annotations, in any order.
 
-    See `found_scores`. Raise UsageError if the run was made from other documents, or with another knowledge base than
-    ``kb``, and DataError if the text of a document differs from that in the run.
+    See `found_scores`. Raise UsageError if an annotated document is not in the run, a document with found mentions is
+    not annotated, or the run was made with another knowledge base than ``kb``. Raise DataError if the text of a found
+    mention differs from the text at its place in the annotated document; the rest of the text is not compared.
     """
     if (run.manifest["knowledge_base"] or {}).get("fingerprint") != kb.fingerprint:
         raise UsageError(

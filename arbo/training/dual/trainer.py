@@ -227,7 +227,10 @@ def train(
             f"token; {mend}"
         )
     if edges is not None and config.positives != "arborescence":
-        raise UsageError(f"learnt edges make no positives {config.positives!r}; choose 'arborescence', or no edges")
+        raise UsageError(
+            f"an edge model needs the positives 'arborescence', not {config.positives!r}; choose these, or leave the "
+            "edge model out"
+        )
     if config.regulariser == "fgsm":
         check_perturbable(encoder.mention_tower, encoder.entity_tower)
     corpora = corpora_of(documents, dev)
