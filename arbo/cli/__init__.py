@@ -1,4 +1,4 @@
-"""The command line: each verb has a module; `options`, `inputs` and `reporting` hold the code that verbs share."""
+"""The command line: most verbs have a module of their own; the other modules hold the code that verbs share."""
 
 from __future__ import annotations
 

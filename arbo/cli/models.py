@@ -1,4 +1,4 @@
-"""Load the encoders and rerankers that options name."""
+"""Load the encoders, rerankers and edge models that options name."""
 
 from __future__ import annotations
 
@@ -38,9 +38,18 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
 
 
 def encoder_like(
-    settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
+    settings: dict[str, Any],
+    file: Path | None,
+    model: str | None,
+    encoder_config: Path | None,
+    cache: Path | None,
+    *,
+    option: str = "--encoder",
 ) -> Encoder:
-    """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder."""
+    """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder.
+
+    Raise UsageError if a configuration or a cache is given for the n-gram encoder; ``option`` chooses the encoder.
+    """
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig
     from arbo.encoders.named import NGRAM, check_model_name
@@ -50,7 +59,8 @@ def encoder_like(
         model = settings.get("model", NGRAM)
     if model == NGRAM:
         if encoder_config is not None or cache is not None:
-            raise UsageError("--encoder-config and --cache need a transformer; choose one with --encoder")
+            given = "--cache" if encoder_config is None else "--encoder-config"
+            raise UsageError(f"{given} needs a transformer; choose one with {option}, or leave {given} out")
         return NgramEncoder()
     check_model_name(model)
     config = None  # the model's own

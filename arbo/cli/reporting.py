@@ -31,7 +31,8 @@ RemoveSingletons = Annotated[
     bool,
     typer.Option(
         "--remove-singletons",
-        help="Leave out clusters of one mention, both true and predicted ones, as the scorers coval and CorefUD do.",
+        help="Leave out clusters of one mention, both true and predicted ones, as the CorefUD scorer does, and coval "
+        "with `remove_singletons`.",
     ),
 ]
 

@@ -33,7 +33,7 @@ ClusterFormat = Literal["conll", "jsonl"]
 
 
 def score(
-    key: Annotated[Path, typer.Argument(metavar="KEY", help="File with the true clusters, or annotated run folder.")],
+    key: Annotated[Path, typer.Argument(metavar="KEY", help="File with true clusters, or an annotated run folder.")],
     responses: Annotated[
         list[Path],
         typer.Argument(
