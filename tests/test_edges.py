@@ -237,7 +237,7 @@ def test_the_partition_does_not_depend_on_the_order_of_documents(learnt: EdgeMod
 
 def test_training_needs_both_kinds_of_pairs() -> None:
     documents = corpus("[Ada] met [Bell].", "[Ada] wrote.")
-    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same, but training needs such pairs"):
+    with pytest.raises(DataError, match="0 of 0 pairs of two mentions mean the same, but training needs both pairs"):
         arbo.train_edges(documents, documents)
 
 

@@ -1,4 +1,4 @@
-"""Learnt edges between the mentions of each gold cluster, from which `pick_positives` can make its trees."""
+"""Edges of an edge model between the mentions of each gold cluster, for the trees of `pick_positives`."""
 
 from __future__ import annotations
 
