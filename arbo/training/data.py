@@ -37,7 +37,7 @@ class Rivals(NamedTuple):
         return cls(np.cumsum([0, *map(len, distinct)]), ids, own, others)
 
     def is_wrong(self, mention: Ids, entity: Ids) -> Bools:
-        """Return whether entity ``entity[i]`` is in the domain of ``mention[i]`` and not among its gold ids; (pairs,)."""
+        """Return whether ``entity[i]`` is in the domain of ``mention[i]`` and not among its gold ids; (pairs,)."""
         inside: Bools = self.domain[mention] == self.entity_domain[entity]
         return inside & ~self._holds(mention, entity)
 
