@@ -50,7 +50,7 @@ class _Verbs(TyperGroup):
         if args[:1] == ["compare"]:
             raise UsageError("there is no verb `compare`; compare scores with `arbo evaluate`, links with `arbo diff`")
         if args[:1] == ["discover"] and "--kb" in args:
-            raise UsageError("discover uses no knowledge base; with one, run `arbo link`")
+            raise UsageError("discover uses no knowledge base; to link to one, run `arbo link`")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

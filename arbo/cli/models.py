@@ -48,7 +48,8 @@ def encoder_like(
 ) -> Encoder:
     """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder.
 
-    Raise UsageError if a configuration or a cache is given for the n-gram encoder; ``option`` chooses the encoder.
+    Raise UsageError if a configuration or a cache is given for the n-gram encoder; the error says that ``option``
+    chooses the encoder.
     """
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig

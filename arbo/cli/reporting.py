@@ -20,7 +20,7 @@ Save = Annotated[
     typer.Option(
         "--save",
         metavar="FILE",
-        help="Also write the table to FILE, as its ending says: .md, .tex, .csv, .txt or .json; may be repeated.",
+        help="Also write the table to FILE; its ending is the format: .md, .tex, .csv, .txt or .json; may be repeated.",
     ),
 ]
 Seed = Annotated[

@@ -24,9 +24,9 @@ class FoundScores:
     """Scores of found mentions, and of found and linked mentions, against annotated documents."""
 
     mentions: SpanScores
-    """Scores of spans, whatever their entity; an item is a document."""
+    """Scores of spans, whatever their entity; its items are the documents."""
     links: SpanScores
-    """Scores of spans with the correct entity; an item is a document. NIL mentions are left out."""
+    """Scores of spans with the correct entity; its items are the documents. NIL mentions are left out."""
 
     @property
     def lines(self) -> tuple[Line, ...]:

@@ -227,7 +227,7 @@ def each_alone(text: str, spans: Spans) -> tuple[Spans, ...]:
 
 
 def without_repetition(text: str, spans: Spans) -> tuple[Spans, ...]:
-    """Join successive spans into one mention until a word is repeated, since no name has the same word twice.
+    """Join successive spans into one mention until a word is repeated, since few names have the same word twice.
 
     This suits readers that find the separate words of a name ("swelling ... knee" in "pain and swelling in knee") each
     time the text names the entity.

@@ -40,7 +40,7 @@ class LoopConfig(Settings):
     batch_size: Count = 32
     """Number of mentions per step; of names, texts or pairs, where the class says so."""
     micro_batch: Count = 32
-    """How many of these are in memory at once; it affects memory, speed and the dropout masks."""
+    """Number of mentions (names, texts or pairs) in memory at once; it affects memory, speed and dropout masks."""
     optimizer: Optimizer = "adam"
     learning_rate: Above0 = 5e-5
     weight_decay: NotBelow0 = 0.0
@@ -137,7 +137,7 @@ class RerankingConfig(LoopConfig):
 class ContrastiveConfig(LoopConfig):
     """Settings common to the first two stages of OSLAT, which compare names with synonyms and with other names.
 
-    The defaults of all three stages come from the paper (appendix B) if it gives them and no setting says otherwise.
+    The defaults of all three stages come from the paper (appendix B) if it gives them, unless a setting says otherwise.
     Over the first tenth of the steps, the learning rate is constant in the paper and rises here.
     """
 

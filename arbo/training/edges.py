@@ -110,7 +110,7 @@ def _entity_examples(found: Retrieval, facts: Facts, corpus: Corpus, kb: Knowled
 
 
 def named_examples(linker: Linker, train: Corpus, dev: Corpus) -> tuple[list[Examples], list[Examples]]:
-    """Return examples of entities that have the names of other training documents as aliases, to fit and to calibrate.
+    """Return examples to fit and to calibrate, with entities that have names of other training documents as aliases.
 
     Each half of the training documents gets the names of the other half: with its own names, each mention's name would
     be an alias of its gold entity. Without gold entities in both halves, there are no examples.
@@ -133,7 +133,7 @@ def _joined(parts: list[Examples]) -> Examples:
 
 
 def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
-    """Return the share of the pairs of mentions that mean the same that each search finds, by the name of the search.
+    """Return, by the name of each search, which share of the pairs of mentions that mean the same it finds.
 
     The name ``all`` stands for all searches together; see `arbo.edges.pairs.searched`.
     """
@@ -154,7 +154,8 @@ def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
 def thinned(world: Ids, correct: Bools, most: int) -> Bools:
     """Return which pairs to keep, so that no world has more than ``most`` unless more are correct; (pairs,).
 
-    All correct pairs are kept, and wrong pairs of a larger world at even steps, as many as there is room for.
+    All correct pairs are kept. Of the wrong pairs of a larger world, as many as still fit are taken at even steps.
+    ``world`` is the code of the world of each pair, see `arbo.retrieval.worlds`.
     """
     kept = np.ones(len(world), np.bool_)
     for large in np.flatnonzero(np.bincount(world) > most):

@@ -153,7 +153,7 @@ class DualTrainer(Trainer[DualEncoder, Batch]):
 
     @property
     def best(self) -> str:
-        """The score that the configuration selects."""
+        """Name of the score that selects the best model, as the configuration says."""
         return self.config.best
 
     def development_scores(self) -> dict[str, float]:
