@@ -102,6 +102,6 @@ def test_single_fields_of_a_trained_model_are_changed(bert_folder: Path, tmp_pat
         assert encoder.config == expected
 
 
-def test_a_refused_cache_names_the_option_that_chooses_the_encoder(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--cache needs a transformer; choose one with --candidates-of, or leave"):
-        encoder_like({}, None, None, None, tmp_path, option="--candidates-of")
+def test_a_cache_needs_a_transformer(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--cache needs a transformer, not ngram; choose a transformer, or"):
+        encoder_like({}, None, None, None, tmp_path)

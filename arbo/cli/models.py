@@ -38,19 +38,9 @@ def load_encoder(model: str | None, encoder_config: Path | None, cache: Path | N
 
 
 def encoder_like(
-    settings: dict[str, Any],
-    file: Path | None,
-    model: str | None,
-    encoder_config: Path | None,
-    cache: Path | None,
-    *,
-    option: str = "--encoder",
+    settings: dict[str, Any], file: Path | None, model: str | None, encoder_config: Path | None, cache: Path | None
 ) -> Encoder:
-    """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder.
-
-    Raise UsageError if a configuration or a cache is given for the n-gram encoder; the error says that ``option``
-    chooses the encoder.
-    """
+    """Return the chosen encoder, else the encoder of the settings in a file, else the n-gram encoder."""
     from arbo.encoders.dual import DualEncoder
     from arbo.encoders.encoder_config import EncoderConfig
     from arbo.encoders.named import NGRAM, check_model_name
@@ -61,7 +51,7 @@ def encoder_like(
     if model == NGRAM:
         if encoder_config is not None or cache is not None:
             given = "--cache" if encoder_config is None else "--encoder-config"
-            raise UsageError(f"{given} needs a transformer; choose one with {option}, or leave {given} out")
+            raise UsageError(f"{given} needs a transformer, not ngram; choose a transformer, or leave {given} out")
         return NgramEncoder()
     check_model_name(model)
     config = None  # the model's own

@@ -119,8 +119,7 @@ def train_reranker(
     start = CrossEncoder.of(DualEncoder.from_pretrained(encoder).mention_tower, reads).with_markers()
     results = _results(runs or ())
     made_by, made_with = next(iter(results.items()), (None, None))
-    encoded_by = made_with.manifest["encoder"] if made_with else {}
-    first = encoder_like(encoded_by, made_by, candidates_of, None, cache, option="--candidates-of")
+    first = encoder_like(made_with.manifest["encoder"] if made_with else {}, made_by, candidates_of, None, cache)
     documents, entities = read_documents(docs, format_, types, on_error), read_kb(kb, kb_format, kb_xrefs)
     tell_known(documents, entities)
     trained = train(

@@ -55,10 +55,7 @@ class State:
 def save_checkpoint(
     folder: Path, state: State, model: Saveable, optimizer: torch.optim.Optimizer, plan: Mapping[str, Ids]
 ) -> None:
-    """Write a checkpoint with the arrays of ``plan``, see `Trainer.chosen`.
-
-    Remove earlier checkpoints, and the models and embeddings that are no longer needed.
-    """
+    """Write a checkpoint with ``plan`` (`Trainer.chosen`); remove earlier ones, and unused models and embeddings."""
     partial = folder / f".partial-{uuid4().hex}"
     partial.mkdir(parents=True)
     try:

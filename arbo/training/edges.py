@@ -88,15 +88,12 @@ def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[Ex
     parts = [(mention_features(facts, first, second), correct)]
     if linker.kb is not None:
         parts.append(_entity_examples(found, facts, corpus, linker.kb))
-    checks = {
-        "two mentions": "check the gold ids or gold clusters of the documents",
-        "a mention and an entity": "check that the knowledge base has the gold ids of the documents",
-    }
-    for (_, correct), (what, mend) in zip(parts, checks.items(), strict=False):
+    for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
                 f"{int(correct.sum()):,} of {len(correct):,} pairs of {what} mean the same, but training needs both "
-                f"pairs that do and pairs that do not; {mend}"
+                "pairs that do and pairs that do not; check the gold ids or gold clusters of the documents and, if "
+                "there is a knowledge base, that it has the ids"
             )
     return parts
 
