@@ -40,8 +40,8 @@ def pick_positives(
 ) -> Ids:
     """Return the positive of each mention as a node of ``snapshot``; -1 for a mention without a cluster; (mentions,).
 
-    A positive is another mention or, for the gold entity, the text of the entity that is nearest to the mention. With
-    ``mates``, the trees of ``arborescence`` have these edges between mentions.
+    A positive is another mention, or the text of the gold entity that is nearest to the mention. With ``mates``, the
+    trees of ``arborescence`` take the edges between mentions from there.
     """
     clustered = np.flatnonzero(snapshot.gold >= 0)
     mentions = clustered[snapshot.gold[clustered] < snapshot.entities.n]
