@@ -160,7 +160,7 @@ def test_learnt_edges_of_clusters_are_those_of_linking() -> None:
 
 def test_learnt_edges_need_trees(bert: Tower, tmp_path: Path) -> None:
     documents, edges = corpus((("A",), None), (("A",), None)), arbo.EdgeModel.load("english")
-    with pytest.raises(UsageError, match="an edge model needs the positives 'arborescence', not '1nn'; choose these"):
+    with pytest.raises(UsageError, match="an edge model needs the positives 'arborescence', not '1nn'; choose them"):
         train(encoder(bert), documents, out=tmp_path / "m", config=replace(WITHOUT_KB, positives="1nn"), edges=edges)
     assert not list(tmp_path.iterdir())
 
