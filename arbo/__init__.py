@@ -1,4 +1,4 @@
-"""arbo links the mentions of documents to a knowledge base and discovers the entities that it lacks.
+"""Link the mentions of documents to a knowledge base, and discover the entities that the knowledge base lacks.
 
 >>> import arbo
 >>> documents, kb = arbo.load_sample()

@@ -243,7 +243,7 @@ def test_training_needs_both_kinds_of_pairs() -> None:
 
 def test_a_reranker_and_learnt_edges_exclude_each_other(learnt: EdgeModel) -> None:
     _, kb = arbo.load_sample()
-    with pytest.raises(arbo.UsageError, match="a reranker and learnt edges both set the weights"):
+    with pytest.raises(arbo.UsageError, match=r"a reranker and an edge model \(edges\) cannot be combined"):
         arbo.Linker(kb, reranker=object(), edges=learnt)  # type: ignore[arg-type]
 
 
