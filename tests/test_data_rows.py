@@ -369,7 +369,8 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
         ),
         (
             {"start": 1, "end": 5, "mention_text": "Left"},
-            "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; it was found at 0 to 4",
+            "'d1:1-5': the text of the mention is 'Left', but the text at 1 to 5 is 'eft '; "
+            "the mention's text was found at 0 to 4",
         ),
         ({"start": 0, "end": 4, "document_id": 17}, "'document_id' must be a string, not a number; write it in quotes"),
         ({"start": 0, "end": 4, "document_id": None}, "the cell 'document_id' is empty; fill it, or drop the row"),
