@@ -347,7 +347,7 @@ def test_gold_of_a_row_is_one_id_several_nil_or_nothing() -> None:
             {"start": 0, "end": 4, "entity": 5},
             "'d1': 'entity' must be a string, not a number; write it in quotes, or convert the column",
         ),
-        ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': one of the gold ids is empty"),
+        ({"start": 0, "end": 4, "entity": " "}, "'d1:0-4#2': an item of the gold ids is empty"),
         ({"start": 0, "end": 4, "entities": "D1"}, "'d1': 'entities' of a row of mentions must be a list of strings"),
         ({"start": 0, "end": 4, "mention_id": "m2", "type": 5}, "'m2': 'type' of a row of mentions must be a string"),
         ({"start": 0, "end": 4, "mention_id": ""}, "'d1': the mention id is empty"),

@@ -118,7 +118,7 @@ def test_a_malformed_document_fails_by_place_or_is_skipped(
             "'entities' of a mention must be a list of strings, not a str",
         ),
         ({"spans": [[0, 3]], "entities": [1]}, "'entities' of a mention must be a list of strings"),
-        ({"spans": [[0, 3]], "entities": [""]}, "one of the gold ids is empty"),
+        ({"spans": [[0, 3]], "entities": [""]}, "an item of the gold ids is empty"),
         ({"spans": [[0, 3]], "type": ["D"]}, "'type' of a mention must be a string"),
         ({"id": "", "spans": [[0, 3]]}, "mention id is empty"),
     ],
