@@ -8,7 +8,7 @@
 Tabs separate columns, or spaces if a line has no tab. The fourth column is the word; in a line with fewer than five
 columns, the word is unknown and becomes `_`. The text consists of the words, with a space between words and a line end
 between sentences, which blank lines separate. Each part is a separate document, `name/part`. The gold id of a mention
-is its chain, `name/part/chain`, since a chain ends with its part.
+is its chain, `name/part/chain`, since a chain belongs to one part.
 
 `eval.conll` explains the brackets. A mention with the same span and chain as another is dropped and counted. The
 format has no types and no mention ids; `mention_ids` makes ids from document and span. Mentions are in reading order;

@@ -145,7 +145,7 @@ def _with_all_below(types: set[str], tree: Mapping[str, str]) -> set[str]:
     """
     if missing := sorted(types - tree.keys()):
         wrong = f"no concept has the semantic type {', '.join(missing)}, so the types below it are unknown"
-        mend = "give ids such as T047; instead of a type without concepts, name the types that you want below it"
+        mend = "check the ids (such as T047); instead of a type that no concept has, give the types below it"
         raise UsageError(f"{wrong}; {mend}")
     tops = {tree[tui] for tui in types}
     return {tui for tui, number in tree.items() if any(_is_below(number, top) for top in tops)}
