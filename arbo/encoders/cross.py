@@ -51,8 +51,8 @@ class CrossEncoder(OneTower):
             raise UsageError("a cross-encoder needs a linear layer with one output; use CrossEncoder.of(tower)")
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
-                f"max_length={self.config.max_length} is too small: half of it leaves no room beside a template's "
-                "markers; raise it"
+                f"max_length={self.config.max_length} is too small: half of it must hold the markers of a "
+                "template and at least one more token; raise it"
             )
 
     @classmethod

@@ -117,7 +117,8 @@ class Tower:
         """Return a copy that projects its vectors to ``dim`` dimensions.
 
         The projection starts as a fixed orthogonal matrix, which preserves all inner products if ``dim`` is at least
-        the model's hidden size. A bias starts as zeros. An earlier projection is replaced.
+        the model's hidden size. A bias starts as zeros. An earlier projection is replaced. Raise UsageError unless
+        ``dim`` is an integer of at least 1.
         """
         import torch
 
