@@ -134,8 +134,8 @@ class Pairs:
     def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
         """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
-        Each part gets half of the window, and whatever the other part does not use. The focus of the row is the
-        mention.
+        Each part gets half of ``max_length``, and whatever the other part does not use. The tokens ``begin`` to ``end``
+        of a row are those of the mention.
         """
         own, others = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)

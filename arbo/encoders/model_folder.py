@@ -92,7 +92,7 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
 
 
 class OneTower:
-    """A model of one tower, which is saved to a folder and identified in manifests."""
+    """A model of one tower, which can be saved to a folder and identified in manifests."""
 
     kind: ClassVar[str]  # the name of this kind in manifests
     tower: Tower

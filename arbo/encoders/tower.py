@@ -213,9 +213,9 @@ class Tower:
     def encode(self, rows: Sequence[TokenRow], pooling: Pooling) -> torch.Tensor:
         """Compute the vectors of rows of tokens in one batch: (rows, vectors, dim), in float32, on the model's device.
 
-        A row has one vector, or one for each token, see `n_vectors`; further vectors, and those of a row without
-        tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of similar length need the
-        least padding.
+        A row has one vector, or one for each token, see `n_vectors`; the padding of shorter rows, and the vector of a
+        row without tokens, are zeros. The caller sets gradients and dropout, and chooses the rows; rows of similar
+        length need the least padding.
         """
         import torch
 

@@ -30,7 +30,7 @@ OUT_OF_KB_TYPES = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Counts over the mentions of one part of a data set; the first part is for training."""
+    """Counts over the mentions of one part of a data set; training means the first part."""
 
     mentions: int
     """Number of mentions with an entity in the whole knowledge base."""

@@ -73,7 +73,7 @@ def _parts(file: Path, records: Records[Document]) -> Iterator[Block]:
 def _document(lines: Block, file: Path, records: Records[Document]) -> Document:
     document_id = _document_id(lines[0][1].removeprefix(_BEGIN).strip())
     if not lines[-1][1].startswith(_END):
-        raise DataError(f"`{_END}` is missing; add this line, or download a truncated file again", id=document_id)
+        raise DataError(f"`{_END}` is missing; add this line, or download the whole file again", id=document_id)
     sentences: list[list[_Word]] = [[]]
     for number, line in lines[1:-1]:
         if is_comment(line):

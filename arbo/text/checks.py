@@ -33,7 +33,7 @@ def check_name(value: object, what: str, *, of: str | None = None) -> None:
     """Raise DataError unless `value`, an id or a name, is a string that can be stored and is not blank."""
     check_text(value, what, of=of)
     if not str(value).strip():
-        raise DataError(f"{what} is empty; write one, or leave the whole entry out", id=of)
+        raise DataError(f"{what} is empty; fill it in, or leave the entry out", id=of)
 
 
 def check_texts(values: object, what: str, *, of: str | None = None, blank: bool = True) -> None:
