@@ -148,7 +148,7 @@ class Linker:
         Raise UsageError if the linker has no knowledge base.
         """
         if self.kb is None:
-            raise UsageError("candidates are entities of a knowledge base, but this linker has none; use Linker(kb)")
+            raise UsageError("candidates need a knowledge base, but this linker has none; use Linker(kb)")
         corpus = Corpus.of(documents)
         config = replace(self.config, candidates=k)
         found = self.configured(config=config).retrieve(corpus, k=0, discover=False)

@@ -255,7 +255,7 @@ class KnowledgeBase:
         return stats(self._in_memory(), examples=examples)
 
     def problems(self, *, examples: int = 3) -> tuple[Problem, ...]:
-        """Return the problems, errors first, each with its count, its mend and up to ``examples`` examples."""
+        """Return the problems, errors first, each with its count, a way to fix it and up to ``examples`` examples."""
         from arbo.kb.problems import problems
 
         return problems(self._in_memory(), examples=examples)
