@@ -57,10 +57,7 @@ class _Draft(NamedTuple):
 
 
 def from_mentions(rows: Iterable[tuple[str, Row]], records: Records[Document]) -> None:
-    """Group rows by document, and add the documents to `records` in the order of their first rows.
-
-    ``rows`` are pairs of a place, which errors name, and a row.
-    """
+    """Group rows, each with its place, by document; add the documents to `records` in order of their first rows."""
     drafts: dict[str, _Draft] = {}
     for place, row in rows:
         with records.record(place, kind="rows"):

@@ -1,6 +1,4 @@
-"""Writers of formats, one module for each format.
-
-`arbo.readers` or `arbo score` read the files, except for tables of runs.
+"""Writers, one module for each format; `arbo.readers` or `arbo score` read the files, except for tables of runs.
 
 A writer of documents takes three arguments: the documents, whose gold ids it writes; a path; and a mapping of each id
 to its name. It returns counts of the items that the format changes or cannot hold. A writer of tables takes a
