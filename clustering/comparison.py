@@ -24,8 +24,8 @@ Searchable: TypeAlias = Embeddings | Index
 
 CANDIDATES = 256
 """Number of things that the first stage proposes for each query, or more if more neighbours are requested. If the
-corpus has no more things, the search is exact. Otherwise `measured_recall` tells how many neighbours it finds;
-`benchmarks/late_interaction.py` measures this for 5,000 names."""
+corpus has no more things, the search is exact. Otherwise `measured_recall` measures the share of neighbours that it
+finds; `benchmarks/late_interaction.py` does so for 5,000 names."""
 
 
 SAMPLE = 100
@@ -67,7 +67,8 @@ def measured_recall(
 
     This is recall@k, where k is the length of the lists. ``found`` is the result of `nearest`; the arguments from
     ``queries`` to ``self_ids`` must be those of that search. An exact search is made for ``sample`` queries, drawn
-    without replacement; by default 1,000 for vectors and 100 for token matrices.
+    without replacement; by default 1,000 for vectors and 100 for token matrices. Raise ValueError if ``found`` does not
+    have one list for each query.
     """
     if len(found.ids) != queries.n:
         raise ValueError(f"found has {len(found.ids)} lists for {queries.n} queries; give the queries of that search")

@@ -44,7 +44,7 @@ _SHARE = 256  # number of pairs that a thread scores at a time
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenMatrices:
-    """``n`` things, their texts, and the token vectors of the texts; things with the same text share its tokens.
+    """``n`` things, their texts, and the token vectors of the texts; things can share a text.
 
     A thing is a mention or an entity. Text ``r`` has the tokens ``matrix[indptr[r] : indptr[r + 1]]``, possibly none.
     Text ``row[i]`` belongs to thing ``owner[i]``, in the order of owners, as in `Vectors`. Make one with `of`, or from

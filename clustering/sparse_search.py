@@ -26,11 +26,11 @@ _MOST_FEATURES = 128
 """Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
 
 ROWS_PER_PLACE = 1500
-"""Below this number of rows for each place of a list without a limit, bounds take longer than what they spare."""
+"""Below this number of rows for each place of a list without a limit, bounds take longer than they save."""
 
 
 class Bounds(NamedTuple):
-    """What bounds the scores of rows of positive values."""
+    """Bounds of the scores of rows whose values are not negative."""
 
     level: Ids
     """(features,) the level of a feature's frequency, from 0; frequencies of a level differ by less than a factor 2."""
@@ -119,7 +119,7 @@ def sparse_search(corpus: Corpus, free: list[Scratch]) -> Search:
 
 
 def alike_together(rows: Csr) -> Ids:
-    """Return an order of the rows in which most that share their strongest features are neighbors.
+    """Return an order of the rows in which most rows with the same strongest features are neighbours.
 
     A search reads and writes memory of rows that share features with a query. In this order much of it is adjacent,
     which takes half the time.
