@@ -35,7 +35,7 @@ class ClusterChange:
     """
 
     cluster: str
-    """Id in the later run, or in the earlier run for a cluster that is gone."""
+    """Id in the later run, or in the earlier run for a cluster that only this run has."""
     change: ClusterChangeKind
     name: str
     before: int
@@ -89,7 +89,10 @@ class Diff:
         return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
-        """Make a table of the first ``limit`` changed mentions (all by default); for NIL, it shows the cluster."""
+        """Make a table of the first ``limit`` changed mentions; by default of all.
+
+        The columns ``before`` and ``after`` hold the entity of the mention or, for NIL, its cluster.
+        """
         rows = self.mentions[:limit]
         return pa.table(
             {
@@ -198,7 +201,10 @@ def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Ite
 def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
-    """Find the heir of each earlier cluster: by id, or the cluster with its remaining mentions and no others."""
+    """Find the heir of each earlier cluster: the later cluster with its id, else the one with its remaining mentions.
+
+    The latter has no mentions of other earlier clusters.
+    """
     row_before = {id_: row for row, id_ in enumerate(before.ids)}
     row_after = {id_: row for row, id_ in enumerate(after.ids)}
     heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}

@@ -51,7 +51,9 @@ def documents_of(run: Run, ids: Ids, *, as_classes: bool = False) -> Corpus:
     """
     table, rows = run.document_table, run.mention_table.to_pylist()
     if table is None or "text" not in table.column_names:
-        raise UsageError("the run has no texts, which this format needs; link again without --no-texts, or export csv")
+        raise UsageError(
+            "the run has no texts, which this format needs; make the run again without --no-texts, or export csv"
+        )
     if ids not in get_args(Ids):
         raise UsageError(f"unknown ids {ids!r}; known: {', '.join(get_args(Ids))}")
     if ids == "gold" and rows and all(own is None for own in run.labels):

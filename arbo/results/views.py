@@ -138,7 +138,7 @@ def selected(run: R, rows: Rows) -> R:
 def cluster_view(run: Run, chosen: Rows, *, examples: int = 3) -> pa.Table:
     """Make a table of some clusters, one row each: the columns of the cluster table, and ``examples``.
 
-    The column ``examples`` lists the first distinct texts of the cluster's mentions, at most ``examples`` of them.
+    The column ``examples`` lists the first distinct texts of the cluster's first 50 mentions, at most ``examples``.
     """
     members, start = run.rows_of_cluster
     texts = run.mention_table["text"]
