@@ -79,7 +79,7 @@ class _Reading:
         own = np.asarray(self.reranker.score(self.inputs, kb, mention, entity, self.announce))
         if own.shape != mention.shape:
             raise DataError(
-                f"the reranker returned scores of the shape {own.shape}, not {mention.shape}: one for each pair"
+                f"the reranker returned scores of the shape {own.shape}, not {mention.shape}; return one for each pair"
             )
         weight = self.reranker.retrieval_weight
         with np.errstate(over="ignore", invalid="ignore"):
