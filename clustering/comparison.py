@@ -86,7 +86,10 @@ def measured_recall(
 
 
 def share_found(found: Floats, exact: Floats) -> float:
-    """Return the share of exact neighbours that are found, both given as dissimilarities; ties are interchangeable."""
+    """Return the share of exact neighbours that are found; ties are interchangeable.
+
+    Both arguments hold dissimilarities, (queries, k), padded with infinity.
+    """
     there = np.isfinite(exact)
     farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
     n_there = int(there.sum())
@@ -96,7 +99,7 @@ def share_found(found: Floats, exact: Floats) -> float:
 def pair_dissimilarity(
     queries: Embeddings, corpus: Searchable, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]``, as in `nearest`."""
+    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]``, as in `nearest`; (pairs,)."""
     if isinstance(queries, TokenMatrices) and isinstance(corpus, TokenMatrices):
         return late_dissimilarity(queries, corpus, query, thing, metric=metric)
     if isinstance(queries, Vectors) and isinstance(corpus, Vectors | Index):

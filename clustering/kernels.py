@@ -17,8 +17,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile a function to machine code that runs without the interpreter's lock.
 
-    A cached kernel is found by the file and the qualified name of its function, and imports by name the function's
-    module and those of its arguments' types. The files of this package can be imported under two names (see
+    numba finds a cached kernel by the file and the qualified name of its function, and then imports the modules of the
+    function and of its arguments' types by their names. The files of this package can be imported under two names (see
     `arbo.siblings`), so each name has its own kernels on disk, also for functions of other packages.
     """
     function.__qualname__ = f"{__name__}.{function.__module__}.{function.__qualname__}"

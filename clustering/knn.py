@@ -71,9 +71,10 @@ def nearest(
 ) -> Neighbors:
     """Return the ``k`` nearest things of the corpus for each query.
 
-    If there are fewer than ``k`` neighbours, the rest of a list is -1, at infinite dissimilarity. Queries with the same
-    vector are searched once. Dense vectors and the same vectors in sparse form give equal results. Besides the result,
-    a few scores and copies of the corpus (one for cosine, one if sparse) are in memory.
+    If there are fewer than ``k`` neighbours, the rest of a list is -1, at infinite dissimilarity. Queries that share a
+    row of the matrix, as equal dense vectors do, are searched once. Dense vectors and the same vectors in sparse form
+    give equal results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in
+    memory.
 
     Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
     exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
@@ -125,7 +126,9 @@ def nearest(
 
 
 def merged(parts: Sequence[Neighbors], k: int) -> Neighbors:
-    """Return the ``k`` nearest of all lists of each query; no thing is in two parts, whose order does not matter.
+    """Return the ``k`` nearest of all lists of each query.
+
+    No thing may be in two parts. The order of the parts does not matter.
 
     >>> parts = [Neighbors(np.array([[i]]), np.array([[0.5]], np.float32)) for i in (7, 2)]
     >>> merged(parts, 1).ids.tolist()
@@ -139,9 +142,10 @@ def merged(parts: Sequence[Neighbors], k: int) -> Neighbors:
 def pair_dissimilarity(
     queries: Vectors, corpus: Vectors | Index, query: Ids, thing: Ids, *, metric: Metric = "cosine"
 ) -> Floats:
-    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus.
+    """Return the dissimilarity of each pair of query ``query[i]`` and thing ``thing[i]`` of the corpus; (pairs,).
 
-    It is the same as in `nearest`, and infinity for a thing without vectors.
+    It is the same as in `nearest`, and infinity for a thing without vectors. Raise ValueError as `nearest` does, and if
+    ``query`` and ``thing`` differ in length or hold an id that is out of range.
     """
     check_choices(metric, "exact")
     query, thing = checked_pairs(query, thing, queries.n, corpus.n)

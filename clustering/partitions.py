@@ -40,10 +40,10 @@ class Partition:
     bottleneck: Weights
     """(nodes,) heaviest edge between the node and its entity; -inf for an entity, inf for NIL."""
     nil_edges: Edges
-    """Edges between nodes of the same NIL cluster: under single linkage, edges within the threshold that connect the
-    cluster; under average linkage, all."""
+    """Edges between mentions of the same NIL cluster: under single linkage, edges within the threshold that connect the
+    cluster; under average linkage, all edges between them."""
     nil_tree: MergeTree | None = None
-    """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; None under single."""
+    """Merge tree of the NIL mentions under average linkage, with mention ``i`` as leaf ``i``; otherwise None."""
 
     @property
     def n_entities(self) -> int:

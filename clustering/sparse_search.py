@@ -1,10 +1,11 @@
 """Exact nearest neighbours of sparse vectors, found without reading most of the postings.
 
 The features of a query are read from the rarest to the most frequent, and each posting adds to the partial score of its
-row. By the Cauchy-Schwarz inequality, the features that are not read yet add at most the length of this rest of the
-query times the length of the row's *tail*, its part in features that are as frequent. Tails are stored for each level
-of frequency. Once no unread row can reach the list, and few of the rows that were read can, these are scored exactly,
-from the rows themselves. Scores are sums in the order of the features, in float64, whatever was skipped; so are ties.
+row. By the Cauchy-Schwarz inequality, the features that are not read yet add at most the length of the unread part of
+the query times the length of the row's *tail*, its part in features that are at least as frequent. Tails are stored for
+each level of frequency. Once no unread row can reach the list, and few of the rows that were read can, these are scored
+exactly, from the rows themselves. Scores are sums in float64 in the order of the features, so that neither scores nor
+ties depend on what was skipped.
 """
 
 import os
@@ -47,7 +48,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def none(cls) -> Self:
-        """Return no bounds."""
+        """Return empty bounds, with which all scores are computed."""
         return cls(np.empty(0, np.int64), np.empty((0, 0), np.uint8))
 
 

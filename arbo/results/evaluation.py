@@ -331,7 +331,7 @@ def best_scores(run: Run) -> npt.NDArray[np.float64]:
 
 
 def gold_of(run: Run) -> tuple[Gold, dict[str, int]]:
-    """Return the gold annotations of a run, and a number for each of its entities: gold, predicted and candidates."""
+    """Return the gold annotations of a run, and a number for each gold entity, link and candidate."""
     in_kb = run.mention_table["gold_entities"]
     ids = entities_in(run.link_table, pc.list_flatten(in_kb).combine_chunks())
     row_of = {id_: row for row, id_ in enumerate(ids.to_pylist())}

@@ -25,7 +25,7 @@ class Link:
 
     mention: Mention
     expansion: str | None
-    """The mention's name with abbreviations replaced by their long forms; None if it has no abbreviations."""
+    """The mention's text with abbreviations replaced by their long forms; None if no abbreviation is replaced."""
     entity: str | None
     """Id of the entity; None for NIL."""
     entity_name: str | None
@@ -285,5 +285,5 @@ def _row(table: pa.Table, row: int) -> dict[str, Any]:
 
 
 def metadata_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the further columns or keys of a mention or document of a run."""
+    """Return the metadata of a mention or document of a run: columns or keys of the input that arbo does not know."""
     return json.loads(row.get("metadata") or "{}")  # type: ignore[no-any-return]

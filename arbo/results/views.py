@@ -64,9 +64,10 @@ class Selection:
 
 
 def rows_called(run: Run, name: str) -> Rows:
-    """Return the row of the mention with this id, else of the mentions with this document, cluster, entity or text.
+    """Return the row of the mention with this id, else the rows of those with this document, cluster, entity or text.
 
-    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if nothing has this id or text.
+    Case is ignored in texts, and entities are compared by id and name. Raise UsageError if no mention has this id or
+    text.
     """
     if name in run.row_of:
         return np.array([run.row_of[name]], np.int64)
