@@ -143,7 +143,7 @@ class Index:
         n, dim, several = arrays["sizes"].tolist()
         row, owner, start, by_row = part("owners", 4)
         owners = Owners(row, owner, start, by_row, bool(several))
-        is_sparse = "postings.0" in arrays
+        is_sparse = any(name in arrays for name in ("matrix.1", "postings.0"))  # dense vectors have neither
         index = cls(metric, n, dim, Csr(*part("matrix", 3)) if is_sparse else next(part("matrix", 1)), owners)
         made: dict[str, Any] = {"longest": float(arrays["longest"])}
         if is_sparse:
