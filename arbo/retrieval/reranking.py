@@ -109,8 +109,8 @@ def rerank(
 
     Candidates with equal scores keep their order. ``documents`` (see `Linker.link`) and ``kb`` must be those of the
     candidates. A mention is skipped if the score of its first candidate exceeds that of the second by ``skip_margin``
-    or more; its first candidate then has the probability 1. With ``skip_margin=None`` no mention is skipped; `skipping`
-    chooses a margin. For ``expand_abbreviations`` see `LinkerConfig`.
+    or more, or if the second has no score; its first candidate then has the probability 1. With ``skip_margin=None`` no
+    mention is skipped; `skipping` chooses a margin. For ``expand_abbreviations`` see `LinkerConfig`.
 
     Raises:
         DataError: the candidates belong to other documents or another knowledge base, or the reranker returned NaN,
