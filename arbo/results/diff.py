@@ -29,9 +29,9 @@ class ClusterChange:
 
     ``new``: all its mentions are new. ``gone``: none of its mentions is left. ``grown`` or ``shrunk``: it gained or
     lost mentions. ``merged``: all its remaining mentions are in another cluster, or it joins several earlier clusters.
-    ``split``: its mentions are now in several clusters, or it is a part of such a cluster. ``moved``: mentions
-    moved between it and clusters that both runs have, or its entity changed. ``linked``: a discovered entity became an
-    entity of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another id.
+    ``split``: its mentions are now in several clusters, or it is a part of such a cluster. ``moved``: mentions moved
+    between it and clusters that both runs have, or its entity changed. ``linked``: a discovered entity became an entity
+    of the knowledge base. ``unlinked``: the reverse. ``renamed``: a discovered entity has another id.
     """
 
     cluster: str
