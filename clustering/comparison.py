@@ -86,10 +86,7 @@ def measured_recall(
 
 
 def share_found(found: Floats, exact: Floats) -> float:
-    """Return the share of exact neighbours that are found; ties are interchangeable.
-
-    Both arguments hold dissimilarities, (queries, k), padded with infinity.
-    """
+    """Return the share of exact neighbours found, given dissimilarities, (queries, k); ties are interchangeable."""
     there = np.isfinite(exact)
     farthest = np.max(exact, axis=1, where=there, initial=-np.inf, keepdims=True)
     n_there = int(there.sum())

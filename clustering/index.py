@@ -102,10 +102,7 @@ class Index:
         return hnsw(matrix)
 
     def search(self, k: int, method: SearchMethod, scanner: Scanner, *, limited: bool) -> Search:
-        """Return the search that fills lists of ``k`` > 0 places; the index must have a vector.
-
-        ``limited`` says whether the lists have limits (`Lists.limit`) other than infinity.
-        """
+        """Return the search for lists of ``k`` > 0 places, with limits if ``limited``; the index must have a vector."""
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
             is_bounded = limited or len(self.owners.start) > ROWS_PER_PLACE * k

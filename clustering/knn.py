@@ -126,9 +126,7 @@ def nearest(
 
 
 def merged(parts: Sequence[Neighbors], k: int) -> Neighbors:
-    """Return the ``k`` nearest of all lists of each query.
-
-    No thing may be in two parts. The order of the parts does not matter.
+    """Return the ``k`` nearest of all lists of each query; no thing may be in two parts, which come in any order.
 
     >>> parts = [Neighbors(np.array([[i]]), np.array([[0.5]], np.float32)) for i in (7, 2)]
     >>> merged(parts, 1).ids.tolist()
@@ -257,9 +255,7 @@ def check_products(matrix: Matrix, longest: float, metric: Metric, most: int = 1
 
 def _check(queries: Vectors, corpus: Index, metric: Metric, search: SearchMethod = "exact") -> None:
     if metric != corpus.metric:
-        raise ValueError(
-            f"metric={metric!r}, but the index was made for {corpus.metric!r}; make an index for each metric"
-        )
+        raise ValueError(f"metric={metric!r}, but the index was made for {corpus.metric!r}; make one per metric")
     if sp.issparse(queries.matrix) != corpus.is_sparse:
         raise ValueError("queries and corpus must both be dense or both be sparse; convert one of them")
     if search != "exact" and corpus.is_sparse:

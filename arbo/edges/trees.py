@@ -40,10 +40,7 @@ class Trees(NamedTuple):
 
     @classmethod
     def fit(cls, features: Matrix, correct: npt.NDArray[np.bool_], *, trees: int = 200, leaves: int = 31) -> Self:
-        """Fit ``trees`` trees of at most ``leaves`` leaves, which distinguish correct pairs from wrong pairs.
-
-        ``features`` has the shape (pairs, features), and ``correct`` the shape (pairs,).
-        """
+        """Fit trees of at most ``leaves`` leaves to features, (pairs, features), and correctness, (pairs,)."""
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0

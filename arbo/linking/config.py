@@ -117,10 +117,7 @@ def _limit(value: Limit, default: float) -> float:
 
 
 def tuned_model(path: PathLike | None, part: Literal["encoder", "reranker", "edges"]) -> dict[str, Any]:
-    """Read the settings of a model from a file that `arbo tune` wrote; {} if it has none, or ``path`` is None.
-
-    Raise DataError for any other file.
-    """
+    """Read a model's settings from a file of `arbo tune`; {} if there are none. Raise DataError for any other file."""
     if path is None or (settings := _tuned(path).get(part)) is None:
         return {}
     if not (isinstance(settings, dict) and isinstance(settings.get("model", ""), str)):

@@ -89,10 +89,7 @@ class Diff:
         return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
-        """Make a table of the first ``limit`` changed mentions; by default of all.
-
-        The columns ``before`` and ``after`` hold the entity of the mention or, for NIL, its cluster.
-        """
+        """Make a table of the first ``limit`` changed mentions (all by default), with entities or, for NIL, clusters."""
         rows = self.mentions[:limit]
         return pa.table(
             {
@@ -201,10 +198,7 @@ def _cluster_changes(before: _Clusters, after: _Clusters, row_in_a: Ints) -> Ite
 def _heirs(
     before: _Clusters, after: _Clusters, sources: Mapping[int, list[int]], targets: Mapping[int, list[int]]
 ) -> dict[int, int]:
-    """Find the heir of each earlier cluster: the later cluster with its id, else the one with its remaining mentions.
-
-    The latter has no mentions of other earlier clusters.
-    """
+    """Find the heir of each earlier cluster: by id, else the one that has all its mentions, and of no other cluster."""
     row_before = {id_: row for row, id_ in enumerate(before.ids)}
     row_after = {id_: row for row, id_ in enumerate(after.ids)}
     heir = {row: row_after[id_] for id_, row in row_before.items() if id_ in row_after}

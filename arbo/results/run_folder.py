@@ -127,10 +127,7 @@ def _check_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
 
 
 def check_replaceable(target: Path) -> None:
-    """Raise an error unless the folder is missing, empty, or an earlier run folder.
-
-    It is DataError if the folder has a manifest that is not that of a run, and otherwise UsageError.
-    """
+    """Raise UsageError unless the folder is missing, empty or a run folder, and DataError for a foreign manifest."""
 
     def files_of(folder: Path) -> list[str]:
         with suppress(FileNotFoundError):  # another process may have moved it away since
