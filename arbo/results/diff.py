@@ -89,7 +89,7 @@ class Diff:
         return {"clusters": [asdict(row) for row in self.clusters], "mentions": [asdict(row) for row in self.mentions]}
 
     def mention_view(self, limit: int | None = None) -> pa.Table:
-        """Make a table of the first ``limit`` changed mentions (all by default), with entities or, for NIL, clusters."""
+        """Make a table of the first ``limit`` changed mentions (default: all), with entities or, for NIL, clusters."""
         rows = self.mentions[:limit]
         return pa.table(
             {
