@@ -40,7 +40,7 @@ class Trees(NamedTuple):
 
     @classmethod
     def fit(cls, features: Matrix, correct: npt.NDArray[np.bool_], *, trees: int = 200, leaves: int = 31) -> Self:
-        """Fit trees of at most ``leaves`` leaves that predict from features, (pairs, features), which pairs are correct."""
+        """Fit trees, of ``leaves`` leaves at most, that predict from the features of pairs whether they are correct."""
         unknown = np.isnan(features).all(axis=0)  # which scikit-learn cannot sort into bins
         model = HistGradientBoostingClassifier(
             max_iter=trees, max_leaf_nodes=leaves, l2_regularization=1.0, early_stopping=False, random_state=0
