@@ -339,7 +339,7 @@ def test_a_projection_is_drawn_alike_and_apart_from_other_random_numbers(bert: T
 
 @pytest.mark.parametrize("dim", [0, -1, 2.0, True, None])
 def test_a_projection_to_nothing(bert: Tower, dim: Any) -> None:
-    with pytest.raises(UsageError, match="a projection needs at least 1 dimension, not "):
+    with pytest.raises(UsageError, match="dim must be an integer of at least 1, not "):
         bert.with_projection(dim)
 
 

@@ -123,7 +123,7 @@ class Tower:
         import torch
 
         if type(dim) is not int or dim < 1:
-            raise UsageError(f"a projection needs at least 1 dimension, not {dim!r}")
+            raise UsageError(f"dim must be an integer of at least 1, not {dim!r}")
         model, tokenizer, _ = self._copied()
         weight = torch.empty(dim, model.config.hidden_size)
         torch.nn.init.orthogonal_(weight, generator=torch.Generator().manual_seed(0))

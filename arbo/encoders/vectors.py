@@ -84,7 +84,7 @@ class VectorEncoder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The values that identify the encoder in a manifest: hashes of the vectors."""
+        """The values that identify the encoder in a manifest: its metric, and hashes of the vectors."""
         return {
             "encoder": "vectors",
             "metric": self.metric,

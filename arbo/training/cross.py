@@ -306,5 +306,7 @@ def _checked(file: Path, documents: Corpus, kb: KnowledgeBase) -> Candidates:
         candidates = Candidates.load(file)
         candidates.check(documents, kb)
     except DataError as error:
-        raise DataError(f"{error.problem}; delete the file to make it again", file=str(file)) from error
+        raise DataError(
+            f"{error.problem}; to find the candidates again, delete the file and train again", file=str(file)
+        ) from error
     return candidates
