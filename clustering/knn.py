@@ -76,10 +76,11 @@ def nearest(
     give equal results. Besides the result, a few scores and copies of the corpus (one for cosine, one if sparse) are in
     memory.
 
-    Approximate search may miss neighbours: report `measured_recall` with its result. Its lists are as long as those of
-    exact search, with the same dissimilarities. They depend neither on threads nor on batches, but on the machine and
-    the version of faiss. An index takes another copy of the corpus and some 270 bytes for each vector. With fewer than
-    10,000 distinct vectors, or some 64 times ``k`` (128 if things have several), exact search is as fast, and is used.
+    Approximate search may miss neighbours: report `measured_recall` with its result. The dissimilarities of those that
+    it finds are exact. Its lists are as long as those of exact search, but may be shorter with ``within``. They depend
+    neither on threads nor on batches, but on the machine and the version of faiss. The graph of `search` takes another
+    copy of the corpus and some 270 bytes for each vector. With fewer than 10,000 distinct vectors, or fewer than some
+    64 times ``k`` (128 times if things have several vectors), exact search is as fast, and is used.
 
     Raise ValueError if vectors differ in dimension or kind, a query does not have exactly one vector, ``self_ids`` or
     ``within`` has another length, ``within`` is NaN, ``k`` is negative, the metric or the search is unknown, an index

@@ -24,7 +24,7 @@ COLD = Entity("D2", "cold", ("common cold",), alternative_ids=("X2", "X3"))
         ({"name": ""}, "^'D1': the entity's name is empty"),
         ({"name": " \t"}, "the entity's name is empty"),
         ({"name": "a\0"}, "NUL at character 1"),
-        ({"name": "\ud800"}, "lone surrogate"),
+        ({"name": "\ud800"}, "surrogate"),
         ({"aliases": ["influenza"]}, "aliases must be a tuple of strings, not list"),
         ({"aliases": "influenza"}, "aliases must be a tuple of strings, not str"),
         ({"aliases": ("a", None)}, "an item of aliases must be a string, not NoneType"),

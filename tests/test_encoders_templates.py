@@ -59,7 +59,7 @@ def test_a_template_is_literals_and_fields_in_order() -> None:
         ("{mention:>10}", r"formatted"),
         ("{mention", r"fields are written \{mention\}"),
         ("mention}", r"fields are written \{mention\}"),
-        ("{mention} \ud800", r"lone surrogate"),
+        ("{mention} \ud800", r"surrogate"),
         ("{mention} \0", r"NUL"),
     ],
 )
@@ -309,9 +309,9 @@ def test_blanks_are_part_of_words_to_some_models(roberta: Tower) -> None:
 
 @pytest.mark.parametrize("text", ["a\ud800", "a\0"])
 def test_documents_and_entities_hold_no_text_that_has_no_tokens(text: str) -> None:
-    with pytest.raises(DataError, match=r"lone surrogate|NUL"):
+    with pytest.raises(DataError, match=r"surrogate|NUL"):
         arbo.Document("d", text)
-    with pytest.raises(DataError, match=r"lone surrogate|NUL"):
+    with pytest.raises(DataError, match=r"surrogate|NUL"):
         arbo.Entity("e", text)
 
 

@@ -115,7 +115,7 @@ def test_given_ids_name_documents(write: Write, tmp_path: Path) -> None:
         (mention(id=""), "the mention id is empty|the document id is empty"),
         (mention(id="a", context_left="other"), r"'a': this id is already taken, with different content \(.*line 1\)"),
         (mention(context_left="a\0b"), "NUL"),
-        (mention(mention="\udc00"), "a lone surrogate"),
+        (mention(mention="\udc00"), "a surrogate"),
         ("7", "a mention must be a JSON object, not a number"),
         ('{"mention": "x"', "not JSON"),
         ('{"mention": "x", "mention": "y"}', "the key 'mention' occurs twice"),

@@ -37,7 +37,7 @@ def discover(
     if tuned_model(config, "reranker"):
         raise UsageError(
             f"{config} was tuned with a reranker, but discover uses none, so its thresholds would not fit; tune again "
-            "without --reranker"
+            "without --kb and --reranker"
         )
     check_replaceable(out)
     fields = {"k": k, "search": search, "nil_linkage": nil_linkage, "nil_threshold": nil_threshold}

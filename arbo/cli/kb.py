@@ -126,7 +126,8 @@ def remove_names(
         ),
     ] = None,
     generic: Annotated[
-        bool, typer.Option("--generic", help="Remove the generic names that `arbo kb validate` lists.")
+        bool,
+        typer.Option("--generic", help="Remove all generic names, such as `disease`; `arbo kb validate` shows some."),
     ] = False,
     kb_xrefs: options.KbXrefs = None,
     as_json: options.Json = False,

@@ -14,7 +14,7 @@ Span = tuple[int, int]
 def check_text(value: object, what: str, *, of: str | None = None) -> None:
     """Raise DataError unless `value` is a string that can be stored as UTF-8.
 
-    The error calls the value `what`, and names the id `of`. A NUL or a lone surrogate passes through Python unnoticed
+    The error calls the value `what`, and names the id `of`. A NUL or a surrogate passes through Python unnoticed
     and breaks whatever is written later. The message gives the position, never the text.
     """
     if not isinstance(value, str):
@@ -25,8 +25,8 @@ def check_text(value: object, what: str, *, of: str | None = None) -> None:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(value[error.start])
-        wrong = f"{what} has a lone surrogate (U+{code:04X}) at character {error.start}"
-        raise DataError(f"{wrong}; write the character itself, or a complete surrogate pair", id=of) from None
+        wrong = f"{what} has a surrogate (U+{code:04X}) at character {error.start}"
+        raise DataError(f"{wrong}; write the character itself, or in JSON both of its escapes", id=of) from None
 
 
 def check_name(value: object, what: str, *, of: str | None = None) -> None:
