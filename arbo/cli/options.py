@@ -128,8 +128,9 @@ NilLinkageOption = Annotated[
         "--nil-linkage",
         metavar="LINKAGE",
         case_sensitive=False,
-        help="How to cluster mentions that no entity reaches: `single` linkage (limit: M of --threshold), or `average` "
-        "linkage (limit: --nil-threshold). [default: single]",
+        help="How to cluster mentions that no entity reaches (without a knowledge base, all mentions): `single` linkage "
+        "up to the mention threshold, or `average` linkage up to the NIL threshold. [default: that of --config, else "
+        "single]",
     ),
 ]
 NilThreshold = Annotated[
