@@ -67,8 +67,8 @@ def read_documents(
     _tell_kept("mentions", (mention.metadata for mention in documents.mentions), name)
     if mentions and not documents.mentions:
         raise DataError(
-            "the documents have no mentions; if they should have some, check --format, --types and the names of columns "
-            "or keys; to link plain text, find mentions with `arbo link --find-mentions dictionary`",
+            "the documents have no mentions; if they should have some, check --format, --types and the names of "
+            "columns or keys; to link plain text, find mentions with `arbo link --find-mentions dictionary`",
             file=str(first),
         )
     return documents

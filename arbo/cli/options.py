@@ -128,9 +128,8 @@ NilLinkageOption = Annotated[
         "--nil-linkage",
         metavar="LINKAGE",
         case_sensitive=False,
-        help="How to cluster mentions that no entity reaches (without a knowledge base, all mentions): `single` linkage "
-        "up to the mention threshold, or `average` linkage up to the NIL threshold. [default: that of --config, else "
-        "single]",
+        help="How to cluster mentions that no entity reaches: `single` linkage up to the mention threshold, or "
+        "`average` linkage up to the NIL threshold. [default: that of --config, else single]",
     ),
 ]
 NilThreshold = Annotated[
