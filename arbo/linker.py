@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -159,12 +159,16 @@ class Linker:
         Nothing is linked or stored, but a few texts are embedded to time a transformer. On the jobs of BENCHMARKS.md,
         the memory is accurate to 20 %, and the time to a factor of about two if the machine has nothing else to do.
         """
-        from arbo.linking.estimate import estimate
+        from arbo.linking.estimate import Reads, estimate
 
         inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover else self.kb
         to_weigh = self.edges.n_pairs(inputs, kb, self.config.k, self.config.candidates) if self.edges else 0
-        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh)
+        reads = None
+        if self.edges and self.edges.reader:
+            read = partial(self.edges.reader.encoder.compare, inputs)
+            reads = Reads(self.edges.n_read(inputs, self.config.k), len(inputs), read)
+        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh, reads)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
@@ -185,7 +189,7 @@ class Linker:
         sought = Sought(compared, self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
         if self.edges is not None:
-            return self.edges.applied(found, kb, k)
+            return self.edges.applied(found, kb, k, self.announce)
         if self.reranker is None or kb is None:
             return found
         return reranked(

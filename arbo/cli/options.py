@@ -181,7 +181,7 @@ EdgesFile = Annotated[
     Path | None,
     _cluster(
         "--edges",
-        metavar="FILE",
+        metavar="MODEL",
         help="Edge model of `arbo train-edges`, or `english`, which arbo contains; thresholds of its edges then limit "
         "1 minus their probability. [default: none]",
     ),

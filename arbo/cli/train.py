@@ -77,7 +77,7 @@ _Edges = Annotated[
     Path | None,
     typer.Option(
         "--edges",
-        metavar="FILE",
+        metavar="MODEL",
         help="Edge model of `arbo train-edges`, or `english`, which arbo contains: the positives `arborescence` are "
         "trees of its edges. [default: none, trees of the encoder's similarities]",
     ),
