@@ -49,8 +49,8 @@ class Linker:
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
             `discover`, the encoder's scores are used.
-        edges: learnt weights of edges, see `arbo.train_edges`: a model, its file, or ``english`` for the model that
-            arbo contains. If it is None, the encoder's scores are used.
+        edges: learnt weights of edges, see `arbo.train_edges`: a model, its file or folder, or ``english``, which arbo
+            contains. If it is None, the encoder's scores are used.
 
     Raises:
         UsageError: the configuration has settings for a reranker, but there is no reranker; it has a threshold that no
