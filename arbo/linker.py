@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -49,8 +49,8 @@ class Linker:
         tuning: the trials from which `tune` chose the configuration; set by `tune`, otherwise None.
         reranker: scores each mention with its candidates, see `arbo.retrieval.reranking`. If it is None, and in
             `discover`, the encoder's scores are used.
-        edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file, or ``english`` for the
-            edge model that arbo contains. If it is None, the encoder's scores are used.
+        edges: an edge model, which sets the weights of edges (see `arbo.train_edges`), its file or folder, or
+            ``english`` for the edge model that arbo contains. If it is None, the encoder's scores are used.
 
     Raises:
         UsageError: the configuration has ``skip_margin`` or ``rerank_mentions``, but there is no reranker; it has a
@@ -167,12 +167,16 @@ class Linker:
         `benchmarks/estimate.py`, the estimate of the memory is right to 10 %, and that of the time is 0.6 to 4 times
         the true time.
         """
-        from arbo.linking.estimate import estimate
+        from arbo.linking.estimate import Reads, estimate
 
         inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover else self.kb
         to_weigh = self.edges.n_pairs(inputs, kb, self.config.k, self.config.candidates) if self.edges else 0
-        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh)
+        reads = None
+        if self.edges and self.edges.reader:
+            read = partial(self.edges.reader.encoder.compare, inputs)
+            reads = Reads(self.edges.n_read(inputs, self.config.k), len(inputs), read)
+        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh, reads)
 
     def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
@@ -194,7 +198,7 @@ class Linker:
         sought = Sought(compared, self.config.candidates, self.config.search)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
         if self.edges is not None:
-            return self.edges.applied(found, kb, k)
+            return self.edges.applied(found, kb, k, self.announce)
         if self.reranker is None or kb is None:
             return found
         return reranked(

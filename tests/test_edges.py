@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import Run
+from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score
 
@@ -24,7 +25,8 @@ from arbo.edges.pairs import mention_pairs, n_within
 from arbo.edges.trees import Trees
 from arbo.engine import Neighbors
 from arbo.errors import DataError
-from arbo.training.edges import examples, known_elsewhere, named_examples, recall, thinned
+from arbo.training.compared import known_elsewhere, thinned
+from arbo.training.edges import examples, named_examples, recall
 
 
 def corpus(*texts: str) -> Corpus:
@@ -125,14 +127,14 @@ def test_trees_give_the_probabilities_of_scikit_learn() -> None:
     model = HistGradientBoostingClassifier(
         max_iter=20, max_leaf_nodes=7, l2_regularization=1.0, early_stopping=False, random_state=0
     ).fit(features, correct)
-    np.testing.assert_allclose(trees.probability(features), model.predict_proba(features)[:, 1], rtol=1e-12)
+    np.testing.assert_allclose(expit(trees.scores(features)), model.predict_proba(features)[:, 1], rtol=1e-12)
 
 
 def test_calibration_keeps_the_order_and_corrects_the_mean() -> None:
     trees, features, correct = fitted()
     rare = correct & (np.arange(len(correct)) % 3 == 0)
     calibrated = trees.calibrated(features, rare)
-    assert calibrated.probability(features).mean() == pytest.approx(rare.mean(), abs=1e-3)
+    assert expit(calibrated.scores(features)).mean() == pytest.approx(rare.mean(), abs=1e-3)
     assert (np.argsort(calibrated.scores(features)) == np.argsort(trees.scores(features))).all()
 
 

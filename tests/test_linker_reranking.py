@@ -190,7 +190,7 @@ def test_a_dry_run_counts_the_pairs(run: Run, files: Path, monkeypatch: pytest.M
     plain = run(*dry, "--json")
     assert plain.json["to_read"] == 0
     assert plain.json["seconds"] < told.json["seconds"]
-    assert "pairs to rerank" in run(*dry, "--reranker", files / "cross").out
+    assert "pairs to read" in run(*dry, "--reranker", files / "cross").out
 
 
 def test_tune_remembers_the_reranker(run: Run, files: Path) -> None:

@@ -182,8 +182,8 @@ EdgesFile = Annotated[
     Path | None,
     _cluster(
         "--edges",
-        metavar="FILE",
-        help="File of `arbo train-edges`, or `english` for the edge model that arbo contains. For edges that it "
+        metavar="MODEL",
+        help="Edge model of `arbo train-edges`, or `english` for the one that arbo contains. For edges that it "
         "scores, thresholds limit 1 minus the probability that both ends mean the same. [default: none]",
     ),
 ]

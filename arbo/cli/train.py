@@ -77,8 +77,8 @@ _Edges = Annotated[
     Path | None,
     typer.Option(
         "--edges",
-        metavar="FILE",
-        help="File of `arbo train-edges`, or `english` for the edge model that arbo contains. The trees of --positives "
+        metavar="MODEL",
+        help="Edge model of `arbo train-edges`, or `english` for the one that arbo contains. The trees of --positives "
         "arborescence then have its edges between mentions. [default: none, the encoder's similarities]",
     ),
 ]

@@ -13,6 +13,11 @@ from arbo.cli.linker import LinkerOptions
 from arbo.cli.reporting import check_no_input
 from arbo.errors import UsageError
 
+_OUT = "JSON file to write, or with --cross a folder, which `--edges` of other verbs reads."
+_CROSS = (
+    "Also train a cross-encoder, which reads the pairs of mentions that are doubtful; it starts from this model: a "
+    "local folder, `all-MiniLM-L6-v2` from its pip package, or a name on the Hugging Face Hub. [default: none]"
+)
 _NAMES = "Also learn to link with a knowledge base to which `arbo kb add-names` added the names of DOCS."
 
 
@@ -21,12 +26,13 @@ def train_edges(
     dev: Annotated[
         Path, typer.Option("--dev", metavar="DOCS", help="Development documents, which calibrate the probabilities.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="JSON file to write, which `--edges` of other verbs reads.")],
+    out: Annotated[Path, typer.Option("--out", help=_OUT)],
     format_: options.Format = None,
     kb: options.OptionalKb = None,
     kb_format: options.KbFormat = None,
     kb_xrefs: options.KbXrefs = None,
     names: Annotated[bool, typer.Option("--names", help=_NAMES)] = False,
+    cross: Annotated[str | None, typer.Option("--cross", metavar="MODEL", help=_CROSS)] = None,
     types: options.Types = None,
     encoder: options.EncoderModel = None,
     encoder_config: options.EncoderConfigFile = None,
@@ -39,6 +45,8 @@ def train_edges(
     `arbo train-edges train.jsonl --dev dev.jsonl --out edges.json`, then `arbo discover test.jsonl --edges edges.json
     --out run`. With --kb the edge model also says whether a mention means an entity. Gold ids and gold clusters both
     say which mentions mean the same. Training takes about a minute for a million pairs, and needs no GPU.
+
+    With --cross, training takes some minutes more. Repeat the command to resume it from OUT.training.
     """
     from arbo import train_edges as train
     from arbo.files import check_writable
@@ -50,8 +58,11 @@ def train_edges(
     linker = LinkerOptions({}, encoder, encoder_config, cache).load()
     base = None if kb is None else read_kb(kb, kb_format, kb_xrefs)
     documents, held_out = (read_documents(part, format_, types, on_error) for part in (docs, dev))
-    model = train(documents, held_out, base, linker=linker, names=names)
-    model.save(out)
+    if cross is None:
+        model = train(documents, held_out, base, linker=linker, names=names)
+        model.save(out)
+    else:
+        model = train(documents, held_out, base, linker=linker, names=names, cross=cross, out=out)
     if as_json:
         console.print_json({"edges": str(out), **model.settings})
     else:

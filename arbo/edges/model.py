@@ -19,6 +19,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from importlib.resources import as_file, files
 from os import fspath
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ import numpy as np
 from arbo.data.codes import codes_of
 from arbo.data.inputs import MentionInput
 from arbo.data.knowledge_base import KnowledgeBase
+from arbo.edges.doubtful import LogOdds, Reader
 from arbo.edges.facts import Facts
 from arbo.edges.features import (
     ENTITY_FEATURES,
@@ -36,11 +38,14 @@ from arbo.edges.features import (
     mention_features,
 )
 from arbo.edges.pairs import mention_pairs, n_within
-from arbo.edges.reasons import blocks, mention_reasons, reasons
+from arbo.edges.reasons import blocks, largest_shares, mention_reasons
 from arbo.edges.trees import Trees
+from arbo.encoders.model_folder import save_model
+from arbo.encoders.pair_encoder import PairEncoder
 from arbo.engine import Bools, Floats, Ids, Neighbors
 from arbo.errors import DataError
 from arbo.files import Format, PathLike, check_manifest, write_json
+from arbo.progress import Announce, quiet
 from arbo.retrieval.candidates import best_first
 from arbo.retrieval.retrieval import Reasons, Retrieval
 from arbo.settings import read_json
@@ -48,6 +53,7 @@ from arbo.settings import read_json
 _FORMAT = Format(
     "arbo-edges", 1, {"features": dict, "trained": dict}, "an edge model", "train it again with arbo train-edges"
 )
+_FILE, _FACTORS = "edges.json", "factors"
 _TRACE = 2.0**-20
 ENGLISH = "english"
 """Name of the model that arbo contains, see `benchmarks/edges.py --english`."""
@@ -64,20 +70,23 @@ class EdgeModel:
     entities: Trees | None
     trained: dict[str, Any]
     """How it was trained, such as the numbers of pairs and the settings of the encoder; ready for JSON."""
+    reader: Reader | None = None
+    """Reads doubtful pairs of mentions; None for a model of trees alone."""
     neighbors: ClassVar[int] = 16
     """Number of nearest mentions by the encoder, among all documents, that each mention is compared with."""
 
-    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int) -> Retrieval:
+    def applied(self, retrieval: Retrieval, kb: KnowledgeBase | None, k: int, announce: Announce = quiet) -> Retrieval:
         """Return the retrieval with the weights of this model, and at most ``k`` edges from other mentions into each.
 
         Args:
             retrieval: the neighbours of each mention by an encoder; each should have at least `neighbors` of them.
             kb: the knowledge base; None to discover.
             k: the largest number of edges from other mentions into each mention; with 0, mentions are not compared.
+            announce: shows progress of the cross-encoder, see `arbo.progress`.
 
         """
         facts = Facts.of(retrieval.inputs)
-        found = replace(retrieval, mentions=self._mentions(facts, retrieval, k)) if k else retrieval
+        found = replace(retrieval, mentions=self._mentions(facts, retrieval, k, announce)) if k else retrieval
         entity_limit = retrieval.threshold[0]
         if kb is not None and self.entities is not None:
             found = replace(found, entities=self._entities(facts, retrieval, kb), offset=1.0)
@@ -91,34 +100,42 @@ class EdgeModel:
     ) -> Reasons:
         """Return the features that counted most for edges from nodes of the graph to mentions."""
         known = node < retrieval.n_entities
-        others = mention_reasons(self.mentions, facts, node[~known] - retrieval.n_entities, mention[~known])
+        source = node[~known] - retrieval.n_entities
+        others = mention_reasons(self.mentions, self.reader, retrieval.inputs, facts, source, mention[~known])
         size = len(node), others.features.shape[1]
         found = Reasons(np.full(size, np.nan, object), np.full(size, np.nan, np.float32))
         found.features[~known], found.log_odds[~known] = others
-        if kb is not None and self.entities is not None:
+        if kb is not None and (trees := self.entities) is not None:
             entity = np.full(len(facts), -1, np.int32)
             entity[mention[known]] = node[known]
             pairs = CandidatePairs.linked(retrieval, kb, entity)
-            own = reasons(self.entities, ENTITY_FEATURES, len(pairs.mention), partial(pairs.features, facts))
+            own = largest_shares(
+                ENTITY_FEATURES, len(pairs.mention), lambda some: trees.shares(pairs.features(facts, some))
+            )
             place = np.searchsorted(pairs.mention, mention[known])
             found.features[known], found.log_odds[known] = own.features[place], own.log_odds[place]
         return found
 
-    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
+    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int, announce: Announce) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.worlds), retrieval.mentions)
-        weight = self.weights(facts, first, second)
+        weight = self.weights(retrieval.inputs, facts, first, second, announce)
         back = ~facts.nameless[second]
         if retrieval.n_entities:
             back &= facts.nameless[first] | (facts.columns["document"][first] != facts.columns["document"][second])
         source, target = np.concatenate([first, second[back]]), np.concatenate([second, first[back]])
         return lists_of(source, target, np.concatenate([weight, weight[back]]), facts.columns["rank"], k)
 
-    def weights(self, facts: Facts, first: Ids, second: Ids) -> Floats:
+    def weights(
+        self, inputs: Sequence[MentionInput], facts: Facts, first: Ids, second: Ids, announce: Announce = quiet
+    ) -> Floats:
         """Return the weights of edges between pairs of mentions; (pairs,) each, the mention of lower ``rank`` first."""
         weight = np.empty(len(first), np.float32)
         for some in blocks(len(first)):
             features = mention_features(facts, first[some], second[some])
-            weight[some] = _weights(self.mentions, features, MENTION_FEATURES)
+            log_odds = self.mentions.scores(features)
+            if self.reader is not None:
+                log_odds += self.reader.change(inputs, first[some], second[some], log_odds, announce)
+            weight[some] = _weights(log_odds, features, MENTION_FEATURES)
         return weight
 
     def _entities(self, facts: Facts, retrieval: Retrieval, kb: KnowledgeBase) -> Neighbors:
@@ -126,16 +143,26 @@ class EdgeModel:
         pairs = CandidatePairs.of(retrieval, kb)
         scores = np.full(retrieval.entities.ids.shape, -np.inf, np.float32)
         for some in blocks(len(pairs.mention)):
-            weight = _weights(self.entities, pairs.features(facts, some), ENTITY_FEATURES)
+            features = pairs.features(facts, some)
+            weight = _weights(self.entities.scores(features), features, ENTITY_FEATURES)
             scores[pairs.mention[some], pairs.place[some]] = -weight
         ids, scores = best_first(retrieval.entities.ids, scores)
         return Neighbors(ids, -scores)
 
     def n_pairs(self, inputs: Sequence[MentionInput], kb: KnowledgeBase | None, k: int, candidates: int) -> int:
         """Return roughly how many pairs `applied` compares."""
+        return self._n_of_mentions(inputs, k) + (
+            len(inputs) * min(candidates, len(kb)) if kb is not None and self.entities else 0
+        )
+
+    def n_read(self, inputs: Sequence[MentionInput], k: int) -> int:
+        """Return roughly how many pairs the cross-encoder reads, by its share of the development pairs."""
+        share = self.trained["cross"]["doubtful"] if self.reader is not None else 0.0
+        return round(share * self._n_of_mentions(inputs, k))
+
+    def _n_of_mentions(self, inputs: Sequence[MentionInput], k: int) -> int:
         sizes = Counter(item.document.id for item in inputs).values()
-        mentions = sum(map(n_within, sizes)) + self.neighbors * len(inputs) if k else 0
-        return mentions + (len(inputs) * min(candidates, len(kb)) if kb is not None and self.entities else 0)
+        return sum(map(n_within, sizes)) + self.neighbors * len(inputs) if k else 0
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -144,31 +171,47 @@ class EdgeModel:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return sha256(json.dumps(self._forests()).encode()).hexdigest()
+        parts: Any = self._forests()
+        if self.reader is not None:
+            parts = [parts, self.reader.factors, self.reader.encoder.tower.fingerprint]
+        return sha256(json.dumps(parts).encode()).hexdigest()
 
     def save(self, path: PathLike) -> None:
-        """Write the model as JSON, completely or not at all."""
+        """Write the model completely or not at all: as JSON, or as a folder if it has a cross-encoder.
+
+        See `save_model` for the errors of a folder.
+        """
         columns = {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}
         header = {"format": _FORMAT.name, "format_version": _FORMAT.version}
-        write_json({**header, "trained": self.trained, "features": columns, **self._forests()}, path)
+        content = {**header, "trained": self.trained, "features": columns, **self._forests()}
+        if self.reader is None:
+            write_json(content, path)
+            return
+        content[_FACTORS] = list(self.reader.factors)
+        tower, config = self.reader.encoder.tower, self.reader.encoder.config
+        save_model(tower, tower, config, path, lambda folder: write_json(content, folder / _FILE))
 
     @classmethod
     def load(cls, path: PathLike) -> Self:
-        """Read a model from a file, or the model for English texts that arbo contains, which is named ``english``.
+        """Read a model from a file or folder, or the model for English texts that arbo contains, named ``english``.
 
         Raises:
-            DataError: the file is missing, is not an edge model, is damaged, or was written by a version of arbo with
-                other features.
+            DataError: the file or folder is missing, is not an edge model, is damaged, or was written by a version of
+                arbo with other features.
 
         """
         if fspath(path) == ENGLISH:
             with as_file(files("arbo.edges") / f"{ENGLISH}.json") as file:
                 return cls._read(file)
-        return cls._read(path)
+        if not Path(path).is_dir():
+            return cls._read(path)
+        return cls._read(Path(path) / _FILE, PairEncoder.from_pretrained(path))
 
     @classmethod
-    def _read(cls, path: PathLike) -> Self:
+    def _read(cls, path: PathLike, encoder: PairEncoder | None = None) -> Self:
         content = check_manifest(read_json(path, "the edge model"), _FORMAT, path)
+        if encoder is None and _FACTORS in content:
+            raise DataError("this edge model has a cross-encoder beside it; give its folder", file=str(path))
         if content["features"] != {"mentions": list(MENTION_FEATURES), "entities": list(ENTITY_FEATURES)}:
             raise DataError(f"the model was trained with other features; {_FORMAT.mend}", file=str(path))
         forests = {
@@ -176,7 +219,8 @@ class EdgeModel:
             for name, features in (("mentions", MENTION_FEATURES), ("entities", ENTITY_FEATURES))
             if name == "mentions" or content.get(name) is not None
         }
-        return cls(forests["mentions"], forests.get("entities"), content["trained"])
+        reader = None if encoder is None else Reader(encoder, tuple(content[_FACTORS]))
+        return cls(forests["mentions"], forests.get("entities"), content["trained"], reader)
 
     def _forests(self) -> dict[str, dict[str, Any] | None]:
         return {"mentions": self.mentions.as_dict(), "entities": self.entities and self.entities.as_dict()}
@@ -227,6 +271,6 @@ def lists_of(source: Ids, target: Ids, weight: Floats, rank: Ids, k: int) -> Nei
     return found
 
 
-def _weights(trees: Trees, features: Matrix, names: tuple[str, ...]) -> Floats:
+def _weights(log_odds: LogOdds, features: Matrix, names: tuple[str, ...]) -> Floats:
     letters = features[:, names.index("letters")]
-    return np.asarray(1 - trees.probability(features) + _TRACE * (1 - letters), np.float32)
+    return np.asarray(1 - 1 / (1 + np.exp(-log_odds)) + _TRACE * (1 - letters), np.float32)

@@ -86,10 +86,6 @@ class Trees(NamedTuple):
         _add_changes(features, *self[:7], total)
         return self.slope * total
 
-    def probability(self, features: Matrix) -> npt.NDArray[np.float64]:
-        """Return the probability that each pair is correct; (pairs,)."""
-        return np.asarray(1 / (1 + np.exp(-self.scores(features))))
-
     @classmethod
     def from_dict(cls, values: object, n_features: int, *, file: str) -> Self:
         """Make trees from the values that `as_dict` returned; ``file`` names their source in errors.

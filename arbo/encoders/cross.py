@@ -19,6 +19,7 @@ from arbo.data.knowledge_base import KnowledgeBase
 from arbo.encoders.cross_config import CrossEncoderConfig
 from arbo.encoders.dual import DualEncoder
 from arbo.encoders.model_folder import OneTower, load_single
+from arbo.encoders.pooling import BOTH
 from arbo.encoders.templates import FieldTokens, TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.tower import Precision, Tower
@@ -45,9 +46,11 @@ class CrossEncoder(OneTower):
     name: str = ""
     """The folder or hub name from which it was loaded."""
     kind: ClassVar[str] = "cross-encoder"
+    reads: ClassVar[type[CrossEncoderConfig]] = CrossEncoderConfig
 
     def __post_init__(self) -> None:
-        if self.tower.projection is None or self.tower.dim != 1:
+        layer, width = self.tower.projection, _parts(self.config) * self.tower.model.config.hidden_size
+        if layer is None or (layer.in_features, layer.out_features) != (width, 1):
             raise UsageError("a cross-encoder needs a linear layer with one output; use CrossEncoder.of(tower)")
         if min(self.pairs([], KnowledgeBase()).halves) < 1:
             raise UsageError(
@@ -58,7 +61,8 @@ class CrossEncoder(OneTower):
     @classmethod
     def of(cls, tower: Tower, config: CrossEncoderConfig | None = None) -> Self:
         """Make an untrained cross-encoder from a copy of any transformer."""
-        return cls(tower.with_projection(1, bias=True), config or CrossEncoderConfig())
+        config = config or cls.reads()
+        return cls(tower.with_projection(1, bias=True, parts=_parts(config)), config)
 
     @classmethod
     def from_pretrained(
@@ -74,7 +78,7 @@ class CrossEncoder(OneTower):
 
         Raise DataError also for another kind of model, a missing or changed file, or a model that a newer arbo saved.
         """
-        tower, saved = load_single(model, CrossEncoderConfig, revision=revision, device=device, precision=precision)
+        tower, saved = load_single(model, cls.reads, revision=revision, device=device, precision=precision)
         return cls(tower, config or saved, fspath(model))
 
     def copy(self) -> Self:
@@ -102,9 +106,14 @@ class CrossEncoder(OneTower):
         Each distinct pair of texts is read once, in batches of similar length. See `Tower.embed` for the errors.
         """
         used, place = np.unique(entity, return_inverse=True)
-        pairs = self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used))
+        return self.read(
+            self.pairs(mentions, KnowledgeBase(kb.entities[row] for row in used)), mention, place, announce
+        )
+
+    def read(self, pairs: Pairs, first: Ids, second: Ids, announce: Announce) -> Floats:
+        """Score the inputs ``first[i]`` and ``second[i]`` of both parts of pairs; see `score`."""
         n = len(pairs.entities.keys)
-        distinct, row = np.unique(pairs.mentions.row[mention] * n + pairs.entities.row[place], return_inverse=True)
+        distinct, row = np.unique(pairs.mentions.row[first] * n + pairs.entities.row[second], return_inverse=True)
         scores = np.empty(len(distinct), np.float32)
         slices = range(0, len(distinct), SLICE)
         for begin in announce("scoring pairs")(slices, len(slices)):
@@ -122,7 +131,7 @@ class Pairs:
     """Distinct texts of mentions and of entities; the sequence of a pair is made on demand."""
 
     mentions: Texts
-    entities: Texts
+    entities: Texts  # or the mentions to compare with
     max_length: int  # maximum number of tokens of a sequence
 
     @property
@@ -134,8 +143,8 @@ class Pairs:
     def spell(self, mention: Ids, entity: Ids) -> list[TokenRow]:
         """Tokenise pairs of texts, given by their indices: first the mention, then the entity.
 
-        Each part gets half of ``max_length``, and whatever the other part does not use. The tokens ``begin`` to ``end``
-        of a row are those of the mention.
+        Each part gets half of the window, and whatever the other part does not use. The focus of the row is the
+        mention, and its second one the name of the entity.
         """
         own, others = _spelt(self.mentions, mention), _spelt(self.entities, entity)
         least, room = self.halves[0], sum(self.halves)
@@ -144,8 +153,14 @@ class Pairs:
             share = max(least, room - _length(others[e]))
             first = self.mentions.speller.row(own[m], share)
             second = self.entities.speller.row(others[e], room - min(share, _length(own[m])))
-            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end))
+            begin = len(first.ids)
+            named = begin + second.begin, begin + second.end
+            rows.append(TokenRow(first.ids + second.ids, first.begin, first.end, named))
         return rows
+
+
+def _parts(config: CrossEncoderConfig) -> int:
+    return BOTH if config.pooling == "both" else 1
 
 
 def _spelt(texts: Texts, chosen: Ids) -> dict[int, FieldTokens]:

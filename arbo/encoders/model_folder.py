@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
@@ -50,6 +51,7 @@ Config = TypeVar("Config", bound=ModelConfig)
 FORMATS = {
     "arbo-model": "a dual-encoder",
     "arbo-cross-encoder": "a cross-encoder",
+    "arbo-edges": "an edge model with a cross-encoder",
     "arbo-label-attention": "a label-attention model (of arbo train-finder)",
 }
 """All values of `ModelConfig.format`, and the name of each kind of model in errors."""
@@ -65,11 +67,13 @@ class _Manifest(NamedTuple, Generic[Config]):
     files: dict[str, str]  # SHA-256 of each file by its relative path
 
 
-def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike) -> None:
+def save_model(
+    mention: Tower, entity: Tower, config: ModelConfig, folder: PathLike, more: Callable[[Path], object] | None = None
+) -> None:
     """Write towers and configuration, completely or not at all, replacing a model that arbo saved earlier.
 
-    Raise UsageError if the folder has any other content, or cannot be written, and DataError if its manifest is
-    damaged.
+    ``more`` writes further files of the model into the folder that it is given. Raise UsageError if the folder has any
+    other content, or cannot be written, and DataError if its manifest is damaged.
     """
     target = Path(folder).resolve()
     check_model_replaceable(target)
@@ -78,6 +82,8 @@ def save_model(mention: Tower, entity: Tower, config: ModelConfig, folder: PathL
         with whole_folder(target) as partial:
             for tower, place in zip((mention, entity), _places(partial, shared), strict=False):
                 tower.save(place)
+            if more is not None:
+                more(partial)
             manifest = {
                 "format": config.format,
                 "format_version": _VERSION,

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from arbo.encoders.pooling import BOTH
 from arbo.errors import DataError, MissingDependency, UsageError
 
 if TYPE_CHECKING:
@@ -185,14 +186,14 @@ def load_linear(file: Path) -> torch.nn.Linear:
 
 
 def load_projection(file: Path, hidden: int) -> torch.nn.Linear | None:
-    """Read the projection of a model with vectors of length ``hidden``; return None if the file is missing.
+    """Read the projection of vectors of length ``hidden``, or `BOTH` times that length; return None without a file.
 
     Raise DataError if the projection is damaged, or for vectors of another length.
     """
     if not file.is_file():
         return None
     linear = load_linear(file)
-    if linear.in_features != hidden:
+    if linear.in_features not in (hidden, BOTH * hidden):
         raise DataError(
             f"the projection needs vectors of {linear.in_features} dimensions, but the model returns {hidden}; "
             "save the model again, or fetch it again",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from arbo.encoders.pooling import n_vectors
 from arbo.encoders.templates import TokenRow
 from arbo.encoders.texts import Texts
 from arbo.encoders.vectors import VectorEncoder
-from arbo.engine import CANDIDATES, SAMPLE, Index
+from arbo.engine import CANDIDATES, SAMPLE, Floats, Ids, Index
 from arbo.linking.config import LinkerConfig
 from arbo.linking.trial import name_seconds
 from arbo.retrieval.reranking import Reranker
@@ -72,6 +73,16 @@ class Cost(NamedTuple):
     """Mean number of token vectors of a mention or entity; 0 for an encoder that pools tokens."""
 
 
+class Reads(NamedTuple):
+    """Pairs of a mention and another thing that a cross-encoder reads."""
+
+    pairs: int
+    things: int
+    """Number of the other things."""
+    read: Callable[[Ids, Ids], object]
+    """Reads pairs of mentions and things, given by their indices."""
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """Peak memory and time of a job, and the counts from which they are computed."""
@@ -88,7 +99,7 @@ class Estimate:
     to_embed: int
     """Number of texts that a transformer has to embed; texts in the cache do not count."""
     to_read: int
-    """Maximum number of pairs that a reranker has to score, of a mention and a candidate or of two mentions."""
+    """Number of pairs to read: at most, those that a reranker scores; about, those that learnt edges leave doubtful."""
     peak_bytes: int
     seconds: float
 
@@ -102,7 +113,7 @@ class Estimate:
         if minutes > 120:
             time_ = f"{minutes / 60:.1f} hours"
         embed = f", {self.to_embed:,} texts to embed" if self.to_embed else ""
-        read = f", up to {self.to_read:,} pairs to rerank" if self.to_read else ""
+        read = f", {self.to_read:,} pairs to read" if self.to_read else ""
         return (
             f"{self.mentions:,} mentions ({self.distinct_mentions:,} distinct), {self.entities:,} entities with "
             f"{self.names:,} vectors, k={self.k}{embed}{read}:\nabout {time_}, "
@@ -117,18 +128,22 @@ def estimate(
     config: LinkerConfig,
     reranker: Reranker | None = None,
     to_weigh: int = 0,
+    reads: Reads | None = None,
 ) -> Estimate:
     """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`.
 
-    ``to_weigh`` is the number of pairs to which an edge model gives a weight.
+    ``to_weigh`` is the number of pairs to which an edge model gives a weight, ``reads`` that of the pairs that its
+    cross-encoder reads.
     """
     held = _resident()  # before anything is timed
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
     mention = mention_cost(encoder, inputs)
     n, k, candidates = len(inputs), config.k, config.candidates
-    to_read = n * (min(candidates, len(kb)) + k * config.rerank_mentions) if reranker and kb else 0
-    reading = _reading_seconds(reranker, inputs, kb, to_read) if reranker and kb and to_read else 0.0
-    reading += to_weigh * _WEIGHING_SECONDS
+    if reranker and kb:
+        to_rerank = n * (min(candidates, len(kb)) + k * config.rerank_mentions)
+        reads = Reads(to_rerank, len(kb), partial(_scored, reranker, inputs, kb))
+    to_read = reads.pairs if reads else 0
+    reading = to_weigh * _WEIGHING_SECONDS + (_reading_seconds(reads, n) if reads and to_read else 0.0)
     decide = to_weigh * _WEIGHED + n * (_MENTION + _CANDIDATE * min(candidates, entity.vectors) + _NEIGHBOR * k)
     scaled = 0
     if mention.dim:  # a search scales a copy of its corpus, of tokens one of its queries too
@@ -238,18 +253,21 @@ def _transformer_cost(encoder: DualEncoder, texts: Texts) -> Cost:
     return cost._replace(to_embed=len(missing), peak=cost.peak + _TRANSFORMER, seconds=seconds)
 
 
-def _reading_seconds(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, n_pairs: int) -> float:
-    """Return the seconds that a reranker needs, timed on a sample."""
-    n = min(_RUN, n_pairs)
-    some = [inputs[i] for i in np.linspace(0, len(inputs) - 1, n).astype(int)]
-    entity = np.linspace(0, len(kb) - 1, n).astype(int)
+def _scored(reranker: Reranker, inputs: list[MentionInput], kb: KnowledgeBase, mention: Ids, entity: Ids) -> Floats:
+    return reranker.score([inputs[i] for i in mention], kb, np.arange(len(mention)), entity)
+
+
+def _reading_seconds(reads: Reads, n_mentions: int) -> float:
+    """Return the seconds that reading needs, timed on a sample."""
+    n = min(_RUN, reads.pairs)
+    mention, thing = (np.linspace(0, size - 1, n).astype(int) for size in (n_mentions, reads.things))
 
     def spent() -> float:
         begun = time.perf_counter()
-        reranker.score(some, kb, np.arange(n), entity)
+        reads.read(mention, thing)
         return time.perf_counter() - begun
 
-    return min(spent(), spent()) / n * n_pairs
+    return min(spent(), spent()) / n * reads.pairs
 
 
 def _flops(dim: int) -> float:

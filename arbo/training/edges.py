@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,25 @@ from arbo.data.corpus import Corpus
 from arbo.data.gold import Gold
 from arbo.data.knowledge_base import KnowledgeBase
 from arbo.edges.facts import Facts
-from arbo.edges.features import Matrix, mention_features
+from arbo.edges.features import Matrix
 from arbo.edges.model import CandidatePairs, EdgeModel
-from arbo.edges.pairs import distinct, mention_pairs, searched
+from arbo.edges.pairs import distinct, searched
 from arbo.edges.trees import Trees
-from arbo.engine import Bools, Ids
-from arbo.errors import DataError
+from arbo.encoders.dual import DualEncoder
+from arbo.encoders.encoder import Encoder
+from arbo.encoders.minilm import MINILM
+from arbo.encoders.model_folder import check_model_replaceable
+from arbo.encoders.named import encoder_of
+from arbo.encoders.pair_encoder import PairEncoder
+from arbo.engine import Bools
+from arbo.errors import DataError, UsageError
+from arbo.files import PathLike
 from arbo.linker import Linker
 from arbo.retrieval.retrieval import Retrieval
+from arbo.training.compared import Compared
+from arbo.training.config import DoubtfulConfig
+from arbo.training.data import job_of
+from arbo.training.options import RunOptions
 
 Examples = tuple[Matrix, Bools]
 """Features of pairs, (pairs, features), and whether each pair is right."""
@@ -33,6 +46,9 @@ def train_edges(
     *,
     linker: Linker | None = None,
     names: bool = False,
+    cross: Encoder | PathLike | None = None,
+    out: PathLike | None = None,
+    config: DoubtfulConfig | None = None,
 ) -> EdgeModel:
     """Train a model to predict whether two mentions mean the same and, with ``kb``, whether a mention means an entity.
 
@@ -47,14 +63,21 @@ def train_edges(
             character n-grams.
         names: with ``kb``, learn also from entities to which the names of other training documents are added as
             aliases, for linking with ``kb.with_names_of(documents)``.
+        cross: a transformer, or its name, from which a cross-encoder is trained that reads the pairs of mentions that
+            the trees leave doubtful, see `arbo.training.doubtful`; None for trees alone.
+        out: with ``cross``, the folder to write the model to. A killed training resumes from ``OUT.training``.
+        config: settings of the training of the cross-encoder.
 
     Raises:
         DataError: in ``documents`` or in ``dev``, the pairs of two mentions, or of a mention and an entity, are all
-            correct or all wrong.
+            correct or all wrong; or a cross-encoder has no doubtful pairs to learn from.
+        UsageError: ``cross`` is given without ``out``, or is no transformer, or ``out`` has other files.
     """
+    start = None if cross is None else _start(cross, out)
     own = (linker or Linker()).configured(kb=kb, reranker=None, edges=None)
     train, held_out = Corpus.of(documents), Corpus.of(dev)
-    parts = [examples(own, train, _MOST), examples(own, held_out)]
+    compared = Compared.of(own, train, _MOST), Compared.of(own, held_out)
+    parts = [_examples(pairs, corpus, own.kb) for pairs, corpus in zip(compared, (train, held_out), strict=True)]
     if kb is not None and names:
         for part, more in zip(parts, named_examples(own, train, held_out), strict=True):
             part[1] = _joined([part[1], *more])
@@ -64,30 +87,41 @@ def train_edges(
         "recall": recall(own, held_out),
         "encoder": own.encoder.settings,
     }
-    return EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
+    model = EdgeModel(forests[0], forests[1] if kb is not None else None, trained)
+    if start is None or out is None:
+        return model
+    from arbo.training.doubtful import with_reader  # which needs torch
+
+    config = config or DoubtfulConfig()
+    corpora = {"documents": train, "dev": held_out}
+    job = job_of(corpora, kb or KnowledgeBase(), config=config, cross=start.settings, trees=model.settings)
+    options = RunOptions(announce=own.announce)
+    return with_reader(model, start, *compared, out=out, job=job, config=config, options=options)
+
+
+def _start(cross: Encoder | PathLike, out: PathLike | None) -> PairEncoder:
+    """Make an untrained cross-encoder, before any other work; see `train_edges` for the errors."""
+    if out is None:
+        raise UsageError("a model with a cross-encoder is trained in a folder; name it: out=...")
+    check_model_replaceable(Path(out).resolve())
+    encoder = encoder_of(cross)
+    if not isinstance(encoder, DualEncoder):
+        raise UsageError(f"a cross-encoder starts from a transformer, such as {MINILM}, not from {cross}")
+    return replace(PairEncoder.of(encoder.mention_tower).with_markers(), name=encoder.name)
 
 
 def examples(linker: Linker, corpus: Corpus, most: int | None = None) -> list[Examples]:
     """Return features and correctness of pairs of mentions and, with a knowledge base, of mentions and candidates.
 
-    From a world (see `arbo.retrieval.worlds`) with more than ``most`` pairs of mentions, some of the wrong ones are
-    left out. Raise DataError if the pairs of one kind are all correct or all wrong.
+    For ``most`` see `Compared.of`. Raise DataError if the pairs of one kind are all correct or all wrong.
     """
-    found = linker.retrieve(corpus, k=EdgeModel.neighbors, discover=linker.kb is None)
-    facts, classes = Facts.of(found.inputs), Gold.of(corpus)
-    first, second = mention_pairs(facts, codes_of(found.worlds), found.mentions)
-    label = classes.classes
-    document, known = facts.columns["document"], known_elsewhere(found, classes)
-    kept = classes.annotated[first] & classes.annotated[second]
-    kept &= (document[first] == document[second]) | known[first] | known[second]
-    first, second = first[kept], second[kept]
-    correct = (label[first] == label[second]) & (label[first] >= 0)
-    if most is not None:
-        kept = thinned(codes_of(found.worlds)[first], correct, most)
-        first, second, correct = first[kept], second[kept], correct[kept]
-    parts = [(mention_features(facts, first, second), correct)]
-    if linker.kb is not None:
-        parts.append(_entity_examples(found, facts, corpus, linker.kb))
+    return _examples(Compared.of(linker, corpus, most), corpus, linker.kb)
+
+
+def _examples(pairs: Compared, corpus: Corpus, kb: KnowledgeBase | None) -> list[Examples]:
+    parts = [(pairs.features, pairs.correct)]
+    if kb is not None:
+        parts.append(_entity_examples(pairs.found, pairs.facts, corpus, kb))
     for (_, correct), what in zip(parts, ("two mentions", "a mention and an entity"), strict=False):
         if correct.all() or not correct.any():
             raise DataError(
@@ -146,32 +180,3 @@ def recall(linker: Linker, corpus: Corpus) -> dict[str, float]:
         right = (group[first] == group[second]) & (label[first] >= 0)
         shares[name] = float(right.sum() / max((size * (size - 1) // 2).sum(), 1))
     return shares
-
-
-def thinned(world: Ids, correct: Bools, most: int) -> Bools:
-    """Return which pairs to keep, so that no world has more than ``most`` unless more are correct; (pairs,).
-
-    All correct pairs are kept. Of the wrong pairs of a larger world, as many as still fit are taken at even steps.
-    ``world`` is the code of the world of each pair, see `arbo.retrieval.worlds`.
-    """
-    kept = np.ones(len(world), np.bool_)
-    for large in np.flatnonzero(np.bincount(world) > most):
-        wrong = np.flatnonzero((world == large) & ~correct)
-        room = max(most - int(correct[world == large].sum()), 0)
-        kept[wrong] = False
-        kept[wrong[np.arange(room) * len(wrong) // max(room, 1)]] = True
-    return kept
-
-
-def known_elsewhere(found: Retrieval, classes: Gold) -> Bools:
-    """Return whether a mention's annotation can be compared with annotations in other documents; (mentions,).
-
-    Gold ids can. The gold clusters of a world can if one of them has mentions of several documents: otherwise they are
-    chains inside documents, and two chains of different documents may mean the same.
-    """
-    by_id = np.array([bool(item.mention.gold) for item in found.inputs], np.bool_)
-    world, document = codes_of(found.worlds), codes_of([item.document.id for item in found.inputs])
-    chained = np.flatnonzero(~by_id & (classes.classes >= 0))
-    distinct = np.unique(np.stack([classes.classes[chained], document[chained]]), axis=1)[0]
-    across = np.flatnonzero(np.bincount(distinct) > 1)
-    return by_id | np.isin(world, world[chained[np.isin(classes.classes[chained], across)]])

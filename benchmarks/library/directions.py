@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.special import expit
 
 import arbo
 from arbo.data.codes import codes_of
@@ -30,8 +31,9 @@ from arbo.edges.pairs import mention_pairs
 from arbo.edges.trees import Trees
 from arbo.engine import Bools, Ids, Method, Neighbors, partition
 from arbo.linking.tuning import choose
+from arbo.progress import Announce
 from arbo.retrieval.retrieval import Retrieval
-from arbo.training.edges import thinned
+from arbo.training.compared import thinned
 from clustering import METHODS
 from library.annotated import Parts
 from library.cells import Cell
@@ -52,14 +54,14 @@ class Directed(EdgeModel):
     back: Trees | None = None
     """The probability of edges back; None for that of the edges forward."""
 
-    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int) -> Neighbors:
+    def _mentions(self, facts: Facts, retrieval: Retrieval, k: int, announce: Announce) -> Neighbors:
         first, second = mention_pairs(facts, codes_of(retrieval.worlds), retrieval.mentions)
         within = facts.columns["document"][first] == facts.columns["document"][second]
         features = mention_features(facts, first, second)
         trace = 2.0**-20 * (1 - features[:, MENTION_FEATURES.index("letters")])
-        forward = back = np.asarray(1 - self.mentions.probability(features) + trace, np.float32)
+        forward = back = np.asarray(expit(-self.mentions.scores(features)) + trace, np.float32)
         if self.back is not None:
-            back = np.where(within, 1 - self.back.probability(features) + trace, forward).astype(np.float32)
+            back = np.where(within, expit(-self.back.scores(features)) + trace, forward).astype(np.float32)
         named = ~facts.nameless
         kept: Bools = {
             "both ways": np.ones(len(first), np.bool_),
@@ -107,7 +109,7 @@ class Directions:
         if direction == "learnt":
             train, dev = self.parts["train"], self.parts["dev"]
             trees = Trees.fit(*_referring_back(train, _MOST)).calibrated(*_referring_back(dev, None))
-        edges = Directed(self.model.mentions, self.model.entities, self.model.trained, direction, trees)
+        edges = Directed(self.model.mentions, self.model.entities, self.model.trained, direction=direction, back=trees)
         return arbo.Linker(self.kb, edges=edges).retrieve(self.parts[part], k=8, discover=False)
 
     def _tuned(self, direction: str, method: Method) -> tuple[int, tuple[float, float]]:

@@ -75,6 +75,15 @@ def record(
     say(f"wrote {path.name}")
 
 
+def record_table(name: str, title: str, rows: Sequence[Row]) -> None:
+    """Replace one table of the results that `record` wrote; its rows are kept cells, which tell their commits."""
+    path = RESULTS / f"{name}.json"
+    result: Result = json.loads(path.read_text("utf-8"))
+    result["tables"] = {**result.get("tables", {}), title: [_rounded(row) for row in _even(rows)]}
+    replace_file(path, json.dumps(result, indent=2, ensure_ascii=False) + "\n")
+    say(f"wrote {title} of {path.name}")
+
+
 def collected(figures: Iterable[tuple[str, float]], prefix: str = "") -> Figures:
     """Collect figures as they are measured, and show each; ``prefix`` comes before every key."""
     made: Figures = {}

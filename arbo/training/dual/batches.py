@@ -91,8 +91,8 @@ class Reader:
 
     def _key(self, text: Text) -> Hashable:
         """Return the values that a text's vector depends on; only the pooling ``mention`` uses its position."""
-        ids, begin, end = text.row
-        return text.tower, tuple(ids), (begin, end) if self.encoder.config.pooling == "mention" else None
+        ids, *place = text.row
+        return text.tower, tuple(ids), tuple(place) if self.encoder.config.pooling == "mention" else None
 
     def encode(self, batch: Batch, part: slice) -> Tensor:
         """Encode some texts of a batch, those of similar length together; (texts, tokens, dim), padded with zeros."""
