@@ -172,18 +172,21 @@ class Linker:
         inputs = mention_inputs(Corpus.of(documents), expand_abbreviations=self.config.expand_abbreviations)
         kb = None if discover else self.kb
         to_weigh = self.edges.n_pairs(inputs, kb, self.config.k, self.config.candidates) if self.edges else 0
+        within = self._mention_limit(self.encoder)
         reads = None
         if self.edges and self.edges.reader:
             read = partial(self.edges.reader.encoder.compare, inputs)
             reads = Reads(self.edges.n_read(inputs, self.config.k), len(inputs), read)
-        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh, reads)
+        return estimate(self.encoder, inputs, kb, self.config, self.reranker, to_weigh, reads, within)
 
-    def retrieve(self, corpus: Corpus, *, k: int, discover: bool) -> Retrieval:
+    def retrieve(self, corpus: Corpus, *, k: int, discover: bool, within_threshold: bool = False) -> Retrieval:
         """Find the ``k`` nearest mentions of each mention and, unless ``discover``, its nearest entities.
 
-        A reranker scores these entities again. An edge model sets the weights of the edges between mentions, keeps the
-        ``k`` lightest edges into each mention and, if it was trained with a knowledge base, sets the weights of the
-        edges from entities too. Raise UsageError for ``discover`` if the configuration sets `rerank_mentions`.
+        With ``within_threshold``, mentions beyond the mention threshold are left out, which is faster; but not if other
+        weights than the encoder's or average linkage decide about them. A reranker scores these entities again. An edge
+        model sets the weights of the edges between mentions, keeps the ``k`` lightest edges into each mention and, if
+        it was trained with a knowledge base, sets the weights of the edges from entities too. Raise UsageError for
+        ``discover`` if the configuration sets `rerank_mentions`.
         """
         if discover and self.config.rerank_mentions:
             raise UsageError("discover uses no reranker, so rerank_mentions does not apply; leave it out")
@@ -195,7 +198,8 @@ class Linker:
         else:
             encoder, entities = self._entities[0], self._divided
         compared = max(k, self.edges.neighbors) if self.edges and k else k
-        sought = Sought(compared, self.config.candidates, self.config.search)
+        within = self._mention_limit(encoder) if within_threshold else None
+        sought = Sought(compared, self.config.candidates, self.config.search, within)
         found = retrieve(encoder, inputs, entities, worlds, sought, self.announce)
         if self.edges is not None:
             return self.edges.applied(found, kb, k, self.announce)
@@ -231,10 +235,16 @@ class Linker:
         assert self.kb is not None
         return Divided(self._entities[1], entity_worlds(self.kb, self.config.map_types))
 
+    def _mention_limit(self, encoder: Encoder) -> float | None:
+        """Return the threshold on the encoder's mention edges, or None if it has none, or edges beyond it may count."""
+        limit = self.config.limits(encoder.threshold)[1]
+        all_count = self.edges is not None or self.config.rerank_mentions or self.config.nil_linkage == "average"
+        return None if all_count or limit == float("inf") else limit
+
     def _decide(self, corpus: Corpus, *, discover: bool) -> Result:
         clock = Stopwatch()
         with clock("encode and search"):
-            retrieval = self.retrieve(corpus, k=self.config.k, discover=discover)
+            retrieval = self.retrieve(corpus, k=self.config.k, discover=discover, within_threshold=True)
         with clock("partition"):
             clusters = partition(
                 retrieval.graph(self.config.k),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from .approximate_search import Find, approximate_search, hnsw
 from .arrays import Floats, Ids, pairs_of
 from .dense_search import Scan, Scanner, dense_search
+from .prefix_search import MOST_WITHIN, QUERIES_SHARE, Prefixes, search_prefixes
 from .search import Owners, Search, SearchMethod
 from .sparse_search import ROWS_PER_PLACE, Bounds, Corpus, Scratch, alike_together, sparse_search
 from .vectors import Csr, Matrix, Metric, Vectors, csr, lengths, offset_of, unit
@@ -101,13 +102,22 @@ class Index:
         matrix: Any = self.matrix
         return hnsw(matrix)
 
-    def search(self, k: int, method: SearchMethod, scanner: Scanner, *, limited: bool) -> Search:
-        """Return the search for lists of ``k`` > 0 places, with limits if ``limited``; the index must have a vector."""
+    def search(
+        self, k: int, method: SearchMethod, scanner: Scanner, *, within: float = np.inf, n_queries: int = 1
+    ) -> Search:
+        """Return the search for lists of ``k`` > 0 places, none with a limit above ``within``; there must be a vector.
+
+        For many queries within a small limit, it is prepared for this limit.
+        """
         offset = offset_of(self.metric)
         if isinstance(self.matrix, Csr):
-            is_bounded = limited or len(self.owners.start) > ROWS_PER_PLACE * k
+            is_bounded = within < np.inf or len(self.owners.start) > ROWS_PER_PLACE * k
             bounds = self.bounds if is_bounded else _fixed(Bounds.none())
             corpus = Corpus(self.matrix, self.owners, self.postings, bounds, self.longest, offset)
+            is_small = self.metric == "cosine" and within <= MOST_WITHIN and len(bounds.tail) > 0
+            if is_small and QUERIES_SHARE * n_queries >= len(self.owners.start):
+                prefixes = _fixed(Prefixes.of(self.matrix, self.postings, offset - within))
+                return sparse_search(corpus, self._scratch, partial(search_prefixes, prefixes))
             return sparse_search(corpus, self._scratch)
         if scanner not in self._scans:
             self._scans[scanner] = scanner(self.matrix)
@@ -144,7 +154,7 @@ class Index:
         index = cls(metric, n, dim, Csr(*part("matrix", 3)) if is_sparse else next(part("matrix", 1)), owners)
         made: dict[str, Any] = {"longest": float(arrays["longest"])}
         if is_sparse:
-            made |= {"postings": Csr(*part("postings", 3)), "bounds": Bounds(*part("bounds", 2))}
+            made |= {"postings": Csr(*part("postings", 3)), "bounds": Bounds(*part("bounds", 3))}
         vars(index).update(made)
         return index
 

@@ -17,6 +17,7 @@ from .index import Index
 from .kernels import in_parallel
 from .progress import Progress, silent
 from .search import Lists, SearchMethod, check_choices, empty_lists
+from .sparse_search import alike_together
 from .vectors import (
     Csr,
     Matrix,
@@ -114,12 +115,15 @@ def nearest(
     def fill(rows: Ids, lists: Lists) -> None:
         if len(index.owners.owner) == 0:
             return
-        found = index.search(lists.ids.shape[1], search, scanner, limited=within is not None)
+        found = index.search(lists.ids.shape[1], search, scanner, within=float(lists.limit.max()), n_queries=len(rows))
+
+        order = alike_together(csr(queries.matrix[rows])) if index.is_sparse else np.arange(len(rows))
 
         def fill_chunk(begin: int) -> None:
-            chunk = slice(begin, begin + found.chunk)
-            vectors = queries.matrix[rows[chunk]]
-            found.fill(unit(vectors) if metric == "cosine" else vectors, lists.at(chunk))
+            chunk = order[begin : begin + found.chunk]
+            vectors, part = queries.matrix[rows[chunk]], lists.at(chunk)
+            found.fill(unit(vectors) if metric == "cosine" else vectors, part)
+            lists.ids[chunk], lists.dissimilarity[chunk] = part[:2]
 
         in_parallel(fill_chunk, range(0, len(rows), found.chunk), workers=found.workers, progress=progress)
 
@@ -213,7 +217,8 @@ def limits(within: Limit, n_queries: int) -> Floats:
     """Return the limit of each query, rounded to float32; raise ValueError for NaN or another number of limits."""
     limit = np.full(n_queries, np.inf, np.float32)
     if within is not None:
-        given = np.asarray(within, np.float32)
+        with np.errstate(over="ignore"):
+            given = np.asarray(within, np.float32)
         if given.shape not in ((), (n_queries,)) or np.isnan(given).any():
             raise ValueError(f"within must be a number, or one for each of the {n_queries} queries, and not NaN")
         limit[:] = given

@@ -9,7 +9,8 @@ ties depend on what was skipped.
 """
 
 import os
-from typing import NamedTuple, Self
+from collections.abc import Callable
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,12 @@ _DONE = np.float32(-1e30)
 _MOST_FEATURES = 128
 """Above this number of features, as in a sentence, a query without a limit is searched by all scores."""
 
+_GROUPS = 64
+"""Number of groups of features; a feature belongs to the group of its remainder. A sketch is a line of a cache."""
+
+_FINE = 1 << 15
+"""The unit of the lengths of a query's groups, so that the sum of products is an int32."""
+
 ROWS_PER_PLACE = 1500
 """Below this number of rows for each place of a list without a limit, bounds take longer than they save."""
 
@@ -38,18 +45,22 @@ class Bounds(NamedTuple):
     tail: npt.NDArray[np.uint8]
     """(levels, rows) the length of a row's part in features of this level or above, in 255ths of the longest row,
     rounded up. Without levels, all scores are computed."""
+    sketch: npt.NDArray[np.uint8]
+    """(rows, `_GROUPS`) the length of a row's part in each group of features, in the same unit. The score of two rows
+    is at most the sum of the products of these lengths."""
 
     @classmethod
     def of(cls, rows: Csr, postings: Csr, longest: float) -> Self:
         """Compute the levels, and read all rows for their tails."""
         frequency = np.maximum(np.diff(postings.indptr), 1)
         _, level = np.unique(np.frexp(frequency.astype(np.float64))[1], return_inverse=True)
-        return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest or 1.0))
+        longest = longest or 1.0
+        return cls(level, _tails(rows, level, int(level.max(initial=0)) + 1, longest), _sketches(rows, longest))
 
     @classmethod
     def none(cls) -> Self:
         """Return empty bounds, with which all scores are computed."""
-        return cls(np.empty(0, np.int64), np.empty((0, 0), np.uint8))
+        return cls(np.empty(0, np.int64), np.empty((0, 0), np.uint8), np.empty((0, 0), np.uint8))
 
 
 class Corpus(NamedTuple):
@@ -65,7 +76,10 @@ class Corpus(NamedTuple):
     """See `clustering.vectors.offset_of`."""
 
 
-class _Query(NamedTuple):
+Fill: TypeAlias = Callable[[Csr, Corpus, "Scratch", Lists], None]
+
+
+class Query(NamedTuple):
     """The features of a query in ascending order with their weights, and the weight of every feature."""
 
     feature: Ids
@@ -73,7 +87,7 @@ class _Query(NamedTuple):
     weight_of: Floats
 
 
-class _List(NamedTuple):
+class List(NamedTuple):
     """The list of a query and the largest dissimilarity that it may hold."""
 
     ids: Ids
@@ -105,15 +119,18 @@ class Scratch(NamedTuple):
         )
 
 
-def sparse_search(corpus: Corpus, free: list[Scratch]) -> Search:
-    """Prepare the search. A worker takes its memory from ``free`` while it works, or makes it."""
+def sparse_search(corpus: Corpus, free: list[Scratch], search: Fill | None = None) -> Search:
+    """Prepare the search. A worker takes its memory from ``free`` while it works, or makes it.
+
+    ``search`` fills the lists of a chunk of queries; None for the search of this file.
+    """
 
     def fill(vectors: sp.csr_array, lists: Lists) -> None:
         try:
             scratch = free.pop()
         except IndexError:
             scratch = Scratch.of(len(corpus.rows.indptr) - 1, len(corpus.postings.indptr) - 1)
-        _search(csr(vectors), corpus, scratch, lists)
+        (search or _search)(csr(vectors), corpus, scratch, lists)
         free.append(scratch)
 
     return Search(fill, chunk=128, workers=os.cpu_count() or 1)
@@ -164,12 +181,49 @@ def _tails(rows: Csr, level: Ids, n_levels: int, longest: float) -> npt.NDArray[
 
 
 @kernel
+def group_lengths(feature: Ids, value: Floats) -> Weights:
+    """Return the length of a vector's part in each group of features."""
+    square = np.zeros(_GROUPS, np.float64)
+    for i in range(len(feature)):
+        square[feature[i] % _GROUPS] += np.float64(value[i]) ** 2
+    return np.sqrt(square)
+
+
+@kernel
+def _sketches(rows: Csr, longest: float) -> npt.NDArray[np.uint8]:
+    indptr, indices, data = rows
+    sketch = np.empty((len(indptr) - 1, _GROUPS), np.uint8)
+    for row in range(len(sketch)):
+        part = slice(indptr[row], indptr[row + 1])
+        length = group_lengths(indices[part], data[part]) / longest
+        sketch[row] = np.minimum(np.ceil(255 * (1 + 1e-9) * length), 255).astype(np.uint8)
+    return sketch
+
+
+@kernel
+def sketch_of(query: Query, longest: float) -> tuple[Ids, float]:
+    """Return the lengths of a query's groups, and the unit of their product with the sketch of a row."""
+    length = group_lengths(query.feature, query.weight)
+    fine = max(length.max(), 1e-30) / _FINE
+    return np.ceil(length / fine).astype(np.int32), fine * longest / 255
+
+
+@kernel
+def most(lengths: Ids, sketch: npt.NDArray[np.uint8]) -> int:
+    """Return the largest score that two sketches allow, in their unit."""
+    total = np.int32(0)
+    for group in range(_GROUPS):
+        total += lengths[group] * np.int32(sketch[group])
+    return total
+
+
+@kernel
 def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> None:
     """Fill the lists."""
     for q in range(len(queries.indptr) - 1):
         part = slice(queries.indptr[q], queries.indptr[q + 1])
-        query = _Query(queries.indices[part], queries.data[part], scratch.weight_of)
-        near = _List(lists.ids[q], lists.dissimilarity[q], lists.limit[q])
+        query = Query(queries.indices[part], queries.data[part], scratch.weight_of)
+        near = List(lists.ids[q], lists.dissimilarity[q], lists.limit[q])
         is_done = False
         if len(corpus.bounds.tail) > 0 and (query.weight >= 0).all():
             scratch.weight_of[query.feature] = query.weight
@@ -181,7 +235,7 @@ def _search(queries: Csr, corpus: Corpus, scratch: Scratch, lists: Lists) -> Non
 
 
 @kernel
-def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> bool:
+def _near(query: Query, corpus: Corpus, scratch: Scratch, near: List) -> bool:
     """Fill a list by bounds; return False, and leave it, for a query so long that reading all postings is faster.
 
     ``least`` is the score that a row must reach, less what rounding can change: partial scores are sums of float32 in
@@ -194,7 +248,7 @@ def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> bool:
     rest = np.append(np.sqrt(np.cumsum((weight.astype(np.float64) ** 2)[::-1])[::-1]), 0.0) * corpus.longest
     slack = 1.2e-7 * ((n + 8) * rest[0] + abs(corpus.offset))
     to_read = np.append(0, np.cumsum(count))
-    if n > _MOST_FEATURES and _least(near, corpus.offset, slack) <= 0:
+    if n > _MOST_FEATURES and least_score(near, corpus.offset, slack) <= 0:
         return False
     taken, n_read, checked, score = 0, 0, 8 * len(near.ids), scratch.score
     for at in range(n):
@@ -206,15 +260,18 @@ def _near(query: _Query, corpus: Corpus, scratch: Scratch, near: _List) -> bool:
             continue
         checked = to_read[n_read]
         taken = _score_best(query, corpus, scratch, feature[:n_read], near, taken)
-        least = _least(near, corpus.offset, slack)
+        least = least_score(near, corpus.offset, slack)
         if is_last or rest[n_read] < least:
             tail = corpus.bounds.tail[0 if is_last else corpus.bounds.level[feature[n_read]]]
             n_able = _able(corpus, scratch, feature[:n_read], tail, rest[n_read], least)
             able, partial = scratch.able[:n_able], scratch.able_score[:n_able]
             if is_last or n_able * len(corpus.rows.indices) < (to_read[n] - checked) * len(tail):
+                lengths, fine = sketch_of(query, corpus.longest)
                 for i in range(n_able):
-                    if partial[i] + rest[n_read] / 255 * tail[able[i]] >= _least(near, corpus.offset, slack):
-                        taken = _score(query, corpus, able[i], near, taken)
+                    least = least_score(near, corpus.offset, slack)
+                    is_able = partial[i] + rest[n_read] / 255 * tail[able[i]] >= least
+                    if is_able and most(lengths, corpus.bounds.sketch[able[i]]) * fine >= least:
+                        taken = score_row(query, corpus, able[i], near, taken)
                 break
             score[able] = partial
     if min(near.values[-1], near.limit) >= dissimilarity(0.0, corpus.offset):
@@ -243,7 +300,7 @@ def _able(
 
 
 @kernel
-def _offer_unlike(corpus: Corpus, scratch: Scratch, near: _List, taken: int) -> None:
+def _offer_unlike(corpus: Corpus, scratch: Scratch, near: List, taken: int) -> None:
     """Offer the things of rows that share no feature with the query, until no more can be taken."""
     owners, nothing = corpus.owners, dissimilarity(0.0, corpus.offset)
     for pair in range(len(owners.owner)):
@@ -254,13 +311,13 @@ def _offer_unlike(corpus: Corpus, scratch: Scratch, near: _List, taken: int) -> 
 
 
 @kernel
-def _least(near: _List, offset: float, slack: float) -> float:
+def least_score(near: List, offset: float, slack: float) -> float:
     """Return the score that a row must reach to be listed, less what rounding can change."""
     return offset - np.float64(min(near.values[-1], near.limit)) - slack
 
 
 @kernel
-def _score_best(query: _Query, corpus: Corpus, scratch: Scratch, features: Ids, near: _List, taken: int) -> int:
+def _score_best(query: Query, corpus: Corpus, scratch: Scratch, features: Ids, near: List, taken: int) -> int:
     """Score the rows with the largest partial scores exactly, as many as the list has places, or fewer."""
     start, row_of, _ = corpus.postings
     score, most, n, least = scratch.score, len(near.ids), 0, np.float32(0)
@@ -279,13 +336,13 @@ def _score_best(query: _Query, corpus: Corpus, scratch: Scratch, features: Ids, 
                     least = best_score[-1]
     for row in best[:n]:
         if score[row] > 0:  # a row with several of the features is among the best several times
-            taken = _score(query, corpus, row, near, taken)
+            taken = score_row(query, corpus, row, near, taken)
             score[row] = _DONE
     return taken
 
 
 @kernel
-def _score(query: _Query, corpus: Corpus, row: int, near: _List, taken: int) -> int:
+def score_row(query: Query, corpus: Corpus, row: int, near: List, taken: int) -> int:
     """Offer the owners of a row at its exact dissimilarity; return the number of places taken."""
     indptr, indices, data = corpus.rows
     score = 0.0
@@ -298,7 +355,7 @@ def _score(query: _Query, corpus: Corpus, row: int, near: _List, taken: int) -> 
 
 
 @kernel
-def _all(query: _Query, corpus: Corpus, score: Weights, near: _List) -> None:
+def _all(query: Query, corpus: Corpus, score: Weights, near: List) -> None:
     """Fill a list by the scores of all rows; then offer the rows without common features."""
     start, row_of, value_of = corpus.postings
     owners, nothing, ids, values = corpus.owners, dissimilarity(0.0, corpus.offset), near.ids, near.values

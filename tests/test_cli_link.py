@@ -112,7 +112,7 @@ def test_an_approximate_search_says_what_it_found(run: Run, folder: Path, bert_f
     assert linked.code == 0
     assert "hnsw found 100.0% of the nearest entities" in " ".join(linked.err.split())
     manifest = arbo.Result.load(tmp_path / "run").manifest
-    assert manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
+    assert manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}, "within": None}
     assert manifest["config"]["search"] == "hnsw"
 
 

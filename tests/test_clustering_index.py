@@ -190,3 +190,45 @@ def test_no_part_is_copied_to_wider_integers() -> None:
     index = Index.of(vectors(sp.csr_array(names(30))), "cosine")
     assert np.shares_memory(index._scipy().indices, index.matrix[1])
     assert index.postings.indices.dtype == index.matrix[1].dtype == np.int32
+
+
+def many(form: str) -> tuple[Array, Vectors, Array]:
+    """Things with one or two vectors of a large corpus, and the thing of each vector."""
+    matrix, owner = names(3000, 3), np.random.default_rng(4).permutation(3000) // 2
+    return matrix, vectors(matrix, form, owner=owner), owner
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("k", [1, 5, 60])
+def test_many_queries_within_small_limits(form: str, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits at which something lies, just below it, one for each query, and none; queries with negative values too."""
+    made: list[float] = []
+    of = index_module.Prefixes.of
+    monkeypatch.setattr(index_module.Prefixes, "of", lambda *given: made.append(given[-1]) or of(*given))
+    matrix, points, owner = many(form)
+    asked = matrix[:700].copy()
+    asked[::9] *= np.float32([1, -1, 1]).repeat(20)
+    own = owner[:700]
+    everything = brute(asked, matrix, 1500, owner=owner, self_ids=own)
+    some = np.unique(everything.dissimilarity[everything.dissimilarity <= 0.375])
+    limits = [some[0], *some[[len(some) // 3, len(some) // 2]], some[-1]]
+    random = np.random.default_rng(5).choice(some, 700)
+    random[:20] = -np.inf
+    for within in (*limits, *(np.nextafter(limit, np.float32(-1)) for limit in limits), random, 0.375, 0.38):
+        found = nearest(vectors(asked, form), points, k, self_ids=own, within=within)
+        same(found, filtered(everything.first(k), np.broadcast_to(np.float32(within), 700)))
+    assert len(made) == (10 if form == "sparse" else 0)
+
+
+def test_prefixes_of_rows() -> None:
+    """The third feature is in one row, the second in two, the first in three; the last row has none."""
+    rows = sp.csr_array(np.float32([[0.6, 0, 0.8], [0.8, 0.6, 0], [0.6, 0.8, 0], [0, 0, 0]]))
+    index = Index.of(Vectors.of(rows), "cosine")
+    made = index_module.Prefixes.of(csr(rows), csr(sp.csr_array(rows.T)), 0.75)
+    assert made.place.tolist() == [2, 1, 0]
+    assert made.start.tolist() == [0, 1, 3, 4]
+    assert made.row.tolist() == [1, 1, 2, 0]
+    np.testing.assert_array_equal(made.length, np.float32([0.8, 1, 1, 1]))
+    over = index.bounds.sketch[index.owners.row][:, :3] - 255 * rows.toarray()
+    assert -1e-4 < over.min() <= over.max() < 1.001, "lengths of the parts, rounded up"
+    assert not index.bounds.sketch[:, 3:].any()

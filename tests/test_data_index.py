@@ -141,7 +141,7 @@ def _flip(file: Path, place: int) -> None:
 
 def _newer(folder: Path) -> None:
     file = folder / "arbo-index.json"
-    file.write_text(file.read_text().replace('"format_version": 1', '"format_version": 2'))
+    file.write_text(file.read_text().replace('"format_version": 2', '"format_version": 3'))
 
 
 @pytest.mark.parametrize(

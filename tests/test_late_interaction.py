@@ -250,9 +250,13 @@ def test_a_first_stage_proposes_and_its_recall_is_told(bert: Tower, monkeypatch:
     documents, kb = arbo.load_sample()
     linker = arbo.Linker(kb, arbo.DualEncoder(bert, bert, NAMES))
     exact = linker.link(documents[:10])
-    assert exact.manifest["search"] == {"method": "exact", "recall": {}}
+    assert exact.manifest["search"] == {"method": "exact", "recall": {}, "within": 0.35}
     approximate = linker.configured(config=replace(linker.config, search="hnsw")).link(documents[:10])
-    assert approximate.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
+    assert approximate.manifest["search"] == {
+        "method": "hnsw",
+        "recall": {"entities": 1.0, "mentions": 1.0},
+        "within": None,
+    }
     assert approximate.link_table == exact.link_table  # 256 and fewer are searched exactly
     monkeypatch.setattr(comparison, "CANDIDATES", 1)
     found = [

@@ -62,14 +62,15 @@ def test_a_search_is_timed_on_samples_of_names_and_queries(monkeypatch: pytest.M
     """A search that takes 1 ms for each name and 1 s for each query and root of the number of names."""
     now = 0.0
 
-    def search(queries: Vectors, things: Vectors, k: int) -> None:
+    def search(queries: Vectors, corpus: Vectors, k: int, within: float) -> None:
         nonlocal now
-        now += 0.001 * things.n + queries.n * things.n**0.5
+        assert within == 0.5
+        now += 0.001 * corpus.n + queries.n * corpus.n**0.5
 
     monkeypatch.setattr(trial, "nearest", search)
     monkeypatch.setattr(trial.time, "perf_counter", lambda: now)
     things = Vectors.of(np.eye(400, dtype=np.float32))
-    told = trial.search_seconds(things.taken(np.arange(100)), things, 5000, 40_000, 8)
+    told = trial.search_seconds(things.taken(np.arange(100)), things, 5000, 40_000, 8, 0.5)
     assert told == pytest.approx(0.001 * 40_000 + 5000 * 40_000**0.5, rel=1e-6)
 
 
@@ -78,10 +79,10 @@ def test_the_seconds_of_names_are_those_of_both_searches_and_grow_with_the_names
 ) -> None:
     names = sample[1].names().names
     queries = names[::3]
-    searched: list[tuple[int, int, int]] = []
+    searched: list[tuple[float | None, ...]] = []
 
-    def search(_: Vectors, __: Vectors, n_queries: int, n_things: int, k: int) -> float:
-        searched.append((n_queries, n_things, k))
+    def search(_: Vectors, __: Vectors, n_queries: int, n_things: int, k: int, within: float | None = None) -> float:
+        searched.append((n_queries, n_things, k, within))
         return 0.0
 
     def timed(call: Callable[[], object]) -> tuple[float, object]:
@@ -90,14 +91,14 @@ def test_the_seconds_of_names_are_those_of_both_searches_and_grow_with_the_names
     monkeypatch.setattr(trial, "search_seconds", search)
     monkeypatch.setattr(trial, "_timed", timed)
     encoder = arbo.NgramEncoder()
-    all_names = trial.name_seconds(encoder, names, queries, 4, 16)
-    assert searched == [(len(queries), len(queries), 5), (len(queries), len(names), 16)]
+    all_names = trial.name_seconds(encoder, names, queries, 4, 16, 0.2)
+    assert searched == [(len(queries), len(queries), 5, 0.2), (len(queries), len(names), 16, None)]
     assert all_names == 3, "fitting and encoding the names, encoding the queries"
     monkeypatch.setattr(trial, "_NAMES", len(names) // 2)
-    assert trial.name_seconds(encoder, names, queries, 4, 16) == pytest.approx(5, rel=0.1)
+    assert trial.name_seconds(encoder, names, queries, 4, 16, 0.2) == pytest.approx(5, rel=0.1)
     searched.clear()
-    assert trial.name_seconds(encoder, (), queries, 4, 16) == pytest.approx(2, rel=0.1)
-    assert searched == [(len(queries), len(queries), 5)]
+    assert trial.name_seconds(encoder, (), queries, 4, 16, 0.2) == pytest.approx(2, rel=0.1)
+    assert searched == [(len(queries), len(queries), 5, 0.2)]
     assert trial.name_seconds(encoder, names, (), 4, 16) == 0
 
 

@@ -301,7 +301,7 @@ def test_recall_counts_the_neighbours_of_every_domain() -> None:
 def test_a_run_says_what_an_approximate_search_missed() -> None:
     case = Case(2)
     result = case.linker(case.kb, search="hnsw").link(case.corpus)
-    assert result.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}}
+    assert result.manifest["search"] == {"method": "hnsw", "recall": {"entities": 1.0, "mentions": 1.0}, "within": None}
     exact = case.linker(case.kb).link(case.corpus)
     assert result.link_table == exact.link_table
 

@@ -39,7 +39,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 MANIFEST = "arbo-index.json"
 _KEYS = {"kb": dict, "encoder": dict, "files": dict}
-FORMAT = Format("arbo-index", 1, _KEYS, "an index of a knowledge base", MEND)
+FORMAT = Format("arbo-index", 2, _KEYS, "an index of a knowledge base", MEND)
 _VERSIONS = ("arbo", "numpy", "pyarrow", "scipy")
 _END = 4096
 

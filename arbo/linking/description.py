@@ -35,7 +35,7 @@ def describe(
         "offset": retrieval.offset,  # similarity = offset - dissimilarity
         "threshold": threshold,
         "encoder": retrieval.settings,
-        "search": {"method": retrieval.search, "recall": dict(retrieval.recall)},
+        "search": {"method": retrieval.search, "recall": dict(retrieval.recall), "within": retrieval.within},
         "documents": {"documents": len(corpus), "mentions": len(corpus.mentions), "fingerprint": corpus.fingerprint},
         "index": corpus.index_names,
         "knowledge_base": None if kb is None else {"entities": len(kb), "fingerprint": kb.fingerprint},

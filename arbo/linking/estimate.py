@@ -129,11 +129,12 @@ def estimate(
     reranker: Reranker | None = None,
     to_weigh: int = 0,
     reads: Reads | None = None,
+    within: float | None = None,
 ) -> Estimate:
     """Estimate the memory and time of linking, or of discovery if ``kb`` is None; see `Linker.estimate`.
 
     ``to_weigh`` is the number of pairs to which an edge model gives a weight, ``reads`` that of the pairs that its
-    cross-encoder reads.
+    cross-encoder reads. For ``within`` see `Retrieval`.
     """
     held = _resident()  # before anything is timed
     entity = _NOTHING if kb is None else entity_cost(encoder, kb)
@@ -155,7 +156,7 @@ def estimate(
     )
     if isinstance(encoder, NgramEncoder):
         names = () if kb is None else kb.names().names
-        search = name_seconds(encoder, names, list({item.name for item in inputs}), k, candidates)
+        search = name_seconds(encoder, names, list({item.name for item in inputs}), k, candidates, within)
     else:
         searched = mention.vectors * (entity.vectors + mention.vectors)
         search = searched * 2 * mention.dim / _flops(mention.dim) if mention.dim else 0.0

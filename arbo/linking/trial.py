@@ -24,10 +24,13 @@ T = TypeVar("T")
 _NAMES, _FEWER, _QUERIES = 1 << 16, 4, 1024
 
 
-def name_seconds(encoder: NgramEncoder, names: Sequence[str], queries: Sequence[str], k: int, candidates: int) -> float:
+def name_seconds(
+    encoder: NgramEncoder, names: Sequence[str], queries: Sequence[str], k: int, candidates: int, within: float | None
+) -> float:
     """Return the seconds of fitting and encoding the names and queries, and of searching both for all queries.
 
-    Without ``names``, the encoder is fitted to the queries. No name and no query may occur twice.
+    Queries are neighbours up to the dissimilarity ``within``. Without ``names``, the encoder is fitted to the queries.
+    No name and no query may occur twice.
     """
     if not queries:
         return 0.0
@@ -37,21 +40,24 @@ def name_seconds(encoder: NgramEncoder, names: Sequence[str], queries: Sequence[
     fitting, fitted = _timed(lambda: encoder.fit(some))
     seconds = fitting * len(known) / len(some)
     asked, spent = _timed_vectors(fitted, queries)
-    seconds += spent + search_seconds(asked, asked, len(queries), len(queries), k + 1)
+    seconds += spent + search_seconds(asked, asked, len(queries), len(queries), k + 1, within)
     if names:
         things, spent = _timed_vectors(fitted, names)
         seconds += spent + search_seconds(asked, things, len(queries), len(names), candidates)
     return seconds
 
 
-def search_seconds(queries: Vectors, things: Vectors, n_queries: int, n_things: int, k: int) -> float:
+def search_seconds(
+    queries: Vectors, things: Vectors, n_queries: int, n_things: int, k: int, within: float | None = None
+) -> float:
     """Return the seconds of searching ``n_things`` for ``n_queries``, timed on samples of both."""
     asked = queries.taken(_places(queries.n, _QUERIES))
     few = asked.taken(_places(asked.n, max(1, asked.n // _FEWER)))
     sizes, costs = [], []
     for part in (things.taken(_places(things.n, max(1, things.n // _FEWER))), things):
-        nearest(few.taken(np.arange(1)), part, k)
-        short, long = (_timed(partial(nearest, some, part, k))[0] for some in (few, asked))
+        search = partial(nearest, corpus=part, k=k, within=within)
+        search(few.taken(np.arange(1)))
+        short, long = (_timed(partial(search, some))[0] for some in (few, asked))
         each = max(long - short, 0.0) / max(1, asked.n - few.n)
         sizes.append(part.n)
         costs.append((each, max(0.0, short - each * few.n)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -87,17 +87,18 @@ def nearest_within(
     metric: Metric,
     search: SearchMethod,
     progress: Progress,
+    within: float | None = None,
 ) -> Neighbors:
     """Find the ``k`` things nearest to each query within its part; see `clustering.comparison.nearest`.
 
-    The things are entities, or the queries themselves; then a query is not its own neighbour. Lists of fewer than ``k``
-    are padded with -1 and infinity.
+    The things are entities, or the queries themselves; then a query is not its own neighbour. Things more dissimilar
+    than ``within`` are left out. Lists of fewer than ``k`` are padded with -1 and infinity.
     """
-    scanner = best_scanner()
+    how: Any = {"metric": metric, "search": search, "scanner": best_scanner(), "within": within}
 
     def search_part(part: Part) -> Neighbors:
         some, others, own = _inside(part, queries, things)
-        return nearest(some, others, k, metric=metric, search=search, scanner=scanner, self_ids=own, progress=progress)
+        return nearest(some, others, k, self_ids=own, progress=progress, **how)
 
     n = things.whole.n if isinstance(things, Divided) else things.n
     if len(parts) == 1 and len(parts[0].things) == n:

@@ -41,6 +41,8 @@ class Sought(NamedTuple):
     candidates: int
     """Number of nearest entities per mention."""
     search: SearchMethod
+    within: float | None = None
+    """Largest dissimilarity of mentions to list; None for no limit."""
 
 
 class Reasons(NamedTuple):
@@ -75,6 +77,9 @@ class Retrieval:
     recall: Mapping[str, float]
     """The share of exact neighbours that an approximate search found, measured on a sample, for ``entities`` and
     ``mentions``; empty for an exact search, see `clustering.comparison.is_exact`."""
+    within: float | None = None
+    """Beyond this dissimilarity, ``mentions`` lists nothing, so that larger thresholds need another search; None if it
+    is complete."""
     reasons: Callable[[Ids, Ids], Reasons] | None = None
     """Returns the reasons for edges from nodes of the graph to mentions; None without an edge model."""
 
@@ -111,7 +116,7 @@ def retrieve(
     mention. If a world has fewer neighbours than sought, lists are padded with -1 and infinity. Raise UsageError if no
     mention has an entity in its world, or the search is approximate and the vectors are sparse.
     """
-    k, candidates, search = sought
+    k, candidates, search, within = sought
     parts = {"mentions": mention_parts(worlds)}
     if entities is not None:
         parts["entities"] = entity_parts(worlds, entities.rows)
@@ -129,6 +134,8 @@ def retrieve(
     empty = Neighbors(np.empty((len(inputs), 0), np.int32), np.empty((len(inputs), 0), np.float32))
     found = {"entities": empty, "mentions": empty}
     recall = {}
+    if not is_exact(vectors, search):
+        within = None  # recall is that of complete lists
     for name, others in things.items():
         if inputs and most[name] >= 0:
             found[name] = nearest_within(
@@ -139,6 +146,7 @@ def retrieve(
                 metric=encoder.metric,
                 search=search,
                 progress=announce(f"nearest {name}"),
+                within=within if name == "mentions" else None,
             )
         if not is_exact(others.whole if isinstance(others, Divided) else others, search):
             recall[name] = recall_within(parts[name], found[name], vectors, others, metric=encoder.metric)
@@ -154,6 +162,7 @@ def retrieve(
         encoder.settings,
         search,
         recall,
+        within,
     )
 
 
